@@ -1,0 +1,57 @@
+"""One tool object for LLM agents: define it once, bind session context, run it anywhere, show it to any model."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ahvn_tools.definition import ToolDefinition
+    from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
+    from ahvn_tools.redaction import Secret
+    from ahvn_tools.registry import ToolRegistry, reg_toolspec
+    from ahvn_tools.results import ToolCall, ToolResult
+    from ahvn_tools.spec import ToolSpec, tool
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Secret",
+    "ToolCall",
+    "ToolCallError",
+    "ToolDefinition",
+    "ToolError",
+    "ToolRegistry",
+    "ToolResult",
+    "ToolSpec",
+    "ToolSpecError",
+    "reg_toolspec",
+    "tool",
+]
+
+_HOMES = {
+    "Secret": "redaction",
+    "ToolCall": "results",
+    "ToolCallError": "errors",
+    "ToolDefinition": "definition",
+    "ToolError": "errors",
+    "ToolRegistry": "registry",
+    "ToolResult": "results",
+    "ToolSpec": "spec",
+    "ToolSpecError": "errors",
+    "reg_toolspec": "registry",
+    "tool": "spec",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,86 @@
+"""Binding: where the value of a parameter that the model must not see comes from."""
+
+from __future__ import annotations
+
+import inspect
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ahvn_tools.errors import BindError
+from ahvn_tools.state import MISSING, UNSET, Key
+
+Layers = Sequence[Mapping[str, Any]]
+"""States in the order in which they are asked: a session's, a toolkit's, the spec's own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Binding:
+    """One parameter's source: a key into the state, a resolver, or a constant (then `key` is None)."""
+
+    parameter: str
+    key: Key | None = None
+    default: Any = field(default=UNSET, repr=False)
+    """The constant, or what is taken where no layer of the state has the key."""
+    resolver: Callable[..., Any] | None = field(default=None, repr=False)
+    """Gives the value at call time; called with nothing, or with the state when it takes one argument."""
+    is_secret: bool = False
+    takes_state: bool = False
+
+    @classmethod
+    def constant(cls, parameter: str, value: Any, *, is_secret: bool = False) -> Binding:
+        """Return a binding that no state layer is asked for."""
+        return cls(parameter=parameter, default=value, is_secret=is_secret)
+
+    @classmethod
+    def resolved(cls, parameter: str, key: Key, resolver: Callable[..., Any], *, is_secret: bool = False) -> Binding:
+        """Return a binding to a resolver. Raises BindError for one that takes more than the state."""
+        if not callable(resolver):
+            raise BindError(f"The resolver of {parameter!r} is not callable; give a function, or bind a state key.")
+        takes_state = _takes_state(parameter, resolver)
+        return cls(parameter=parameter, key=key, resolver=resolver, is_secret=is_secret, takes_state=takes_state)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value lives in the binding itself."""
+        return self.key is None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the value comes from a coroutine function."""
+        return self.resolver is not None and (
+            inspect.iscoroutinefunction(self.resolver)
+            or inspect.iscoroutinefunction(getattr(self.resolver, "__call__", None))  # noqa: B004  # the method is wanted
+        )
+
+    def read(self, layers: Layers) -> Any:
+        """Return the value as it stands, or MISSING. Raises whatever a resolver or a property raises."""
+        if self.key is None:
+            return self.default if self.default is not UNSET else MISSING
+        if self.resolver is not None:
+            return self.resolver(_view(layers)) if self.takes_state else self.resolver()
+        for layer in layers:
+            value = self.key.read(layer)
+            if value is not MISSING:
+                return value
+        return self.default if self.default is not UNSET else MISSING
+
+    def without_secret(self) -> Binding:
+        """Return the binding as it may travel: a secret one without its default, constant and resolver."""
+        return replace(self, default=UNSET, resolver=None) if self.is_secret else self
+
+
+def _view(layers: Layers) -> Mapping[str, Any]:
+    return layers[0] if len(layers) == 1 else ChainMap(*map(dict, layers))
+
+
+def _takes_state(parameter: str, resolver: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(resolver).parameters.values()
+    except (ValueError, TypeError):
+        return False
+    required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if len(required) > 1 or any(p.kind is p.KEYWORD_ONLY for p in required):
+        raise BindError(f"The resolver of {parameter!r} must take no argument, or one: the state.")
+    return bool(required)

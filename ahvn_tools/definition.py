@@ -1,0 +1,92 @@
+"""ToolDefinition: what a model is shown of a tool, as a frozen value, and its fingerprint."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, overload
+
+JsonObject = dict[str, Any]
+
+
+class Json:
+    """A dataclass field that is kept as JSON text and handed out as a fresh copy each time."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Remember under which name the text is kept."""
+        self.text_name = f"_{name}_text"
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Any: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Any: ...
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        """Parse the text anew; on the class, give the default that the dataclass asks for."""
+        if instance is None:
+            return None
+        text = instance.__dict__[self.text_name]
+        return None if text is None else json.loads(text)
+
+    def __set__(self, instance: object, value: Any) -> None:
+        """Keep the value as text. Raises TypeError or ValueError for what has no JSON form."""
+        instance.__dict__[self.text_name] = None if value is None else json.dumps(value, allow_nan=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ToolDefinition:
+    """What a model is shown of one tool. Exporters take only this; it never holds a bound parameter.
+
+    JSON fields are copies: change what you read as you like, the definition stays.
+    """
+
+    name: str
+    title: str | None = None
+    description: str = ""
+    input_schema: Json = Json()
+    """JSON Schema of the arguments; the root is an object."""
+    output_schema: Json = Json()
+    """JSON Schema of `structured_content`; the root is an object. None: nothing is promised."""
+    tags: frozenset[str] = frozenset()
+    annotations: Json = Json()
+    """MCP's hints under their wire names, such as `{"readOnlyHint": true}`; None when there are none."""
+    examples: Json = Json()
+    """Sample calls, a list of `{"inputs": …}` with optional `expected` and `note`; None when there are none."""
+    meta: Json = Json()
+    version: str | None = None
+    icons: Json = Json()
+    """MCP icons, a list of `{"src": …}`; None when there are none."""
+    returns: str = ""
+    """What comes back, in the words of the docstring."""
+    usage: str = ""
+    """The example texts of the docstring."""
+
+    def __post_init__(self) -> None:
+        """Give a definition without a schema the one that takes no arguments."""
+        if self.input_schema is None:
+            object.__setattr__(
+                self, "input_schema", {"type": "object", "properties": {}, "additionalProperties": False}
+            )
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, over everything that a model can see of the tool."""
+        canonical = json.dumps(self._visible(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _visible(self) -> JsonObject:
+        return {
+            name: sorted(value) if isinstance(value, frozenset) else value
+            for name in self.__dataclass_fields__
+            if (value := getattr(self, name)) is not None
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolDefinition) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        return f"<ToolDefinition {self.name!r}({', '.join(self.input_schema.get('properties', {}))})>"

@@ -1,0 +1,142 @@
+"""Every error of the package, in one tree.
+
+    ToolSpecError                 a mistake of the developer, raised where it is made
+    ├── DefinitionError           (ValueError)   this cannot become a tool
+    ├── BindError                 (ValueError)   this parameter cannot be bound or unbound so
+    ├── StateKeyError             (ValueError)   this dotted key cannot be parsed or written
+    ├── ToolLookupError           (KeyError)     no tool of this name
+    ├── PickleError               (PicklingError) something in the spec cannot travel
+    └── SyncCallError             (RuntimeError) a sync door was used where it would wait for itself
+    ToolCallError                 one call went wrong; `code` is stable
+    ├── InvalidParametersError    invalid_parameters
+    ├── UnboundStateError         unbound_state
+    ├── InvalidResultError        invalid_result
+    ├── ToolTimeoutError          timeout        (also a TimeoutError)
+    ├── CallCancelledError        cancelled
+    ├── ToolConnectionError       connection     (also: nothing to call through)
+    └── ToolError                 tool_error     raised by a tool to speak to the model
+
+Messages name the thing with `repr` and end with what to do. None of them holds a bound value or an argument.
+"""
+
+from __future__ import annotations
+
+import difflib
+import pickle
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class ToolSpecError(Exception):
+    """A mistake in how a tool is defined, bound or used. For the developer."""
+
+
+class DefinitionError(ToolSpecError, ValueError):
+    """What was given cannot become a tool."""
+
+
+class BindError(ToolSpecError, ValueError):
+    """A parameter cannot be bound or unbound as asked."""
+
+
+class StateKeyError(ToolSpecError, ValueError):
+    """A dotted key cannot be parsed, or a value cannot be stored under it."""
+
+
+class ToolLookupError(ToolSpecError, KeyError):
+    """No tool of this name."""
+
+    def __str__(self) -> str:
+        """Give the text as it is; KeyError would quote it."""
+        return str(self.args[0])
+
+
+class PickleError(ToolSpecError, pickle.PicklingError):
+    """A part of the spec cannot be pickled; the message names it."""
+
+
+class SyncCallError(ToolSpecError, RuntimeError):
+    """A sync door was called where it would have to wait for itself."""
+
+
+class ToolCallError(Exception):
+    """One call went wrong. For the caller: `code` is stable, the message is safe to show to a model."""
+
+    code: ClassVar[str] = "tool_error"
+
+    def __init__(self, message: str, *, tool: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.tool = tool
+
+
+class InvalidParametersError(ToolCallError):
+    """The arguments do not fit the tool's input schema."""
+
+    code = "invalid_parameters"
+
+
+class UnboundStateError(ToolCallError):
+    """A bound parameter has no usable value in the state."""
+
+    code = "unbound_state"
+
+    def __init__(self, message: str, *, tool: str | None = None, parameter: str, key: str) -> None:
+        super().__init__(message, tool=tool)
+        self.parameter = parameter
+        self.key = key
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Carry the keyword-only parts over a process border."""
+        return (_unbound, (self.message, self.tool, self.parameter, self.key))
+
+
+def _unbound(message: str, tool: str | None, parameter: str, key: str) -> UnboundStateError:
+    return UnboundStateError(message, tool=tool, parameter=parameter, key=key)
+
+
+class InvalidResultError(ToolCallError):
+    """The tool's return value has no JSON form, or its output schema refuses it."""
+
+    code = "invalid_result"
+
+
+class ToolTimeoutError(ToolCallError, TimeoutError):
+    """The tool did not finish within its limit of `timeout` seconds."""
+
+    code = "timeout"
+
+    def __init__(self, message: str, *, tool: str | None = None, timeout: float | None = None) -> None:
+        super().__init__(message, tool=tool)
+        self.timeout = timeout
+
+
+class CallCancelledError(ToolCallError):
+    """The tool raised a cancellation of its own; nobody had cancelled the call."""
+
+    code = "cancelled"
+
+
+class ToolConnectionError(ToolCallError):
+    """There is no connection to call through, or it was lost."""
+
+    code = "connection"
+
+
+class ToolError(ToolCallError):
+    """Raise it in a tool to speak to the model: the text is shown everywhere, as it is."""
+
+
+MOST_NAMES = 12
+"""A message lists all known names when they are at most this many."""
+
+
+def near_misses(name: str, known: Iterable[str]) -> str:
+    """Return a sentence with the known names nearest to `name`, or with all of them when they are few."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if close:
+        return f"Did you mean {' or '.join(map(repr, close))}?"
+    if names and len(names) <= MOST_NAMES:
+        return f"Known: {', '.join(map(repr, names))}."
+    return f"There are {len(names)} known names, none like it." if names else "There are none."

@@ -1,0 +1,47 @@
+"""Failure: what is told of a call that went wrong. Short, without a stack, without inputs and bound values."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ahvn_tools.errors import ToolCallError, ToolConnectionError, ToolError
+from ahvn_tools.redaction import clip, redact
+from ahvn_tools.results import ErrorDetail
+
+
+def of_call(error: ToolCallError) -> ErrorDetail:
+    """Describe an error of ours: its text is safe as it is."""
+    return ErrorDetail(code=error.code, message=error.message)
+
+
+def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_masked: bool = False) -> ErrorDetail:
+    """Describe what a body raised. Values bound in the call are masked in its text.
+
+    `is_masked` (a served tool) hides the text of everything but a ToolError.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
+    if isinstance(error, ToolConnectionError):
+        return ErrorDetail(code=error.code, message=clip(redact(error.message, bound)))
+    if isinstance(error, ToolError) or _is_foreign_tool_error(error):
+        return ErrorDetail(code="tool_error", message=clip(redact(_text(error), bound)))
+    if is_masked:
+        return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
+    text = _text(error)
+    kind = type(error).__name__
+    return ErrorDetail(code="tool_error", message=clip(redact(f"{kind}: {text}" if text else kind, bound)))
+
+
+def _is_foreign_tool_error(error: BaseException) -> bool:
+    module = sys.modules.get("fastmcp.exceptions")
+    return module is not None and isinstance(error, module.ToolError)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # an exception's own __str__ may raise anything
+        return "its text cannot be read"

@@ -1,0 +1,1 @@
+"""MCP at both ends: calling through a client, and showing a spec as a FastMCP tool."""

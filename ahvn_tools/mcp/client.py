@@ -1,0 +1,92 @@
+"""Calling a tool through a connected MCP client, from whatever thread and loop the caller is in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from ahvn_tools.errors import SyncCallError, ToolConnectionError, ToolLookupError, near_misses
+from ahvn_tools.execution.bridge import blocked
+
+DEFAULT_TIMEOUT = 30.0
+"""Seconds a remote call may take unless told otherwise: a lost answer must not hang its caller."""
+
+
+CONNECTION_CLOSED = -32000
+"""MCP's error code for a connection that is gone."""
+
+
+class Client(Protocol):
+    """What is asked of a client: FastMCP's, and mcp's own session, both have it."""
+
+    async def list_tools(self) -> Any:
+        """Return the server's tools, as a list or as an object with `tools`."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool."""
+
+
+async def find(client: Client, name: str) -> Any:
+    """Return the server's tool of that name. Raises ToolLookupError with near misses, ToolConnectionError."""
+    try:
+        listed = await client.list_tools()
+    except (RuntimeError, ConnectionError, OSError) as error:
+        raise ToolConnectionError(
+            f"The client cannot list its tools ({type(error).__name__}); connect it first: `async with client:`."
+        ) from error
+    tools = {tool.name: tool for tool in getattr(listed, "tools", listed)}
+    if name not in tools:
+        raise ToolLookupError(f"The server has no tool {name!r}. {near_misses(name, tools)}")
+    return tools[name]
+
+
+def sender(client: Client, name: str, owner: asyncio.AbstractEventLoop | None = None) -> Callable[..., Awaitable[Any]]:
+    """Return the body that calls `name` through `client` on the client's own loop.
+
+    The owner is the given loop, or the one of the first call: a client answers on no other.
+    """
+    return _Sender(client, name, owner)
+
+
+class _Sender:
+    """One remote tool. A connection belongs to a loop and a process, so none of it can be pickled."""
+
+    def __init__(self, client: Any, name: str, owner: asyncio.AbstractEventLoop | None) -> None:
+        self._send = getattr(client, "call_tool_mcp", None) or client.call_tool
+        self._name = name
+        self._owner = owner
+
+    async def __call__(self, /, **arguments: Any) -> Any:
+        here = asyncio.get_running_loop()
+        owner = self._owner = self._owner or here
+        if owner is here:
+            return await self._sent(arguments)
+        if owner in blocked.get():
+            raise SyncCallError(
+                f"{self._name!r} is called through a client of the event loop that this sync call blocks; "
+                "use `await spec.acall(…)`."
+            )
+        if owner.is_closed() or not owner.is_running():
+            raise ToolConnectionError(
+                f"The event loop of the client behind {self._name!r} is not running; "
+                "connect again and make the spec anew.",
+                tool=self._name,
+            )
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._sent(arguments), owner))
+
+    async def _sent(self, arguments: dict[str, Any]) -> Any:
+        try:
+            return await self._send(self._name, arguments)
+        except Exception as error:
+            if not _is_about_the_connection(error):
+                raise
+            raise ToolConnectionError(
+                f"The connection behind {self._name!r} is closed or was lost; connect again and make the spec anew.",
+                tool=self._name,
+            ) from error
+
+
+def _is_about_the_connection(error: Exception) -> bool:
+    code = getattr(getattr(error, "error", None), "code", None)
+    return code == CONNECTION_CLOSED or isinstance(error, RuntimeError | OSError)

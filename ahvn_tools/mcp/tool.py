@@ -1,0 +1,92 @@
+"""A spec as a FastMCP tool: FastMCP shows the definition, the spec's own call path runs the call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastmcp.tools import Tool
+from fastmcp.tools.base import ToolResult as FastMCPResult
+from mcp_types import Icon, TextContent, ToolAnnotations
+from mcp_types import Tool as WireTool
+from pydantic import PrivateAttr
+
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.jsonschema import compiled
+
+Run = Callable[[dict[str, Any]], Awaitable[ToolResult]]
+
+
+class SpecTool(Tool):
+    """A FastMCP tool whose `run` is a spec's.
+
+    What FastMCP does not do for a tool of its own, the spec does: arguments are validated, timeouts hold, bound values
+    are filled in, errors are masked.
+    """
+
+    _run_spec: Run = PrivateAttr()
+
+    async def run(self, arguments: dict[str, Any]) -> FastMCPResult:
+        """Run the call. An error is a result with `is_error`; nothing a tool does ends the server."""
+        result = await self._run_spec(arguments)
+        if not result.is_error and not self._accepts(result):
+            return _failed(f"Tool {self.name!r} returned what its output schema refuses.")
+        return FastMCPResult(
+            content=result.content,
+            structured_content=result.structured_content,
+            meta=result.meta or None,
+            is_error=result.is_error,
+        )
+
+    def _accepts(self, result: ToolResult) -> bool:
+        if self.output_schema is None:
+            return True
+        return result.structured_content is not None and bool(self._validator.is_valid(result.structured_content))
+
+    @functools.cached_property
+    def _validator(self) -> Any:
+        return compiled(self.output_schema or {})
+
+
+def adapted(definition: ToolDefinition, run: Run, *, timeout: float | None = None) -> SpecTool:
+    """Return the FastMCP tool of a definition; `run` gets the arguments as the client sent them."""
+    annotations, icons = definition.annotations, definition.icons
+    tool = SpecTool(
+        name=definition.name,
+        version=definition.version,
+        title=definition.title,
+        description=definition.description or None,
+        icons=[Icon.model_validate(icon) for icon in icons] if icons else None,
+        tags=set(definition.tags),
+        meta=definition.meta,
+        parameters=definition.input_schema,
+        output_schema=definition.output_schema,
+        annotations=ToolAnnotations.model_validate(annotations) if annotations else None,
+        timeout=timeout,
+    )
+    tool._run_spec = run  # noqa: SLF001  # pydantic takes no private attribute in its constructor
+    return tool
+
+
+def wire(definition: ToolDefinition) -> WireTool:
+    """Return MCP's form of a definition, as `tools/list` sends it."""
+    annotations, icons = definition.annotations, definition.icons
+    meta = dict(definition.meta or {})
+    if definition.tags:
+        meta["fastmcp"] = {**meta.get("fastmcp", {}), "tags": sorted(definition.tags)}
+    return WireTool(
+        name=definition.name,
+        title=definition.title,
+        description=definition.description or None,
+        input_schema=definition.input_schema,
+        output_schema=definition.output_schema,
+        icons=[Icon.model_validate(icon) for icon in icons] if icons else None,
+        annotations=ToolAnnotations.model_validate(annotations) if annotations else None,
+        _meta=meta or None,
+    )
+
+
+def _failed(message: str) -> FastMCPResult:
+    return FastMCPResult(content=[TextContent(type="text", text=message)], is_error=True)

@@ -1,0 +1,238 @@
+"""ToolRegistry: a mixin that makes ToolSpecs of the methods that a class marks with `@reg_toolspec`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar, Unpack, get_args, get_origin, overload
+
+from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
+from ahvn_tools.execution.sealed import Sealed
+from ahvn_tools.schema.annotations import Names, attempt, names_of
+from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources.options import ToolOptions, checked
+from ahvn_tools.spec import ToolSpec
+
+Method = TypeVar("Method", bound="Callable[..., Any] | classmethod[Any, ..., Any] | staticmethod[..., Any]")
+
+_MARK = "_is_toolspec"
+_OPTIONS = "_toolspec_kwargs"
+
+
+@overload
+def reg_toolspec(method: Method, /) -> Method: ...
+@overload
+def reg_toolspec(**options: Unpack[ToolOptions]) -> Callable[[Method], Method]: ...
+def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """Mark a method as a tool of its ToolRegistry; options as on `ToolSpec.from_function`. The method stays as it is.
+
+    Raises DefinitionError for an unknown option.
+    """
+    checked(options)
+
+    def mark(method: Any) -> Any:
+        try:
+            setattr(method, _MARK, True)
+            setattr(method, _OPTIONS, dict(options))
+        except AttributeError as error:
+            raise DefinitionError(f"@reg_toolspec marks methods, not a {type(method).__name__}.") from error
+        return method
+
+    return mark if method is None else mark(method)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolMethod:
+    """One tool of a class: everything that all instances share."""
+
+    method_name: str
+    sealed: Sealed
+    descriptor: Any
+    """What the class has under the method's name: a function, a classmethod or a staticmethod."""
+
+    def spec(self, instance: Any) -> ToolSpec:
+        """Return a new spec of one instance."""
+        body = self.descriptor.__get__(instance, type(instance))
+        return ToolSpec(self.sealed.recipe, body, sealed=self.sealed)
+
+
+class ToolRegistry:
+    """Subclass it and mark methods with `@reg_toolspec`; each instance gives them as ToolSpecs with `self` filled in.
+
+    Tools are inherited, overridden and mixed in as methods are; `name = None` in a subclass removes one.
+
+    >>> class Shop(ToolRegistry):
+    ...     def __init__(self, prices: dict[str, int]) -> None:
+    ...         self.prices = prices
+    ...
+    ...     @reg_toolspec
+    ...     def price(self, item: str) -> int:
+    ...         '''Tell what an item costs.'''
+    ...         return self.prices[item]
+    >>> tools = Shop({"tea": 3}).to_toolspecs()
+    >>> tools["price"](item="tea")
+    3
+    """
+
+    _toolspecs: ClassVar[Mapping[str, ToolMethod]] = {}
+    """The tools of the class by tool name; each scanned class has its own."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Scan the class. Raises DefinitionError for a method that cannot be a tool, and for two of one name."""
+        super().__init_subclass__(**kwargs)
+        try:
+            cls._toolspecs = _scanned(cls, _definer_locals(cls))
+        except DefinitionError as error:
+            if not isinstance(error.__cause__, NameError):
+                raise
+            # an annotation names what comes later in the module: the class is scanned when it is first asked
+
+    def to_toolspecs(self) -> dict[str, ToolSpec]:
+        """Return new specs of this instance, by tool name; what is bound on one is not bound on the next."""
+        return {name: method.spec(self) for name, method in _tools(type(self)).items()}
+
+    def list_toolspecs(self) -> list[str]:
+        """Return the names of the tools."""
+        return list(_tools(type(self)))
+
+    def toolspec(self, name: str) -> ToolSpec:
+        """Return a new spec of one tool, by its tool name or its method's. Raises ToolLookupError with near misses."""
+        methods = _tools(type(self))
+        found = methods.get(name) or next((m for m in methods.values() if m.method_name == name), None)
+        if found is None:
+            raise ToolLookupError(f"{type(self).__name__} has no tool {name!r}. {near_misses(name, methods)}")
+        return found.spec(self)
+
+
+def _tools(cls: type[ToolRegistry]) -> Mapping[str, ToolMethod]:
+    """Return the tools of a class; scan it now if that could not be done when it was made."""
+    if "_toolspecs" not in cls.__dict__:
+        cls._toolspecs = _scanned(cls, {})
+    return cls._toolspecs
+
+
+def _scanned(cls: type, definer: Names) -> Mapping[str, ToolMethod]:
+    namespace = ChainMap({cls.__name__: cls}, dict(vars(cls)), dict(definer))
+    tools: dict[str, ToolMethod] = {}
+    for name in _marked_names(cls):
+        descriptor = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+        if descriptor is None:
+            continue
+        made = _tool_method(cls, name, descriptor, namespace)
+        tool_name = made.sealed.recipe.name
+        if tool_name in tools:
+            raise DefinitionError(
+                f"{tools[tool_name].method_name!r} and {name!r} of {cls.__name__!r} are both the tool {tool_name!r}; "
+                "give one another name: @reg_toolspec(name='…')."
+            )
+        tools[tool_name] = made
+    return types.MappingProxyType(tools)
+
+
+def _tool_method(cls: type, name: str, descriptor: Any, namespace: Names) -> ToolMethod:
+    if not isinstance(descriptor, _DESCRIPTORS):
+        raise DefinitionError(
+            f"{cls.__name__}.{name} overrides a tool with a {type(descriptor).__name__}; "
+            f"write a method, or `{name} = None` to remove the tool."
+        )
+    function = _without_self(descriptor)
+    options = {"name": name, **_options(cls, name)}
+    recipe, _ = function_source.recipe(
+        function,
+        options,
+        namespace=namespace,
+        docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
+        annotations=_substituted(cls, function, namespace),
+    )
+    return ToolMethod(method_name=name, sealed=Sealed(recipe, recipe.bindings), descriptor=descriptor)
+
+
+def _marked_names(cls: type) -> list[str]:
+    """Return the names under which the class or a base marks a method, the bases' first."""
+    names = (name for base in reversed(cls.__mro__) for name, value in vars(base).items() if _is_marked(value))
+    return list(dict.fromkeys(names))
+
+
+def _is_marked(value: Any) -> bool:
+    return isinstance(value, _DESCRIPTORS) and bool(getattr(_bearer(value), _MARK, False))
+
+
+def _bearer(value: Any) -> Any:
+    """Return what bears the mark: the descriptor, or the function inside one that was put around it afterwards."""
+    return value if hasattr(value, _MARK) else getattr(value, "__func__", value)
+
+
+def _options(cls: type, name: str) -> Mapping[str, Any]:
+    """Return the options of the nearest mark: an override without one keeps its parent's."""
+    marked = next(vars(base)[name] for base in cls.__mro__ if _is_marked(vars(base).get(name)))
+    options: Mapping[str, Any] = getattr(_bearer(marked), _OPTIONS)
+    return options
+
+
+def _inherited_docstring(cls: type, name: str) -> str | None:
+    for base in cls.__mro__:
+        overridden = vars(base).get(name)
+        if overridden is not None and (text := inspect.getdoc(getattr(overridden, "__func__", overridden))):
+            return text
+    return None
+
+
+def _without_self(descriptor: Any) -> Any:
+    """Return what a caller calls: without the instance or class that Python fills in, and without any in it."""
+    if isinstance(descriptor, staticmethod):
+        return descriptor.__func__
+    return types.MethodType(getattr(descriptor, "__func__", descriptor), _NOBODY)
+
+
+def _definer_locals(cls: type) -> Names:
+    """Return the locals of the frame that executes the class statement, to look up what annotations name."""
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001  # the way to the caller that `typing` and `collections` take too
+    while frame is not None:
+        if frame.f_globals.get("__name__") == cls.__module__:
+            return frame.f_locals
+        frame = frame.f_back
+    return {}
+
+
+def _substituted(cls: type, function: Any, namespace: Names) -> dict[str, Any]:
+    """Return the annotations in which a subclass of a generic class has put types for type variables."""
+    types_of = _type_arguments(cls)
+    if not types_of:
+        return {}
+    names = names_of(function, namespace)
+    raw = {name: attempt(annotation, names) for name, annotation in function.__annotations__.items()}
+    return {
+        name: types_of[annotation] if isinstance(annotation, TypeVar) else _filled(annotation, types_of)
+        for name, annotation in raw.items()
+        if (isinstance(annotation, TypeVar) and annotation in types_of) or hasattr(annotation, "__parameters__")
+    }
+
+
+def _filled(annotation: Any, types_of: Mapping[Any, Any]) -> Any:
+    parameters = getattr(annotation, "__parameters__", ())
+    if not parameters or isinstance(annotation, type):
+        return annotation
+    return annotation[tuple(types_of.get(parameter, parameter) for parameter in parameters)]
+
+
+def _type_arguments(cls: type) -> dict[Any, Any]:
+    """Return what each type variable of the bases stands for in this class."""
+    found: dict[Any, Any] = {}
+    for base in cls.__mro__:
+        for generic in vars(base).get("__orig_bases__", ()):
+            parameters = getattr(get_origin(generic), "__parameters__", ())
+            for parameter, argument in zip(parameters, get_args(generic), strict=False):
+                found.setdefault(
+                    parameter, found.get(argument, argument) if isinstance(argument, TypeVar) else argument
+                )
+    return {parameter: argument for parameter, argument in found.items() if argument is not parameter}
+
+
+_DESCRIPTORS = (types.FunctionType, classmethod, staticmethod)
+_NOBODY = object()

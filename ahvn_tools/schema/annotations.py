@@ -1,0 +1,63 @@
+"""Annotations: strings and forward references resolved once, per parameter, when a tool is made."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+Names = Mapping[str, Any]
+
+
+def names_of(function: Callable[..., Any], namespace: Names | None) -> Names:
+    """Return where a function's annotations are looked up: its closure, its globals, then the given names."""
+    plain = inspect.unwrap(function)
+    plain = getattr(plain, "__func__", plain)
+    plain = plain if hasattr(plain, "__globals__") else getattr(plain, "__call__", plain)  # noqa: B004  # the method is wanted
+    return ChainMap(_closure(plain), dict(getattr(plain, "__globals__", {})), vars(builtins), dict(namespace or {}))
+
+
+def resolve(annotation: Any, names: Names) -> Any:
+    """Return the annotation with every string in it evaluated. Raises what evaluating raises, NameError above all."""
+    if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+        return annotation
+    holder = _Holder()
+    holder.__annotations__ = {"it": annotation}
+    return get_type_hints(holder, globalns={}, localns=names, include_extras=True)["it"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """An annotation that could not be resolved, and why."""
+
+    annotation: Any
+    error: Exception
+
+
+def attempt(annotation: Any, names: Names) -> Any:
+    """Return the resolved annotation, or an Unresolved."""
+    try:
+        return annotation if annotation is inspect.Parameter.empty else resolve(annotation, names)
+    except Exception as error:  # noqa: BLE001  # a string annotation is code and may raise anything
+        return Unresolved(annotation, error)
+
+
+class _Holder:
+    """Something that has annotations, for `get_type_hints`."""
+
+
+def _closure(function: Any) -> dict[str, Any]:
+    cells = getattr(function, "__closure__", None) or ()
+    names = function.__code__.co_freevars if cells else ()
+    return {name: cell.cell_contents for name, cell in zip(names, cells, strict=False) if _is_filled(cell)}
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # reading an empty cell raises
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""Docstrings as data: google, numpy, reST and epydoc style, read by docstring-parser."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Docstring:
+    """The texts of a docstring. Its types and "Defaults to …" are not read: the signature knows better."""
+
+    short: str = ""
+    long: str = ""
+    parameters: dict[str, str] = field(default_factory=dict)
+    returns: str = ""
+    usage: str = ""
+
+    def description(self, *, include_long: bool) -> str:
+        """Return the short description and, after a blank line, the long one if it is wanted."""
+        return f"{self.short}\n\n{self.long}" if include_long and self.long else self.short
+
+
+def parse(text: str | None) -> Docstring:
+    """Read a docstring of any of the four styles; text that is none of them is a description."""
+    if not text or not text.strip():
+        return Docstring()
+    text = inspect.cleandoc(text)
+    parsed = _parsed(text)
+    if parsed is None:
+        short, _, long = text.partition("\n\n")
+        return Docstring(short=short.strip(), long=long.strip())
+    returns = parsed.returns or next(iter(parsed.many_returns or ()), None)
+    return Docstring(
+        short=parsed.short_description or "",
+        long=parsed.long_description or "",
+        parameters={
+            name.strip().lstrip("*"): p.description.strip()
+            for p in _parameters(parsed)
+            for name in p.arg_name.split(",")
+            if p.description
+        },
+        returns=(returns.description or "") if returns else "",
+        usage="\n\n".join(
+            part for example in parsed.examples for part in (example.snippet, example.description) if part
+        ),
+    )
+
+
+_STYLES = ("GOOGLE", "NUMPYDOC", "REST", "EPYDOC")
+
+
+def _parsed(text: str) -> Any:
+    """Read a docstring in the style that finds most parameters in it; a role at a line's start is not yet reST."""
+    import docstring_parser
+
+    readings = []
+    for style in _STYLES:
+        with contextlib.suppress(docstring_parser.ParseError):
+            readings.append(docstring_parser.parse(text, docstring_parser.DocstringStyle[style]))
+    return max(readings, key=lambda reading: (len(_parameters(reading)), len(reading.meta)), default=None)
+
+
+def _parameters(parsed: Any) -> list[Any]:
+    return [parameter for parameter in parsed.params if parameter.args[0] != "attribute"]

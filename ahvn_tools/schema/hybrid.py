@@ -1,0 +1,48 @@
+"""The input side of a function that comes with a JSON Schema of its own: the schema is shown and enforced first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.schema.jsonschema import SchemaInputs, compiled
+from ahvn_tools.schema.parameters import Check, Inputs, JsonObject, Parameter, Validator
+
+
+class HybridInputs:
+    """A function's parameters behind a given schema."""
+
+    def __init__(self, function: Inputs, schema: Mapping[str, Any]) -> None:
+        """Raises DefinitionError when the schema is none, or has a property that the function does not take."""
+        self._function = function
+        self._given = SchemaInputs(schema)
+        compiled(self._given.schema(frozenset()))
+        taken = {parameter.property_name for parameter in function.parameters.values()}
+        for name in self._given.parameters:
+            if name not in taken:
+                raise DefinitionError(
+                    f"input_schema has the property {name!r}, which is no parameter. {near_misses(name, taken)}"
+                )
+        self.unschemed = function.unschemed
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The function's parameters."""
+        return self._function.parameters
+
+    def schema(self, hidden: frozenset[str]) -> JsonObject:
+        """Return a fresh copy of the given schema without `hidden`."""
+        return self._given.schema(self._properties(hidden))
+
+    def validator(self, hidden: frozenset[str]) -> Validator:
+        """Compile the check against the given schema, followed by the function's own."""
+        given, own = self._given.validator(self._properties(hidden)), self._function.validator(hidden)
+        return lambda arguments: own(given(arguments))
+
+    def check(self, name: str) -> Check | None:
+        """Compile the function's own check of one bound value."""
+        return self._function.check(name)
+
+    def _properties(self, names: frozenset[str]) -> frozenset[str]:
+        return frozenset(self.parameters[name].property_name for name in names if name in self.parameters)

@@ -1,0 +1,316 @@
+"""The output side of a tool: the schema of what it returns, and the JSON form of what it returned."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import math
+import types
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)  # fmt: skip
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+
+from pydantic import PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError, SchemaSerializer, core_schema
+from typing_extensions import TypeAliasType
+
+from ahvn_tools.errors import DefinitionError, InvalidResultError, ToolError
+from ahvn_tools.results import ErrorDetail, ToolResult, from_content, has_content
+from ahvn_tools.schema.titles import QuietGenerator, tidy
+
+JsonObject = dict[str, Any]
+
+WRAP = "x-fastmcp-wrap-result"
+"""FastMCP's mark on an output schema that holds a value which is no object, under the one property `result`."""
+
+EMPTY = inspect.Signature.empty
+_ITEMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)
+_AWAITED = (Awaitable, Coroutine)
+_FREE = (EMPTY, None, type(None), Any, ...)
+_EXACT = (str, int, bool)
+_FOREIGN = frozenset({"fastmcp", "mcp", "mcp_types"})
+_NO_SCHEMA = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError, NameError)
+
+_UNTYPED = SchemaSerializer(core_schema.any_schema())
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Wrapped(Generic[T]):
+    result: T
+
+
+class Output:
+    """What a tool returns. Shared by all specs of one tool; schema and serializer are made when first needed."""
+
+    def __init__(self, annotation: Any = EMPTY, *, schema: JsonObject | None = None, is_stream: bool = False) -> None:
+        """`annotation` is resolved; `schema` overrides what it says; a stream's annotation tells its items.
+
+        Raises DefinitionError for a schema whose root is not an object.
+        """
+        if schema is not None and schema.get("type", "object" if "properties" in schema else None) != "object":
+            raise DefinitionError(
+                "output_schema must describe an object, because MCP's structured content is one: "
+                'write {"type": "object", "properties": {"result": <your schema>}, "required": ["result"], '
+                f'"{WRAP}": true}} for a value that is none.'
+            )
+        self.annotation: Any = _awaited(annotation)
+        self.item: Any = EMPTY
+        bare, metadata = _peeled(self.annotation)
+        if get_origin(bare) in _ITEMS or bare in _ITEMS:
+            self.item = (*get_args(bare), Any)[0]
+            self.annotation = list.__class_getitem__(self.item) if self.item is not Any or is_stream else EMPTY
+            if metadata and self.annotation is not EMPTY:
+                self.annotation = Annotated[(self.annotation, *metadata)]
+        self._given = schema
+        self.exact: Any = self.annotation if schema is None and _is_exact(self.annotation) else None
+        """The type whose values are their own JSON form, when the annotation is one: the short way out of a call."""
+
+    @functools.cached_property
+    def schema_text(self) -> str | None:
+        """The output schema as JSON text; None when nothing is promised."""
+        schema = self._given if self._given is not None else _schema(self.annotation)
+        return None if schema is None else json.dumps(schema)
+
+    @property
+    def schema(self) -> JsonObject | None:
+        """A fresh copy of the output schema."""
+        return None if self.schema_text is None else json.loads(self.schema_text)
+
+    def value(self, returned: Any) -> Any:
+        """Return what `call` gives for what the body returned.
+
+        Raises InvalidResultError when it has no JSON form, ToolError when it is a result that tells of an error.
+        """
+        if type(returned) is self.exact:
+            return returned
+        made = self.result(returned)
+        if made.error is not None:
+            raise ToolError(made.error.message)
+        return made.value
+
+    def result(self, returned: Any) -> ToolResult:
+        """Return the whole result for what the body returned. Raises InvalidResultError when it has no JSON form."""
+        if type(returned) is self.exact:
+            return ToolResult(returned, {"result": returned})
+        if isinstance(returned, ToolResult):
+            return returned
+        if has_content(returned):
+            made = from_content(returned)
+            return made if made.is_error else replace(made, value=self._unwrapped(made.value))
+        shown = self._json_form(returned)
+        if self._wraps:
+            return ToolResult(shown, {"result": shown})
+        return ToolResult(self._unwrapped(shown), shown if isinstance(shown, dict) else None)
+
+    def chunk(self, item: Any) -> ToolResult:
+        """Return the result of one item of a stream, an error result when it has no JSON form."""
+        try:
+            made = self._item_result(item)
+        except InvalidResultError as error:
+            made = ToolResult(error=ErrorDetail(code=error.code, message=error.message))
+        return replace(made, is_last=False)
+
+    def _item_result(self, item: Any) -> ToolResult:
+        if isinstance(item, ToolResult):
+            return item
+        return from_content(item) if has_content(item) else ToolResult(_json_form(item, self._item_adapter))
+
+    @functools.cached_property
+    def _wraps(self) -> bool:
+        schema = self.schema
+        return schema is not None and schema.get(WRAP) is True
+
+    @functools.cached_property
+    def _only(self) -> str | None:
+        """The one property of an output schema that has exactly one."""
+        names = list((self.schema or {}).get("properties", {}))
+        return names[0] if len(names) == 1 else None
+
+    def _unwrapped(self, shown: Any) -> Any:
+        return shown[self._only] if isinstance(shown, dict) and self._only in shown else shown
+
+    def _json_form(self, returned: Any) -> Any:
+        return _json_form(returned, self._adapter)
+
+    @functools.cached_property
+    def _adapter(self) -> TypeAdapter[Any] | None:
+        return _adapter(self.annotation)
+
+    @functools.cached_property
+    def _item_adapter(self) -> TypeAdapter[Any] | None:
+        return _adapter(self.item)
+
+
+class _OutputGenerator(QuietGenerator):
+    """Names fields as the serializer will: by alias only where a model's own config says so."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonObject:
+        with _AliasRule(self, dict(schema["cls"].model_config)):
+            return super().model_schema(schema)
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonObject:
+        with _AliasRule(self, dict(schema.get("config") or {})):
+            return super().dataclass_schema(schema)
+
+
+class _AliasRule:
+    """Sets a generator's `by_alias` for one class and puts it back."""
+
+    def __init__(self, generator: GenerateJsonSchema, config: dict[str, Any]) -> None:
+        self.generator, self.by_alias = generator, bool(config.get("serialize_by_alias"))
+
+    def __enter__(self) -> None:
+        self.before, self.generator.by_alias = self.generator.by_alias, self.by_alias
+
+    def __exit__(self, *_: object) -> None:
+        self.generator.by_alias = self.before
+
+
+def _awaited(annotation: Any) -> Any:
+    if get_origin(annotation) in _AWAITED:
+        return get_args(annotation)[-1]
+    return annotation
+
+
+def _peeled(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return what an alias or `Annotated` is about, and the metadata."""
+    metadata: tuple[Any, ...] = ()
+    while isinstance(annotation, TypeAliasType) or get_origin(annotation) is Annotated:
+        if isinstance(annotation, TypeAliasType):
+            annotation = annotation.__value__
+        else:
+            annotation, *more = get_args(annotation)
+            metadata = (*more, *metadata)
+    return annotation, metadata
+
+
+def _schema(annotation: Any) -> JsonObject | None:
+    if _is_free(annotation) or _holds_bytes(annotation) or _is_bare_sequence(annotation) or _holds_content(annotation):
+        return None
+    try:
+        schema = _generated(annotation)
+        if not _is_object(schema):
+            schema = {**_generated(_Wrapped[annotation]), WRAP: True}
+    except _NO_SCHEMA:
+        return None
+    return tidy(schema) or None
+
+
+def _generated(annotation: Any) -> JsonObject:
+    return TypeAdapter(annotation).json_schema(mode="serialization", by_alias=False, schema_generator=_OutputGenerator)
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
+    if _is_free(annotation):
+        return None
+    try:
+        return TypeAdapter(annotation)
+    except _NO_SCHEMA:
+        return None
+
+
+def _json_form(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
+    kind = type(value)
+    if kind is bool or value is None:
+        return value
+    try:
+        shown = _serialized(value, adapter)
+        if type(shown) not in _EXACT:
+            _refuse_non_json(shown)
+    except Exception as error:  # a serializer of the value's own may raise anything
+        raise InvalidResultError(
+            f"The tool returned a {kind.__name__} that has no JSON form; return JSON-able data, a pydantic model, "
+            "or content such as Image or File."
+        ) from error
+    return shown
+
+
+def _serialized(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
+    if adapter is not None:
+        try:
+            return adapter.dump_python(value, mode="json", warnings="error")
+        except PydanticSerializationError:
+            pass  # the value is not what the annotation says: take it as what it is
+    return _UNTYPED.to_python(value, mode="json")
+
+
+def _refuse_non_json(value: Any) -> None:
+    """Raise ValueError for NaN and Infinity anywhere in the value, for cycles and for what nests too deep."""
+    if type(value) is float:
+        if not math.isfinite(value):
+            raise ValueError("not finite")
+        return
+    json.dumps(value, allow_nan=False)
+
+
+def _is_exact(annotation: Any) -> bool:
+    return any(annotation is kind for kind in _EXACT)
+
+
+def _is_free(annotation: Any) -> bool:
+    return any(annotation is free for free in _FREE)
+
+
+def _holds_bytes(annotation: Any) -> bool:
+    if annotation is bytes:
+        return True
+    return _is_composite(annotation) and any(_holds_bytes(part) for part in get_args(annotation))
+
+
+def _is_composite(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, types.UnionType, Annotated)
+
+
+def _is_bare_sequence(annotation: Any) -> bool:
+    while isinstance(annotation, TypeAliasType):
+        annotation = annotation.__value__
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    origin, parts = get_origin(annotation) or annotation, get_args(annotation)
+    if origin not in (list, tuple, Sequence):
+        return False
+    if origin is tuple and parts:
+        return parts == (Any, ...)
+    return all(part is Any for part in parts)
+
+
+def _holds_content(annotation: Any) -> bool:
+    if isinstance(annotation, type) and not get_args(annotation):
+        names = {base.__name__ for base in annotation.__mro__ if base.__module__.partition(".")[0] in _FOREIGN}
+        return issubclass(annotation, ToolResult) or not names.isdisjoint(_CONTENT)
+    return any(_holds_content(part) for part in get_args(annotation))
+
+
+_CONTENT = frozenset({
+    "Image", "Audio", "File", "ToolResult", "CallToolResult", "TextContent", "ImageContent", "AudioContent",
+    "ResourceLink", "EmbeddedResource", "InputRequiredResult",
+})  # fmt: skip
+
+
+def _is_object(schema: JsonObject) -> bool:
+    seen: set[str] = set()
+    node: Any = schema
+    while isinstance(node, dict):
+        if node.get("type") == "object" or "properties" in node:
+            return True
+        reference = node.get("$ref")
+        if not isinstance(reference, str) or reference in seen:
+            return False
+        seen.add(reference)
+        node = schema.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
+    return False

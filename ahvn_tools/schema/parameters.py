@@ -1,0 +1,73 @@
+"""Parameters: what a tool takes, whichever way its truth is written down (a signature or a JSON Schema)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ahvn_tools.state import UNSET
+
+JsonObject = dict[str, Any]
+Kind = inspect._ParameterKind  # noqa: SLF001  # the only name of the type of `inspect.Parameter.kind`
+SAFE_NAME = re.compile(r"[^\W\d]\w{0,63}\Z")
+"""A caller's name is shown in a message only when it is a plain one: others may be values gone astray."""
+
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+
+Validator = Callable[[JsonObject], JsonObject]
+"""Takes the visible arguments, gives the keyword arguments of the body; raises InvalidParametersError."""
+
+Check = Callable[[Any], Any]
+"""Takes a bound value, gives what the body gets; raises ValueError when it does not fit (the text is not shown)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One parameter of a body."""
+
+    name: str
+    property_name: str
+    """Its name in the schema, which an alias may change."""
+    kind: Kind = KEYWORD_ONLY
+    annotation: Any = Any
+    default: Any = UNSET
+    """What a body gets when nobody gives a value; UNSET: it must be given (or the body knows its own default)."""
+    is_required: bool = True
+    is_secret: bool = False
+    expected: str = ""
+    """The type in words, for the message about a bound value that does not fit."""
+
+
+class Inputs(Protocol):
+    """The input side of a tool. Implementations are frozen and shared by all specs of one tool."""
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """Every parameter by name, in the order of the signature; hidden ones too."""
+
+    @property
+    def unschemed(self) -> frozenset[str]:
+        """Parameters that have no schema and so can never be shown."""
+
+    def schema(self, hidden: frozenset[str]) -> JsonObject:
+        """Return a fresh JSON Schema of all parameters but `hidden`."""
+
+    def validator(self, hidden: frozenset[str]) -> Validator:
+        """Compile the check of the arguments that a caller gives when `hidden` are bound."""
+
+    def check(self, name: str) -> Check | None:
+        """Compile the check of one bound value; None when the parameter's type cannot be checked."""
+
+
+def without_properties(schema: JsonObject, names: frozenset[str]) -> JsonObject:
+    """Return the schema, changed in place, without the properties of these names."""
+    for name in names:
+        schema.get("properties", {}).pop(name, None)
+    if "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name not in names]
+        if not schema["required"]:
+            del schema["required"]
+    return schema

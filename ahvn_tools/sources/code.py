@@ -1,0 +1,79 @@
+"""Code text as a source: it is executed, and one of the functions it defines becomes the tool."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+import sys
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.recipe import Recipe
+from ahvn_tools.sources import function
+
+_numbers = itertools.count(1)
+
+
+class _Source:
+    """A loader that knows one module's text, so that tracebacks can show its lines."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def get_source(self, _name: str) -> str:
+        return self.text
+
+
+def recipe(
+    code: str, func_name: str | None, env: Mapping[str, Any] | None, options: Mapping[str, Any]
+) -> tuple[Recipe, Callable[..., Any]]:
+    """Execute `code` and return the recipe and the body of the function it defines.
+
+    The code runs in a module of its own: `env` on top of the builtins, nothing of ours. It is trusted like any code:
+    it can do what this process can do.
+
+    Raises DefinitionError (a ValueError) when the code defines no function, several without `func_name`, or none of
+    that name; and what the code itself raises.
+    """
+    module = _module(code)
+    vars(module).update(env or {})
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(code, module.__file__ or "", "exec"), vars(module))  # noqa: S102  # executing is what the door is for
+        chosen = _chosen(module, func_name)
+        return function.recipe(chosen, options, namespace=vars(module), source=code)
+    finally:
+        del sys.modules[module.__name__]
+
+
+def _module(code: str) -> types.ModuleType:
+    digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    module = types.ModuleType(f"tool_code_{digest}_{next(_numbers)}")
+    module.__file__ = f"{module.__name__}.py"
+    module.__loader__ = _Source(code)  # type: ignore[assignment]  # all that linecache asks of a loader
+    return module
+
+
+def _chosen(module: types.ModuleType, func_name: str | None) -> Callable[..., Any]:
+    defined: dict[str, Callable[..., Any]] = {
+        name: value for name, value in vars(module).items() if _is_defined_in(module, value)
+    }
+    if func_name is not None:
+        if func_name not in defined:
+            raise DefinitionError(f"The code defines no function {func_name!r}. {near_misses(func_name, defined)}")
+        return defined[func_name]
+    public = {name: value for name, value in defined.items() if not name.startswith("_")} or defined
+    if not public:
+        raise DefinitionError("The code defines no function; write one with `def` or `async def`.")
+    if len(public) > 1:
+        raise DefinitionError(
+            f"The code defines several functions ({', '.join(public)}); say which one: func_name='…'."
+        )
+    return next(iter(public.values()))
+
+
+def _is_defined_in(module: types.ModuleType, value: Any) -> bool:
+    return inspect.isfunction(value) and inspect.unwrap(value).__code__.co_filename == module.__file__

@@ -1,0 +1,220 @@
+"""Functions as a source: every kind of callable becomes a recipe and a body."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ahvn_tools.binding import Binding
+from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.recipe import Recipe, Texts
+from ahvn_tools.redaction import is_secret
+from ahvn_tools.schema.annotations import Names, Unresolved, attempt, names_of
+from ahvn_tools.schema.function import FunctionInputs, signature_of
+from ahvn_tools.schema.hybrid import HybridInputs
+from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.parameters import Inputs
+from ahvn_tools.sources.options import checked, wire_annotations, wire_icons
+from ahvn_tools.state import Key
+
+Function = Callable[..., Any]
+
+
+def recipe(
+    function: Any,
+    options: Mapping[str, Any],
+    *,
+    namespace: Names | None = None,
+    docstring: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    bindings: Mapping[str, Binding] | None = None,
+    source: str | None = None,
+) -> tuple[Recipe, Function]:
+    """Return the recipe of a callable, and the body to call.
+
+    `namespace` holds names for string annotations beside the function's own, `annotations` what is resolved already;
+    `docstring` stands in for the function's, `bindings` for those of the options. Raises DefinitionError for what
+    cannot be a tool.
+    """
+    checked(options)
+    body, constants = _unpacked(function)
+    _refuse_uncallable(body)
+    signature = signature_of(body)
+    _refuse_dangling(body, signature, constants.keys() | dict(options.get("binds") or {}).keys())
+    raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
+    resolved = _resolved(raw, names_of(body, namespace), annotations or {})
+    name = options.get("name") or _name(function, body)
+    if bindings is None:
+        bindings = _bindings(constants, options, resolved)
+    if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
+        docstring = inspect.getdoc(function)
+    texts = _texts(body, options, docstring)
+    inputs: Inputs = FunctionInputs(
+        name,
+        signature,
+        resolved,
+        bound=frozenset(bindings),
+        descriptions=lambda: texts.parameters,
+        include_var_positional=options.get("include_var_positional", False),
+        include_var_keyword=options.get("include_var_keyword", False),
+    )
+    _refuse_unknown_bindings(bindings, inputs)
+    if (given := options.get("input_schema")) is not None:
+        inputs = HybridInputs(inputs, given)
+    made = Recipe(
+        name=name,
+        texts=texts,
+        inputs=inputs,
+        output=_output(body, resolved, options),
+        is_async=_is_async(body),
+        is_coroutine=_is_any(inspect.iscoroutinefunction, body),
+        title=options.get("title"),
+        tags=frozenset(options.get("tags") or ()),
+        annotations=wire_annotations(options.get("annotations")),
+        meta=options.get("meta"),
+        version=options.get("version"),
+        icons=wire_icons(options.get("icons")),
+        examples=options.get("examples"),
+        timeout=options.get("timeout"),
+        run_in_thread=options.get("run_in_thread", True),
+        source=source,
+        bindings=bindings,
+        options={**options, "name": name},
+        remake=recipe,
+        hints={"docstring": docstring, "annotations": _told_apart(raw, resolved), "source": source},
+    )
+    return made, body
+
+
+def wants_fastmcp(function: Any) -> bool:
+    """Tell whether a function uses FastMCP's own injection (`Context`, `Depends`), which only FastMCP can run."""
+    if "fastmcp" not in sys.modules:
+        return False
+    plain = inspect.unwrap(function) if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
+    defaults = (*(getattr(plain, "__defaults__", None) or ()), *(getattr(plain, "__kwdefaults__", None) or {}).values())
+    annotations = getattr(plain, "__annotations__", {})
+    return any(_is_dependency(default) for default in defaults) or any(
+        _is_context(annotation, plain) for annotation in annotations.values()
+    )
+
+
+def _is_dependency(default: Any) -> bool:
+    kinds = {base.__module__.partition(".")[0] for base in type(default).__mro__}
+    return not kinds.isdisjoint({"uncalled_for", "fastmcp"})
+
+
+def _is_context(annotation: Any, function: Any) -> bool:
+    module = sys.modules.get("fastmcp.server.context")
+    if module is None or (isinstance(annotation, str) and "Context" not in annotation):
+        return False
+    resolved = attempt(annotation, names_of(function, None)) if isinstance(annotation, str) else annotation
+    parts = (resolved, *getattr(resolved, "__args__", ()))
+    return any(isinstance(part, type) and issubclass(part, module.Context) for part in parts)
+
+
+def _unpacked(function: Any) -> tuple[Function, dict[str, Any]]:
+    """Return the callable inside staticmethods and partials, and what the partials fix, by parameter."""
+    if isinstance(function, staticmethod):
+        function = function.__func__
+    if not isinstance(function, functools.partial):
+        return function, {}
+    signature = inspect.signature(function.func)
+    fixed = signature.bind_partial(*function.args, **function.keywords)
+    return function.func, dict(fixed.arguments)
+
+
+def _refuse_uncallable(body: Any) -> None:
+    if isinstance(body, type):
+        raise DefinitionError(
+            f"{body.__name__!r} is a class; pass a function that makes one, an instance with __call__, or a method."
+        )
+    if isinstance(body, classmethod) or not callable(body):
+        raise DefinitionError(
+            f"A {type(body).__name__} cannot be a tool; pass a function, or the method as the class or instance has it."
+        )
+
+
+def _refuse_dangling(body: Any, signature: inspect.Signature, bound: set[str]) -> None:
+    first = next(iter(signature.parameters.values()), None)
+    if first is None or first.name in bound or not _is_method_of_a_class(body):
+        return
+    if first.name in ("self", "cls") and first.annotation is first.empty:
+        raise DefinitionError(
+            f"{body.__qualname__!r} is an unbound method and its {first.name!r} would be an argument of the model; "
+            "pass the method of an instance, or make the class a ToolRegistry."
+        )
+
+
+def _is_method_of_a_class(body: Any) -> bool:
+    owner = getattr(body, "__qualname__", "").rpartition(".")[0]
+    return inspect.isfunction(body) and bool(owner) and not owner.endswith("<locals>")
+
+
+def _resolved(raw: Mapping[str, Any], names: Names, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every annotation resolved; an Unresolved where that fails."""
+    return {name: known[name] if name in known else attempt(annotation, names) for name, annotation in raw.items()}
+
+
+def _told_apart(raw: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the resolved annotations that are not what the signature says: no one else could resolve them again."""
+    return {
+        name: annotation
+        for name, annotation in resolved.items()
+        if annotation is not raw[name] and not isinstance(annotation, Unresolved)
+    }
+
+
+def _bindings(
+    constants: Mapping[str, Any], options: Mapping[str, Any], resolved: Mapping[str, Any]
+) -> dict[str, Binding]:
+    secret = {name for name, annotation in resolved.items() if is_secret(annotation)}
+    bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
+    for name, key in dict(options.get("binds") or {}).items():
+        bindings[name] = Binding(parameter=name, key=Key.parse(key), is_secret=name in secret)
+    return bindings
+
+
+def _refuse_unknown_bindings(bindings: Mapping[str, Binding], inputs: Inputs) -> None:
+    for name in bindings:
+        if name not in inputs.parameters:
+            raise DefinitionError(
+                f"binds names {name!r}, which is no parameter. {near_misses(name, inputs.parameters)}"
+            )
+
+
+def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) -> Texts:
+    called = None if inspect.isroutine(body) else type(body).__call__
+    own = docstring if docstring is not None else inspect.getdoc(body if called is None else type(body))
+    return Texts(
+        options.get("description"),
+        docstring=own or (None if called is None else inspect.getdoc(called)),
+        parameters=None if called is None else inspect.getdoc(called),
+        include_long=options.get("include_long_description", True),
+        parse_docstring=options.get("parse_docstring", True),
+    )
+
+
+def _output(body: Function, resolved: Mapping[str, Any], options: Mapping[str, Any]) -> Output:
+    annotation = resolved["return"]
+    if isinstance(annotation, Unresolved):
+        annotation = inspect.Signature.empty
+    is_stream = _is_any(inspect.isgeneratorfunction, body) or _is_any(inspect.isasyncgenfunction, body)
+    return Output(annotation, schema=options.get("output_schema"), is_stream=is_stream)
+
+
+def _name(function: Any, body: Any) -> str:
+    name = getattr(function, "__name__", None) or getattr(body, "__name__", None) or type(body).__name__
+    if name == "<lambda>":
+        raise DefinitionError("A lambda has no name for the model to call; give one: name='…'.")
+    return str(name)
+
+
+def _is_async(body: Any) -> bool:
+    return _is_any(inspect.iscoroutinefunction, body) or _is_any(inspect.isasyncgenfunction, body)
+
+
+def _is_any(test: Callable[[Any], bool], body: Any) -> bool:
+    return test(body) or (not inspect.isroutine(body) and test(body.__call__))

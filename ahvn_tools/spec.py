@@ -1,0 +1,446 @@
+"""ToolSpec: one tool, with mutable state and parameters bound to it."""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+
+from ahvn_tools import text, travel
+from ahvn_tools.binding import Binding
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import BindError, near_misses
+from ahvn_tools.execution import run, stream
+from ahvn_tools.execution.sealed import Sealed
+from ahvn_tools.recipe import Recipe
+from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.strict import strict as strict_schema
+from ahvn_tools.sources import code as code_source
+from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.state import MISSING, UNSET, Key, own_containers
+
+if TYPE_CHECKING:
+    from fastmcp.tools import Tool
+    from mcp_types import Tool as WireTool
+
+JsonObject = dict[str, Any]
+Function = Callable[..., Any]
+
+
+class ToolSpec:
+    """One tool: define it once, bind what the model must not see, call it anywhere, show it to any model.
+
+    >>> def greet(name: str, tone: str = "plain") -> str:
+    ...     '''Greet somebody.'''
+    ...     return f"{tone}: hello, {name}"
+    >>> spec = ToolSpec.from_function(greet).bind("tone", "style.tone", "warm")
+    >>> spec(name="Ann")
+    'warm: hello, Ann'
+    >>> spec.state["style"]["tone"] = "formal"
+    >>> spec(name="Ann")
+    'formal: hello, Ann'
+    >>> list(spec.params)
+    ['name']
+    """
+
+    def __init__(self, recipe: Recipe, body: Function, *, sealed: Sealed | None = None) -> None:
+        """Take what a source yields (and the sealed recipe where one is shared); the `from_…` doors make specs."""
+        self._lock = threading.Lock()
+        self._sealed = sealed or Sealed(recipe, recipe.bindings)
+        self._body = body
+        self._state: MutableMapping[str, Any] = {}
+        self._adapter: tuple[Sealed, Tool] | None = None
+        self.examples = recipe.examples
+
+    # doors in
+
+    @classmethod
+    def from_function(cls, func: Function, /, **options: Unpack[ToolOptions]) -> Self:
+        """Make a spec from a callable of any kind. Options: see `ToolOptions`.
+
+        Raises DefinitionError for what cannot be a tool, and for an unknown option.
+        """
+        if function_source.wants_fastmcp(func):
+            return cls._from_injected(func, options)
+        return cls(*function_source.recipe(func, options, namespace=_caller_locals()))
+
+    @classmethod
+    def from_code(
+        cls,
+        code: str,
+        func_name: str | None = None,
+        env: Mapping[str, Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> Self:
+        """Execute code text and make a spec from the function it defines. Trust the code: it can do what you can do.
+
+        `func_name` chooses among several functions, `env` gives names that the code may use. Raises DefinitionError
+        (a ValueError) when there is no function, more than one to choose from, or none of that name (seed 003, 3.3).
+        """
+        return cls(*code_source.recipe(code, func_name, env, options))
+
+    @classmethod
+    def from_mcp(cls, tool: Tool | WireTool, *, client: Any = None, **options: Unpack[ToolOptions]) -> Self:
+        """Make a spec from a FastMCP Tool of any kind, or from an `mcp.types.Tool`.
+
+        The latter is called through `client`; without one everything but calling works.
+        """
+        from ahvn_tools.mcp.client import sender
+        from ahvn_tools.sources import mcp as mcp_source
+
+        return cls(*mcp_source.recipe(tool, options, sender(client, tool.name) if client is not None else None))
+
+    @classmethod
+    async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
+        """Make a spec from a tool of a connected MCP client. Calls are limited to 30 seconds unless `timeout` is given.
+
+        Raises ToolLookupError for a name that the server does not list, ToolConnectionError when it cannot be asked.
+        """
+        import asyncio
+
+        from ahvn_tools.mcp.client import DEFAULT_TIMEOUT, find, sender
+        from ahvn_tools.sources import mcp as mcp_source
+
+        tool = await find(client, tool_name)
+        send = sender(client, tool_name, asyncio.get_running_loop())
+        options.setdefault("timeout", DEFAULT_TIMEOUT)
+        return cls(*mcp_source.recipe(tool, options, send))
+
+    @classmethod
+    def _from_injected(cls, func: Function, options: ToolOptions) -> Self:
+        """Hand a function with FastMCP's own injection to FastMCP, which alone can run it."""
+        from fastmcp.tools import Tool
+
+        from ahvn_tools.sources import mcp as mcp_source
+
+        return cls(*mcp_source.recipe(Tool.from_function(func), options))
+
+    # what it is
+
+    @property
+    def name(self) -> str:
+        """The name that models call it by."""
+        return self._sealed.recipe.name
+
+    @property
+    def title(self) -> str | None:
+        """The name that people are shown."""
+        return self._sealed.recipe.title
+
+    @property
+    def description(self) -> str:
+        """What it does."""
+        return self._sealed.recipe.texts.description
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Its tags."""
+        return self._sealed.recipe.tags
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds a call may take; None: no limit."""
+        return self._sealed.recipe.timeout
+
+    @property
+    def function(self) -> Function:
+        """The function it was made from."""
+        return self._body
+
+    @property
+    def source(self) -> str | None:
+        """The code text it was made from; None for a spec that was made otherwise."""
+        return self._sealed.recipe.source
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What a model is shown of it: a frozen value without the bound parameters."""
+        return self._sealed.definition
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """A fresh copy of the JSON Schema of its visible parameters."""
+        schema: JsonObject = self.definition.input_schema
+        return schema
+
+    @property
+    def params(self) -> JsonObject:
+        """A fresh copy of the properties of `input_schema` (seed 003, 6.1)."""
+        properties: JsonObject = self.input_schema.get("properties", {})
+        return properties
+
+    @property
+    def output_schema(self) -> JsonObject | None:
+        """A fresh copy of the JSON Schema of `structured_content`; None when nothing is promised."""
+        schema: JsonObject | None = self.definition.output_schema
+        return schema
+
+    # binding and state
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """The values that bound parameters are read from, at each call. Change it in place or replace it."""
+        return self._state
+
+    @state.setter
+    def state(self, state: MutableMapping[str, Any]) -> None:
+        if not isinstance(state, Mapping):
+            raise TypeError(f"state must be a mapping such as a dict, not {type(state).__name__}.")
+        self._state = state
+
+    @property
+    def binds(self) -> Mapping[str, str]:
+        """A read-only view: bound parameter -> dotted state key."""
+        return self._sealed.keys
+
+    def bind(
+        self,
+        param: str,
+        state_key: str | None = None,
+        default: Any = UNSET,
+        *,
+        resolver: Callable[..., Any] | None = None,
+        secret: bool = False,
+    ) -> Self:
+        """Take a parameter away from the model and fill it from the state at call time. Return the spec.
+
+        `state_key` is a dotted key (`user.id`, `items[0].name`), the parameter's name by default. `default` is stored
+        in the state when nothing is there, and remembered. `resolver`, sync or async, gives the value instead; it is
+        called at each call with nothing, or with the state. `secret` values are in no pickle.
+
+        Raises BindError for a parameter that the tool does not have, StateKeyError for a malformed key.
+        """
+        parameter = self._sealed.recipe.inputs.parameters.get(param)
+        if parameter is None:
+            raise BindError(
+                f"{self.name!r} has no parameter {param!r}. {near_misses(param, self._sealed.recipe.inputs.parameters)}"
+            )
+        self._refuse_constant(param)
+        key = Key(param, (param,)) if state_key is None else Key.parse(state_key)
+        is_secret = secret or parameter.is_secret
+        if resolver is not None:
+            if default is not UNSET:
+                raise BindError(
+                    f"{param!r} cannot have both a resolver and a default; let the resolver give the default."
+                )
+            binding = Binding.resolved(param, key, resolver, is_secret=is_secret)
+        else:
+            binding = Binding(parameter=param, key=key, default=default, is_secret=is_secret)
+        with self._lock:
+            if default is not UNSET and key.read(self._state) is MISSING:
+                key.write(self._state, default)
+            self._sealed = self._sealed.with_binding(binding)
+        return self
+
+    def unbind(self, param: str) -> Self:
+        """Give a parameter back to the model; the state keeps its value. A parameter that is not bound stays so.
+
+        Raises BindError for one that was fixed when the tool was made, or whose type has no JSON form.
+        """
+        self._refuse_constant(param)
+        if param in self._sealed.recipe.inputs.unschemed:
+            raise BindError(
+                f"{param!r} of {self.name!r} cannot be shown to a model: its type has no JSON form. Keep it bound."
+            )
+        with self._lock:
+            self._sealed = self._sealed.without_binding(param)
+        return self
+
+    def _refuse_constant(self, param: str) -> None:
+        binding = self._sealed.bindings.get(param)
+        if binding is not None and binding.is_constant:
+            raise BindError(f"{param!r} of {self.name!r} was fixed when the tool was made; make a tool without it.")
+
+    def clone(self) -> Self:
+        """Return a copy of the same class with its own bindings, state and examples, nested containers included."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._lock = threading.Lock()
+        twin._state = own_containers(self._state)
+        twin._adapter = None
+        twin.examples = own_containers(self.examples)
+        return twin
+
+    def _clear_cache(self) -> None:
+        """Drop what is compiled (seed 003, 9.3). Nothing needs it: no change leaves anything stale."""
+        with self._lock:
+            self._sealed = self._sealed.fresh()
+
+    # doors of a call
+
+    def call(self, /, *args: Any, **arguments: Any) -> Any:
+        """Call from sync code and return the value; positional arguments fill the visible parameters in order.
+
+        Raises the function's own exception unchanged, or a ToolCallError: InvalidParametersError, UnboundStateError,
+        InvalidResultError, ToolTimeoutError. Works inside a running event loop too.
+        """
+        plan = self._sealed.plan
+        if plan.is_simple and not args:  # the short way: nothing to bind, to spread or to carry over a bridge
+            returned = self._body(**plan.accept(arguments))
+            return returned if type(returned) is plan.exact else run.settled(plan, returned)
+        return run.call(plan, self._body, args, arguments, (self._state,))
+
+    __call__ = call
+
+    async def acall(self, /, *args: Any, **arguments: Any) -> Any:
+        """Call from async code and return the value. Raises as `call` does."""
+        return await run.acall(self._sealed.plan, self._body, args, arguments, (self._state,))
+
+    def exec(self, /, *args: Any, **arguments: Any) -> ToolResult:
+        """Call from sync code and return a ToolResult, an error result for whatever exception came of it.
+
+        KeyboardInterrupt and SystemExit are raised: they are about this process and not about the call.
+        """
+        return run.execute(self._sealed.plan, self._body, args, arguments, (self._state,))
+
+    async def aexec(self, /, *args: Any, **arguments: Any) -> ToolResult:
+        """Call from async code and return a ToolResult, as `exec` does."""
+        return await run.aexecute(self._sealed.plan, self._body, args, arguments, (self._state,))
+
+    def stream(self, /, *args: Any, **arguments: Any) -> Iterator[ToolResult]:
+        """Call from sync code and yield one result per item as it is made, then one with `is_last=True`: the whole."""
+        return stream.stream(self._sealed.plan, self._body, args, arguments, (self._state,))
+
+    def astream(self, /, *args: Any, **arguments: Any) -> AsyncIterator[ToolResult]:
+        """Call from async code and yield results as `stream` does."""
+        return stream.astream(self._sealed.plan, self._body, args, arguments, (self._state,))
+
+    async def _serve(self, arguments: JsonObject) -> ToolResult:
+        """Run a call that came over a wire: nothing it does is raised."""
+        return await run.aexecute(self._sealed.plan, self._body, (), arguments, (self._state,), is_served=True)
+
+    # doors out
+
+    @property
+    def tool(self) -> Tool:
+        """The FastMCP tool: the one it was made from, else one whose `run` goes through the spec's own call path."""
+        given = self._sealed.recipe.tool
+        return given if given is not None else self.binded
+
+    @property
+    def binded(self) -> Tool:
+        """The FastMCP tool without the bound parameters (seed 003, 9.2)."""
+        sealed = self._sealed
+        if self._adapter is None or self._adapter[0] is not sealed:
+            self._adapter = (sealed, self.to_fastmcp())
+        return self._adapter[1]
+
+    @property
+    def docstring(self) -> str:
+        """A google-style docstring made from the definition."""
+        return text.docstring(self.definition)
+
+    @property
+    def code(self) -> str:
+        """A Python function definition made from the definition; always valid Python."""
+        return text.code(self.definition)
+
+    def signature(self, /, **arguments: Any) -> str:
+        """Return a call as text: `search(query='example', limit=10)`."""
+        return text.signature(self.definition, arguments)
+
+    def to_prompt(self) -> str:
+        """Return the tool as an item of a list for a model: its call and its docstring."""
+        return text.prompt(self.definition)
+
+    def to_function(self) -> Function:
+        """Return a Python function with the definition's signature that calls the spec."""
+        return text.function(self.definition, self.call)
+
+    def to_mcp(self) -> WireTool:
+        """Return the definition as an `mcp.types.Tool`."""
+        from ahvn_tools.mcp.tool import wire
+
+        return wire(self.definition)
+
+    def to_fastmcp(self) -> Tool:
+        """Return a FastMCP tool to serve: calls go through the spec, with its bindings and state as they are then."""
+        from ahvn_tools.mcp.tool import adapted
+
+        return adapted(self.definition, self._serve, timeout=self.timeout)
+
+    def to_jsonschema(self, *, strict: bool = True, **fields: Any) -> JsonObject:
+        """Return the flat function-calling form of seed 003, 7.3, with `fields` added.
+
+        Strict: optional parameters become nullable and required, objects are closed. A schema that cannot be strict
+        without changing its meaning is given as it is, with `strict` False.
+        """
+        definition = self.definition
+        parameters, is_strict = definition.input_schema, False
+        if strict:
+            parameters, reasons = strict_schema(parameters)
+            is_strict = not reasons
+        return {
+            "type": "function",
+            "name": definition.name,
+            "description": definition.description,
+            "parameters": parameters,
+            "strict": is_strict,
+            **fields,
+        }
+
+    # travelling
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle through cloudpickle, so that any pickler can carry any function."""
+        if travel.is_packing():
+            return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]  # public, but not in typeshed
+        return travel.unpacked, (travel.packed(self),)
+
+    def __getstate__(self) -> travel.Parcel:
+        """Return what goes over: no secret, no plan, no connection."""
+        own = ("_lock", "_sealed", "_body", "_state", "_adapter")
+        others = {name: value for name, value in self.__dict__.items() if name not in own}
+        return travel.parcel(self._sealed, self._body, self._state, others)
+
+    def __setstate__(self, parcel: travel.Parcel) -> None:
+        """Make the spec again from what came over."""
+        self._lock = threading.Lock()
+        self._sealed, self._body = travel.opened(parcel)
+        self._state = dict(parcel.state)
+        self._adapter = None
+        self.__dict__.update(parcel.others)
+
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.clone()
+
+    def __repr__(self) -> str:
+        binds = f" binds={dict(self.binds)}" if self.binds else ""
+        return f"<{type(self).__name__} {self.name!r}{binds}>"
+
+
+@overload
+def tool(function: Function, /) -> ToolSpec: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Function], ToolSpec]: ...
+def tool(
+    function: Function | None = None, /, **options: Unpack[ToolOptions]
+) -> ToolSpec | Callable[[Function], ToolSpec]:
+    """Make a ToolSpec of the decorated function, which stays reachable as `spec.function`.
+
+    >>> @tool(tags={"math"})
+    ... def add(a: int, b: int) -> int:
+    ...     '''Add two numbers.'''
+    ...     return a + b
+    >>> add(1, 2), add.function(1, 2)
+    (3, 3)
+    """
+    namespace = _caller_locals()
+
+    def decorate(function: Function) -> ToolSpec:
+        if function_source.wants_fastmcp(function):
+            return ToolSpec.from_function(function, **options)
+        return ToolSpec(*function_source.recipe(function, options, namespace=namespace))
+
+    return decorate if function is None else decorate(function)
+
+
+def _caller_locals() -> Mapping[str, Any]:
+    """Return the locals of whoever called the function that calls this."""
+    return sys._getframe(2).f_locals  # noqa: SLF001  # the way to the caller that `typing` and `collections` take too

@@ -1,0 +1,205 @@
+"""A definition as text: signature, docstring, Python code and prompt. The code is always valid Python.
+
+The forms are those of seed 003 (AgentHeaven's `docstring`, `code`, `signature()` and `to_prompt()`).
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+import textwrap
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ahvn_tools.definition import ToolDefinition
+
+JsonObject = dict[str, Any]
+
+_TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
+
+
+def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
+    """Return a call as text: given values and defaults by their repr, other required parameters bare.
+
+    An optional parameter that has neither is left out, as a caller would leave it out.
+    """
+    schema = definition.input_schema
+    required = schema.get("required", ())
+    parts = []
+    for name, node in schema.get("properties", {}).items():
+        if name in arguments:
+            parts.append(f"{name}={arguments[name]!r}")
+        elif isinstance(node, dict) and "default" in node:
+            parts.append(f"{name}={node['default']!r}")
+        elif name in required:
+            parts.append(name)
+    return f"{definition.name}({', '.join(parts)})"
+
+
+def docstring(definition: ToolDefinition) -> str:
+    """Return a google-style docstring made from the definition."""
+    parts = [definition.description] if definition.description else []
+    schema = definition.input_schema
+    required = schema.get("required", ())
+    lines = [
+        _parameter_line(name, node if isinstance(node, dict) else {}, is_required=name in required)
+        for name, node in schema.get("properties", {}).items()
+    ]
+    if lines:
+        parts.append("Args:\n" + "\n".join(lines))
+    returns = _returns_lines(definition)
+    if returns:
+        parts.append("Returns:\n" + "\n".join(returns))
+    return "\n\n".join(parts)
+
+
+def prompt(definition: ToolDefinition) -> str:
+    """Return the tool as one item of a list for a model: its call, and its docstring indented below."""
+    head = f"- `{signature(definition, {})}`"
+    body = docstring(definition)
+    return f"{head}:\n{textwrap.indent(body, '    ')}" if body else head
+
+
+def code(definition: ToolDefinition) -> str:
+    """Return a function definition in Python with the docstring; names that Python cannot take are changed."""
+    text = docstring(definition)
+    body = f"{_quoted(text)}\n    pass" if text else "pass"
+    return (
+        f"def {identifier(definition.name)}({_parameter_list(definition)}) -> {_return_type(definition)}:\n    {body}"
+    )
+
+
+def function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a Python function with the definition's signature and docstring that passes its arguments to `call`."""
+    names = parameter_names(definition)
+    forwarded = ", ".join(f"{name!r}: {python}" for name, python in names.items())
+    name = identifier(definition.name)
+    head = f"def {name}({_parameter_list(definition, absent='_ABSENT')}) -> {_return_type(definition)}:"
+    text = f"{head}\n    return _forward({{{forwarded}}})"
+    absent = object()
+
+    def forward(arguments: dict[str, Any]) -> Any:
+        return call(**{name: value for name, value in arguments.items() if value is not absent})
+
+    namespace: dict[str, Any] = {"Any": Any, "Dict": dict, "List": list, "_ABSENT": absent, "_forward": forward}
+    exec(text, namespace)  # noqa: S102  # our own text: names are identifiers, defaults are reprs of JSON values
+    made: Callable[..., Any] = namespace[name]
+    made.__doc__ = docstring(definition) or None
+    made.__module__ = "ahvn_tools.text"
+    return made
+
+
+def parameter_names(definition: ToolDefinition) -> dict[str, str]:
+    """Return the Python name of each parameter; different parameters have different ones."""
+    taken: set[str] = set()
+    names: dict[str, str] = {}
+    for name in definition.input_schema.get("properties", {}):
+        python = identifier(name)
+        while python in taken:
+            python += "_"
+        taken.add(python)
+        names[name] = python
+    return names
+
+
+def identifier(name: str) -> str:
+    """Return a Python identifier near to `name`."""
+    plain = re.sub(r"\W", "_", unicodedata.normalize("NFKC", name)) or "_"
+    if not plain.isidentifier():
+        plain = f"_{plain}"
+    if not plain.isidentifier():
+        plain = "_" + re.sub(r"[^0-9A-Za-z_]", "_", name)
+    return f"{plain}_" if keyword.iskeyword(plain) or plain in ("_ABSENT", "_forward") else plain
+
+
+def type_name(node: Any) -> str:
+    """Return the Python type that a schema's `type` stands for; `Any` for what is no single type."""
+    if not isinstance(node, dict):
+        return "Any"
+    kind = node.get("type")
+    if kind == "array":
+        return f"List[{type_name(node.get('items'))}]"
+    if kind == "object":
+        return "Dict[str, Any]"
+    return _TYPES.get(kind, "Any") if isinstance(kind, str) else "Any"
+
+
+def _parameter_line(name: str, node: JsonObject, *, is_required: bool) -> str:
+    description = str(node.get("description", "")).strip()
+    note = ""
+    if not is_required:
+        note = f"Defaults to {node['default']!r}." if node.get("default") is not None else "Optional."
+    text = " ".join(part for part in (description, note) if part)
+    first, *more = f"{name} ({type_name(node)}): {text}".rstrip().split("\n")
+    return "\n".join([f"    {first}", *(f"        {line.strip()}" if line.strip() else "" for line in more)])
+
+
+def _returns_lines(definition: ToolDefinition) -> list[str]:
+    schema = definition.output_schema
+    told = " ".join(definition.returns.split())
+    if schema is None:
+        return [f"    Any: {told}"] if told else []
+    properties = schema.get("properties", {})
+    if len(properties) == 1:
+        node = next(iter(properties.values()))
+        description = node.get("description", "") if isinstance(node, dict) else ""
+        return [f"    {type_name(node)}: {told or description or 'The return value'}"]
+    if not properties:
+        return [f"    {type_name(schema)}: {told or 'The return value'}"]
+    head = f"    Dict[str, Any]: {told or 'A dictionary containing:'}"
+    return [
+        head,
+        *(f"    - {name} ({type_name(node)}): {_description(node)}".rstrip() for name, node in properties.items()),
+    ]
+
+
+def _description(node: Any) -> str:
+    return str(node.get("description", "")) if isinstance(node, dict) else ""
+
+
+def _return_type(definition: ToolDefinition) -> str:
+    schema = definition.output_schema
+    if schema is None:
+        return "Any"
+    properties = schema.get("properties", {})
+    return type_name(next(iter(properties.values()))) if len(properties) == 1 else "Dict[str, Any]"
+
+
+def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
+    """Return the parameters as Python writes them; required ones after optional ones become keyword-only."""
+    schema = definition.input_schema
+    required = schema.get("required", ())
+    names = parameter_names(definition)
+    parts: list[str] = []
+    has_optional = is_keyword_only = False
+    for name, node in schema.get("properties", {}).items():
+        annotation = type_name(node)
+        if name in required:
+            if has_optional and not is_keyword_only:
+                parts.append("*")
+                is_keyword_only = True
+            parts.append(f"{names[name]}: {annotation}")
+            continue
+        has_optional = True
+        default = _default(node["default"]) if isinstance(node, dict) and "default" in node else absent
+        parts.append(f"{names[name]}: {annotation} = {default}")
+    return ", ".join(parts)
+
+
+def _default(value: Any) -> str:
+    """Return a JSON value as Python writes it."""
+    json.dumps(value, allow_nan=False)
+    return repr(value)
+
+
+def _quoted(text: str) -> str:
+    """Return a docstring literal, indented by four, that reads back as the text with that indent."""
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    escaped = "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in escaped)
+    return '"""\\\n' + textwrap.indent(escaped, "    ") + '\n    """'
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,52 @@
+"""What it costs to make tools: one from a function, and those of a registry's second instance."""
+
+from __future__ import annotations
+
+from fastmcp.tools import Tool
+
+from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec
+from tests.benchmarks.measure import plain, side_by_side
+from tests.benchmarks.rows import Row, at_most, seconds
+from tests.benchmarks.subjects import fresh_function
+
+TOOLS = 20
+
+
+def from_function() -> Row:
+    """A tool from a function that was never seen before, here and in FastMCP."""
+    timing = side_by_side(
+        plain("make(function())", make=ToolSpec.from_function, function=fresh_function),
+        plain("make(function())", make=Tool.from_function, function=fresh_function),
+        number=10,
+        rounds=41,
+    )
+    return at_most(0.4, "from_function", "fastmcp Tool.from_function", timing)
+
+
+def second_instance() -> Row:
+    """The tools of one more instance of a class whose tools were made before, against the clock."""
+    Desk = type("Desk", (ToolRegistry,), {f"method_{number}": _method(number) for number in range(TOOLS)})
+    Desk().to_toolspecs()
+    timing = side_by_side(
+        plain("Desk().to_toolspecs()", Desk=Desk),
+        plain("Desk()", Desk=Desk),
+        number=200,
+    )
+    each = timing.ours / TOOLS
+    return Row(
+        what="to_toolspecs() on the second instance, a tool",
+        against="the clock",
+        ours=seconds(each),
+        baseline="",
+        measured=each * 1e6,
+        limit=3,
+        unit="µs",
+    )
+
+
+def _method(number: int) -> object:
+    def method(self: object, left: int, right: int = 2) -> int:
+        """Add two numbers."""
+        return left + right
+
+    return reg_toolspec(name=f"method_{number}")(method)

@@ -1,0 +1,64 @@
+"""Measures two things side by side: short chunks of each in turn, so that a slow moment of the machine hits both."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import statistics
+import timeit
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Chunk = Callable[[int], float]
+"""Runs a statement so many times and returns the seconds that it took."""
+
+ROUNDS = 61
+LOOP = """
+async def loop(number, clock):
+    start = clock()
+    for _ in range(number):
+        {statement}
+    return clock() - start
+"""
+
+_runner = asyncio.Runner()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """What two statements cost, as medians over all rounds."""
+
+    ours: float
+    """Seconds for one run of ours."""
+    baseline: float
+    """Seconds for one run of what it is measured against."""
+    ratio: float
+    """Median over the rounds of ours / baseline, each of the same moment."""
+
+
+def plain(statement: str, **names: Any) -> Chunk:
+    """Make a chunk of a statement that awaits nothing; it runs where no event loop runs."""
+    return timeit.Timer(statement, globals=names).timeit
+
+
+def awaited(statement: str, **names: Any) -> Chunk:
+    """Make a chunk of a statement with `await`; all of them run in the same event loop."""
+    exec(LOOP.format(statement=statement), names)
+    return lambda number: _runner.run(names["loop"](number, timeit.default_timer))
+
+
+def side_by_side(ours: Chunk, baseline: Chunk, *, number: int, rounds: int = ROUNDS) -> Timing:
+    """Time `number` runs of each in turn, `rounds` times, after one round to warm up."""
+    ours(number), baseline(number)
+    gc.collect()
+    gc.disable()
+    try:
+        pairs = [(ours(number), baseline(number)) for _ in range(rounds)]
+    finally:
+        gc.enable()
+    return Timing(
+        ours=statistics.median(mine for mine, _ in pairs) / number,
+        baseline=statistics.median(theirs for _, theirs in pairs) / number,
+        ratio=statistics.median(mine / theirs for mine, theirs in pairs),
+    )

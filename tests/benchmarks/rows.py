@@ -1,0 +1,60 @@
+"""One row of the table: what was measured, what it came to, and the number to hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.benchmarks.measure import Timing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A measurement and its limit."""
+
+    what: str
+    against: str
+    ours: str
+    baseline: str
+    measured: float
+    limit: float
+    unit: str = "×"
+    is_floor: bool = False
+    """The limit is the least that must be reached, not the most that may be."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the measurement stays within its limit."""
+        return self.measured >= self.limit if self.is_floor else self.measured <= self.limit
+
+
+def at_most(limit: float, what: str, against: str, timing: Timing) -> Row:
+    """Ours may cost this many times the baseline."""
+    return Row(
+        what=what,
+        against=against,
+        ours=seconds(timing.ours),
+        baseline=seconds(timing.baseline),
+        measured=timing.ratio,
+        limit=limit,
+    )
+
+
+def faster(limit: float, what: str, against: str, timing: Timing) -> Row:
+    """Ours must be this many times as fast as the baseline."""
+    return Row(
+        what=what,
+        against=against,
+        ours=seconds(timing.ours),
+        baseline=seconds(timing.baseline),
+        measured=1 / timing.ratio,
+        limit=limit,
+        is_floor=True,
+    )
+
+
+def seconds(value: float) -> str:
+    """Write a duration with the unit that suits it."""
+    for factor, unit in ((1, "s"), (1e3, "ms")):
+        if value * factor >= 1:
+            return f"{value * factor:.1f} {unit}"
+    return f"{value * 1e6:.2f} µs"

@@ -1,0 +1,46 @@
+"""Collects the examples of README.md, docs/ and the package's docstrings as tests.
+
+A Markdown page is one program: its ```python blocks run from top to bottom in one namespace, as if typed into a script,
+and may `await` at the top level, as in a notebook. A block that starts with `>>>` is compared with what it prints.
+In docstrings it is the `>>>` examples that run. No example can be skipped: what cannot run is not marked as Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import doctest
+import inspect
+from pathlib import Path
+from typing import Any
+
+from sybil import Example, Sybil
+from sybil.evaluators.python import pad
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+from sybil.parsers.rest import DocTestParser
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPARISON = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run_block(example: Example) -> None:
+    """Run one block at its own line numbers, inside a loop of its own when it awaits something."""
+    source = pad(example.parsed, example.line + example.parsed.line_offset)
+    code = compile(source, example.path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    running = eval(code, example.namespace)
+    if code.co_flags & inspect.CO_COROUTINE:
+        asyncio.run(running)
+
+
+def as_script(namespace: dict[str, Any]) -> None:
+    """Make what a page defines belong to `__main__`, where it would be if a reader ran it."""
+    namespace["__name__"] = "__main__"
+
+
+markdown = PythonCodeBlockParser(doctest_optionflags=COMPARISON)
+markdown.codeblock_parser = CodeBlockParser("python", run_block)
+
+pytest_collect_file = (
+    Sybil([markdown], path=str(ROOT), patterns=["README.md", "docs/*.md"], setup=as_script, name="page")
+    + Sybil([DocTestParser(COMPARISON)], path=str(ROOT / "ahvn_tools"), pattern="*.py", name="docstring")
+).pytest()

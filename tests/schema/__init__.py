@@ -1,0 +1,1 @@
+"""Tests of the schema room: what a model is shown and what comes back."""

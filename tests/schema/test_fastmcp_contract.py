@@ -1,0 +1,577 @@
+"""Our schemas against FastMCP's over a corpus of signatures; every intended difference is listed with its reason."""
+
+from __future__ import annotations
+
+import copy
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from fastmcp.tools import Tool
+from pydantic import PydanticUserError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+from pydantic.json_schema import PydanticJsonSchemaWarning
+from pydantic_core import SchemaError
+
+from ahvn_tools import ToolSpec
+from ahvn_tools.errors import DefinitionError
+from tests.schema.signatures import REFUSED, SIGNATURES, WRONGLY_ACCEPTED
+
+JsonObject = dict[str, Any]
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What a model is shown of a function."""
+
+    name: str
+    input_schema: JsonObject
+    output_schema: JsonObject | None
+
+    def in_order(self) -> Any:
+        """Return the same with properties as lists, so that comparing looks at their order too."""
+        return self.name, _in_order(self.input_schema), _in_order(self.output_schema)
+
+
+class _Same:
+    """Stands for what FastMCP gives."""
+
+    def __repr__(self) -> str:
+        return "SAME"
+
+
+SAME: Any = _Same()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """An intended difference: its reason, and exactly what ours gives where it is not `SAME`."""
+
+    reason: str
+    input_schema: JsonObject = SAME
+    output_schema: JsonObject | None = SAME
+    descriptions: dict[str, str | None] = field(default_factory=dict)
+    """Parameter descriptions that are ours; None for a parameter that has one from FastMCP only."""
+
+    def of(self, theirs: Shown) -> Shown:
+        """Return what ours must give where FastMCP gives `theirs`."""
+        schema = copy.deepcopy(theirs.input_schema if self.input_schema is SAME else self.input_schema)
+        for parameter, description in self.descriptions.items():
+            schema["properties"][parameter].pop("description", None)
+            if description is not None:
+                schema["properties"][parameter]["description"] = description
+        output_schema = theirs.output_schema if self.output_schema is SAME else self.output_schema
+        return Shown(name=theirs.name, input_schema=schema, output_schema=output_schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A function that FastMCP refuses, and the schemas that ours gives for it."""
+
+    error: type[Exception]
+    input_schema: JsonObject
+    output_schema: JsonObject | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def wrapped(schema: JsonObject) -> JsonObject:
+    """Return the output schema of a value that is no object."""
+    return {"properties": {"result": schema}, "required": ["result"], "type": "object", "x-fastmcp-wrap-result": True}
+
+
+def takes(properties: JsonObject, *, required: list[str] | None = None) -> JsonObject:
+    """Return an input schema."""
+    schema = {"additionalProperties": False, "properties": properties, "type": "object"}
+    return schema if required is None else {**schema, "required": required}
+
+
+def listed(items: JsonObject) -> JsonObject:
+    """Return the schema of a list."""
+    return {"items": items, "type": "array"}
+
+
+def defaulting(schema: JsonObject, default: Any) -> JsonObject:
+    """Return the schema of a parameter that has a default."""
+    return {**schema, "default": default}
+
+
+INTEGER = {"type": "integer"}
+NUMBER = {"type": "number"}
+TEXT = {"type": "string"}
+TRUTH = {"type": "boolean"}
+
+CHUNK = {
+    "description": "A piece of the answer.",
+    "properties": {"text": TEXT},
+    "required": ["text"],
+    "type": "object",
+}
+ANSWER = {
+    "description": "What came out.",
+    "properties": {"text": TEXT, "score": {**defaulting(NUMBER, 0.0), "description": "How sure we are."}},
+    "required": ["text"],
+    "type": "object",
+}
+COLOUR = {"enum": ["red", "green"], "type": "string"}
+PERSON = {
+    "description": "Somebody.",
+    "properties": {
+        "name": TEXT,
+        "friends": defaulting(listed({"$ref": "#/$defs/Person"}), []),
+        "colour": {"$ref": "#/$defs/Colour", "default": "red"},
+    },
+    "required": ["name"],
+    "type": "object",
+}
+LIMIT = {"properties": {"highest": NUMBER, "lowest": defaulting(NUMBER, 0.0)}, "type": "object"}
+ORDER = {
+    "properties": {"article": TEXT, "amount": defaulting(INTEGER, 1)},
+    "required": ["article"],
+    "type": "object",
+}
+
+ITERATOR = "FastMCP tells nothing of an iterator's items; ours gives the list of them, so their schema is known"
+AWAITED = "FastMCP tells nothing of an awaitable's value; ours awaits it, so its schema is known"
+NO_VALUE = "FastMCP promises a null under `result` when `-> None` is a text, and nothing when it is an object"
+CONTENT = "content is no structured value; FastMCP knows the content classes, but neither their subclasses nor unions"
+OUR_RESULT = "a ToolResult of ours says itself what it holds, as FastMCP's own does for FastMCP"
+SEALED = "FastMCP shows a keyword that a partial gives and lets the model override it; ours seals it"
+TEXT_OF_PARTIAL = "FastMCP reads a text in `Annotated` as a description, but not on a partial"
+EPYDOC = "FastMCP does not read epydoc style"
+FIRST_LINE = "FastMCP begins the text with the line break before it; ours begins with the text"
+FIRST_BREAK = "docstring-parser takes the blank line after the first line of a parameter's text away"
+STARRED = "ours reads over the stars before a parameter's name"
+EMPTY_TEXT = "FastMCP shows an empty description; ours shows none"
+OTHER_PARAMETERS = "FastMCP does not read the section of further parameters"
+SPACING = "FastMCP loses a section that has blank lines in it; ours reads it"
+MALFORMED = "docstring-parser reads a reST docstring wholly or not at all"
+INFINITE = "FastMCP puts NaN and Infinity into the schema, which then is no JSON; ours leaves such a default out"
+
+DIFFERENCES: dict[str, Difference] = {
+    "defaults.infinity": Difference(reason=INFINITE, input_schema=takes({"value": NUMBER, "low": NUMBER})),
+    "defaults.not_a_number": Difference(
+        reason=INFINITE, input_schema=takes({"value": NUMBER, "other": defaulting(INTEGER, 1)})
+    ),
+    "defaults.infinity_in_model": Difference(
+        reason=INFINITE,
+        input_schema={
+            "$defs": {"Limit": LIMIT},
+            **takes({"limit": {"$ref": "#/$defs/Limit"}}, required=["limit"]),
+        },
+        output_schema=LIMIT,
+    ),
+    "returns.own_text_content": Difference(reason=CONTENT, output_schema=None),
+    "returns.protocol_result_or_none": Difference(reason=CONTENT, output_schema=None),
+    "returns.awaitable": Difference(reason=AWAITED, output_schema=wrapped(INTEGER)),
+    "returns.coroutine": Difference(reason=AWAITED, output_schema=ANSWER),
+    "own_types.result": Difference(reason=OUR_RESULT, output_schema=None),
+    "own_types.result_or_text": Difference(reason=OUR_RESULT, output_schema=None),
+    "streams.iterator": Difference(reason=ITERATOR, output_schema=wrapped(listed(INTEGER))),
+    "streams.typing_iterator": Difference(reason=ITERATOR, output_schema=wrapped(listed(TEXT))),
+    "streams.iterator_of_models": Difference(
+        reason=ITERATOR, output_schema={"$defs": {"Chunk": CHUNK}, **wrapped(listed({"$ref": "#/$defs/Chunk"}))}
+    ),
+    "streams.iterator_of_optional": Difference(
+        reason=ITERATOR, output_schema=wrapped(listed({"anyOf": [INTEGER, {"type": "null"}]}))
+    ),
+    "streams.iterator_of_lists": Difference(reason=ITERATOR, output_schema=wrapped(listed(listed(TEXT)))),
+    "streams.iterator_of_described": Difference(
+        reason=ITERATOR, output_schema=wrapped(listed({**INTEGER, "description": "One of them.", "minimum": 0}))
+    ),
+    "streams.described_iterator": Difference(
+        reason=ITERATOR, output_schema=wrapped({**listed(INTEGER), "description": "All of them."})
+    ),
+    "streams.iterator_by_alias": Difference(reason=ITERATOR, output_schema=wrapped(listed(INTEGER))),
+    "streams.iterator_of_bytes": Difference(
+        reason=ITERATOR, output_schema=wrapped(listed({**TEXT, "format": "binary"}))
+    ),
+    "streams.async_iterator": Difference(reason=ITERATOR, output_schema=wrapped(listed(INTEGER))),
+    "streams.async_typing_iterator": Difference(reason=ITERATOR, output_schema=wrapped(listed(TEXT))),
+    "streams.async_generator": Difference(reason=ITERATOR, output_schema=wrapped(listed(NUMBER))),
+    "streams.async_iterable": Difference(reason=ITERATOR, output_schema=wrapped(listed(INTEGER))),
+    "streams.async_iterator_of_models": Difference(
+        reason=ITERATOR, output_schema={"$defs": {"Chunk": CHUNK}, **wrapped(listed({"$ref": "#/$defs/Chunk"}))}
+    ),
+    "streams.hands_out_an_iterator": Difference(reason=ITERATOR, output_schema=wrapped(listed(INTEGER))),
+    "callables.partial_with_keyword": Difference(
+        reason=SEALED,
+        input_schema=takes(
+            {
+                "first": {**INTEGER, "description": "The first one."},
+                "third": {**defaulting(NUMBER, 0.5), "description": "The third one."},
+            },
+            required=["first"],
+        ),
+    ),
+    "callables.partial_with_keyword_for_default": Difference(
+        reason=SEALED,
+        input_schema=takes(
+            {
+                "first": {**INTEGER, "description": "The first one."},
+                "second": {**TEXT, "description": "The second one."},
+            },
+            required=["first", "second"],
+        ),
+    ),
+    "callables.partial_with_both": Difference(
+        reason=SEALED,
+        input_schema=takes({"second": {**TEXT, "description": "The second one."}}, required=["second"]),
+    ),
+    "future_annotations.partial": Difference(reason=TEXT_OF_PARTIAL, descriptions={"other": "What else."}),
+    "future_annotations.returns_none": Difference(reason=NO_VALUE, output_schema=None),
+    "future_annotations.partly_typed": Difference(reason=NO_VALUE, output_schema=None),
+    "future_annotations.returns_iterator": Difference(
+        reason=ITERATOR,
+        output_schema={
+            "$defs": {"Colour": COLOUR, "Person": PERSON},
+            **wrapped(listed({"$ref": "#/$defs/Person"})),
+        },
+    ),
+    "future_annotations.returns_async_iterator": Difference(reason=ITERATOR, output_schema=wrapped(listed(INTEGER))),
+    "docstrings_google.description_on_the_next_line": Difference(
+        reason=FIRST_LINE, descriptions={"query": "What to look for.", "limit": "At most so many."}
+    ),
+    "docstrings_google.paragraphs": Difference(
+        reason=FIRST_BREAK,
+        descriptions={"query": 'What to look for.\nWords are joined by "and".\n\n* a list\n* of rules'},
+    ),
+    "docstrings_google.odd_spacing": Difference(
+        reason=SPACING, descriptions={"value": "The value.", "other": "The other."}
+    ),
+    "docstrings_google.starred_and_quoted": Difference(reason=STARRED, descriptions={"other": "The other."}),
+    "docstrings_numpy.starred": Difference(reason=STARRED, descriptions={"other": "The other."}),
+    "docstrings_numpy.no_description": Difference(reason=EMPTY_TEXT, descriptions={"first": None}),
+    "docstrings_numpy.other_parameters": Difference(
+        reason=OTHER_PARAMETERS, descriptions={"other": "The other value."}
+    ),
+    "docstrings_sphinx.paragraphs": Difference(
+        reason=FIRST_BREAK, descriptions={"query": 'What to look for.\nWords are joined by "and".'}
+    ),
+    "docstrings_sphinx.empty_description": Difference(reason=EMPTY_TEXT, descriptions={"first": None}),
+    "docstrings_sphinx.malformed": Difference(reason=MALFORMED, descriptions={"other": None}),
+    "docstrings_epydoc.simple": Difference(
+        reason=EPYDOC, descriptions={"city": "Name of the city.", "days": "How many days ahead."}
+    ),
+    "docstrings_epydoc.typed": Difference(
+        reason=EPYDOC, descriptions={"city": "Name of the city.", "days": "How many days ahead."}
+    ),
+    "docstrings_epydoc.field_wins": Difference(reason=EPYDOC, descriptions={"second": "From the docstring."}),
+    "docstrings_epydoc.continued_lines": Difference(
+        reason=EPYDOC,
+        descriptions={
+            "query": 'What to look for. Words are joined\nby "and" unless there is an operator.',
+            "limit": "At most so many.",
+        },
+    ),
+}
+
+REFUSALS: dict[str, Refusal] = {
+    "refused.positional_only": Refusal(
+        error=ValueError,
+        input_schema=takes({"first": INTEGER, "second": defaulting(TEXT, "x")}, required=["first"]),
+        output_schema=wrapped(TEXT),
+    ),
+    "refused.positional_only_and_others": Refusal(
+        error=ValueError,
+        input_schema=takes(
+            {"first": INTEGER, "second": INTEGER, "third": defaulting(INTEGER, 3)}, required=["first", "second"]
+        ),
+        output_schema=wrapped(TEXT),
+    ),
+    "refused.var_positional": Refusal(
+        error=ValueError, input_schema=takes({"first": INTEGER}, required=["first"]), output_schema=wrapped(TEXT)
+    ),
+    "refused.var_positional/included": Refusal(
+        error=ValueError,
+        options={"include_var_positional": True},
+        input_schema=takes({"first": INTEGER, "others": defaulting(listed(INTEGER), [])}, required=["first"]),
+        output_schema=wrapped(TEXT),
+    ),
+    "refused.only_var_positional": Refusal(error=ValueError, input_schema=takes({}), output_schema=wrapped(TEXT)),
+    "refused.only_var_positional/included": Refusal(
+        error=ValueError,
+        options={"include_var_positional": True},
+        input_schema=takes({"values": defaulting(listed(TEXT), [])}),
+        output_schema=wrapped(TEXT),
+    ),
+    "refused.var_keyword": Refusal(
+        error=ValueError, input_schema=takes({"first": INTEGER}, required=["first"]), output_schema=wrapped(TEXT)
+    ),
+    "refused.var_keyword/included": Refusal(
+        error=ValueError,
+        options={"include_var_keyword": True},
+        input_schema=takes(
+            {"first": INTEGER, "others": {"additionalProperties": NUMBER, "default": {}, "type": "object"}},
+            required=["first"],
+        ),
+        output_schema=wrapped(TEXT),
+    ),
+    "refused.everything": Refusal(
+        error=ValueError,
+        input_schema=takes(
+            {
+                "first": {**INTEGER, "description": "The first one."},
+                "second": {**TEXT, "description": "The second one."},
+                "third": {**defaulting(TRUTH, False), "description": "The third one."},
+            },
+            required=["first", "second"],
+        ),
+        output_schema=wrapped(TEXT),
+    ),
+    "refused.everything/included": Refusal(
+        error=ValueError,
+        options={"include_var_positional": True, "include_var_keyword": True},
+        input_schema=takes(
+            {
+                "first": {**INTEGER, "description": "The first one."},
+                "second": {**TEXT, "description": "The second one."},
+                "others": {**defaulting(listed(INTEGER), []), "description": "The other ones."},
+                "third": {**defaulting(TRUTH, False), "description": "The third one."},
+                "more": {
+                    "additionalProperties": TEXT,
+                    "default": {},
+                    "type": "object",
+                    "description": "Some more.",
+                },
+            },
+            required=["first", "second"],
+        ),
+        output_schema=wrapped(TEXT),
+    ),
+    "refused.untyped_var": Refusal(error=ValueError, input_schema=takes({})),
+    "refused.cached": Refusal(
+        error=PydanticSchemaGenerationError,
+        input_schema=takes(
+            {"value": {**INTEGER, "description": "What goes in."}, "other": defaulting(TEXT, "x")},
+            required=["value"],
+        ),
+        output_schema=wrapped(INTEGER),
+    ),
+    "refused.required_after_field_default": Refusal(
+        error=SchemaError,
+        input_schema=takes(
+            {"value": defaulting(INTEGER, 1), "other": {**TEXT, "description": "Needed."}}, required=["other"]
+        ),
+        output_schema=wrapped(TEXT),
+    ),
+    "refused.returns_function": Refusal(error=TypeError, input_schema=takes({"value": INTEGER}, required=["value"])),
+    "refused.returns_class": Refusal(
+        error=PydanticInvalidForJsonSchema, input_schema=takes({"value": INTEGER}, required=["value"])
+    ),
+    "refused.unhashable_metadata": Refusal(
+        error=TypeError,
+        input_schema=takes({"value": INTEGER}, required=["value"]),
+        output_schema={"additionalProperties": INTEGER, "type": "object"},
+    ),
+    "refused.unhashable_metadata_inside": Refusal(
+        error=TypeError,
+        input_schema=takes({"value": INTEGER}, required=["value"]),
+        output_schema=wrapped(listed(INTEGER)),
+    ),
+    "refused.object_parameter/bound": Refusal(
+        error=PydanticSchemaGenerationError,
+        options={"binds": {"database": "session.database"}},
+        input_schema=takes({"query": {**TEXT, "description": "What to ask."}}, required=["query"]),
+        output_schema=wrapped(listed(TEXT)),
+    ),
+    "refused.partial_of_instance": Refusal(
+        error=KeyError, input_schema=takes({"hours": defaulting(INTEGER, 8)}), output_schema=wrapped(listed(TEXT))
+    ),
+    "refused.builtin": Refusal(error=ValueError, input_schema=takes({"x": {}}, required=["x"])),
+    "refused.builtin_with_two": Refusal(error=ValueError, input_schema=takes({"x": {}, "y": {}}, required=["x", "y"])),
+    "refused.local_type_by_name": Refusal(
+        error=NameError,
+        input_schema={
+            "$defs": {"Order": ORDER},
+            **takes(
+                {
+                    "order": {"$ref": "#/$defs/Order"},
+                    "others": defaulting({"anyOf": [listed({"$ref": "#/$defs/Order"}), {"type": "null"}]}, None),
+                },
+                required=["order"],
+            ),
+        },
+        output_schema=ORDER,
+    ),
+    "refused.local_type_by_object": Refusal(
+        error=NameError,
+        input_schema={
+            "$defs": {"Order": ORDER},
+            **takes({"order": {"$ref": "#/$defs/Order"}}, required=["order"]),
+        },
+        output_schema={"$defs": {"Order": ORDER}, **wrapped(listed({"$ref": "#/$defs/Order"}))},
+    ),
+}
+
+REFUSED_BY_BOTH: dict[str, str] = {
+    "refused.object_parameter": "database",
+    "refused.optional_object_parameter": "database",
+    "refused.function_parameter": "callback",
+    "refused.byte_array_parameter": "value",
+    "refused.mixed_tuple_parameter": "values",
+    "refused.unknown_name": "value",
+    "refused.unknown_name_inside": "values",
+}
+"""Functions with a parameter, by name, that no model can send."""
+
+
+@pytest.mark.parametrize("identity", SIGNATURES)
+def test_schemas_are_those_of_fastmcp(identity: str) -> None:
+    """Name, input schema and output schema are FastMCP's, property order included, or differ exactly as listed."""
+    theirs = shown_by_fastmcp(SIGNATURES[identity])
+    ours = shown_by_us(SIGNATURES[identity])
+    difference = DIFFERENCES.get(identity)
+    if difference is None:
+        assert ours == theirs
+        assert ours.in_order() == theirs.in_order()
+    else:
+        assert ours != theirs, f"{identity} no longer differs; take it off the list"
+        assert ours == difference.of(theirs)
+
+
+def test_listed_differences_are_about_functions_of_the_corpus() -> None:
+    """No difference outlives its function."""
+    assert DIFFERENCES.keys() <= SIGNATURES.keys()
+
+
+def test_corpus_is_wide() -> None:
+    """At least 150 functions have to give FastMCP's schemas exactly."""
+    assert len(SIGNATURES.keys() - DIFFERENCES.keys()) >= 150
+
+
+@pytest.mark.parametrize("identity", REFUSALS)
+def test_function_that_fastmcp_refuses_has_a_schema(identity: str) -> None:
+    """What FastMCP cannot make a tool of, ours can, with the schemas listed."""
+    refusal = REFUSALS[identity]
+    function = REFUSED[identity.partition("/")[0]]
+    with pytest.raises(refusal.error):
+        Tool.from_function(copy_of(function))
+    spec = ToolSpec.from_function(function, **refusal.options)
+    assert (spec.input_schema, spec.output_schema) == (refusal.input_schema, refusal.output_schema)
+    assert list(spec.input_schema["properties"]) == list(refusal.input_schema["properties"])
+
+
+def test_every_refused_function_is_accounted_for() -> None:
+    """Each function that FastMCP refuses is listed with our schema, or as refused by us too."""
+    listed = {identity.partition("/")[0] for identity in REFUSALS} | REFUSED_BY_BOTH.keys()
+    assert listed == REFUSED.keys()
+
+
+@pytest.mark.parametrize(("identity", "parameter"), REFUSED_BY_BOTH.items())
+def test_parameter_without_a_json_form_is_refused_by_name(identity: str, parameter: str) -> None:
+    """What no model can send is refused when the tool is made; the message names the parameter and the way out."""
+    with pytest.raises((PydanticUserError, NameError)):
+        Tool.from_function(copy_of(REFUSED[identity]))
+    with pytest.raises(DefinitionError, match=rf"{parameter!r}[\s\S]*binds="):
+        ToolSpec.from_function(REFUSED[identity])
+
+
+@pytest.mark.parametrize(("identity", "parameter"), REFUSED_BY_BOTH.items())
+def test_parameter_without_a_json_form_may_be_bound(identity: str, parameter: str) -> None:
+    """Bound where the tool is made, it needs no schema and the others have theirs."""
+    spec = ToolSpec.from_function(REFUSED[identity], binds={parameter: "state.key"})
+    assert parameter not in spec.input_schema["properties"]
+
+
+@pytest.mark.parametrize("function", WRONGLY_ACCEPTED.values(), ids=WRONGLY_ACCEPTED)
+def test_what_fastmcp_gets_wrong_is_refused(function: Function) -> None:
+    """FastMCP makes a tool of it that nobody can call; ours says what to pass instead."""
+    assert "self" in Tool.from_function(function).parameters["required"]
+    with pytest.raises(DefinitionError, match=r"pass the method|pass a function"):
+        ToolSpec.from_function(function)
+
+
+@pytest.mark.parametrize("identity", [*SIGNATURES, *REFUSALS])
+def test_function_is_left_as_it_was(identity: str) -> None:
+    """Making a spec and reading its schemas changes nothing on the user's function."""
+    function = SIGNATURES.get(identity) or REFUSED[identity.partition("/")[0]]
+    options = REFUSALS[identity].options if identity in REFUSALS else {}
+    before = looks_of(function)
+    shown_by_us(function, **options)
+    assert looks_of(function) == before
+
+
+@pytest.mark.parametrize("identity", SIGNATURES)
+def test_schemas_are_fresh_equal_copies(identity: str) -> None:
+    """What a reader does to a schema is not seen by the next one."""
+    spec = ToolSpec.from_function(SIGNATURES[identity])
+    first_input, first_output = spec.input_schema, spec.output_schema
+    kept = copy.deepcopy((first_input, first_output))
+    spoil(first_input)
+    spoil(first_output)
+    assert (spec.input_schema, spec.output_schema) == kept
+    assert (spec.definition.input_schema, spec.definition.output_schema) == kept
+
+
+def shown_by_us(function: Function, **options: Any) -> Shown:
+    """Return what our definition shows."""
+    spec = ToolSpec.from_function(function, **options)
+    return Shown(name=spec.definition.name, input_schema=spec.input_schema, output_schema=spec.output_schema)
+
+
+def shown_by_fastmcp(function: Function) -> Shown:
+    """Return what FastMCP's tool shows; it warns of defaults that have no JSON form and leaves them out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PydanticJsonSchemaWarning)
+        tool = Tool.from_function(copy_of(function))
+    return Shown(name=tool.name, input_schema=tool.parameters, output_schema=tool.output_schema)
+
+
+def copy_of(function: Function) -> Function:
+    """Return a copy of a plain function: FastMCP rewrites the signature of one that asks for its context."""
+    if not isinstance(function, types.FunctionType):
+        return function
+    twin = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__annotations__ = dict(function.__annotations__)
+    twin.__dict__.update(function.__dict__)
+    twin.__doc__, twin.__module__, twin.__qualname__ = function.__doc__, function.__module__, function.__qualname__
+    return twin
+
+
+def looks_of(function: Any) -> list[Any]:
+    """Return everything that a wrapper could have changed on a callable and on what it calls."""
+    parts = [function, getattr(function, "__func__", None), getattr(function, "func", None), type(function).__call__]
+    return [
+        (
+            dict(getattr(part, "__dict__", {})),
+            dict(getattr(part, "__annotations__", {})),
+            getattr(part, "__signature__", None),
+            getattr(part, "__defaults__", None),
+            copy.copy(getattr(part, "__kwdefaults__", None)),
+            getattr(part, "__doc__", None),
+            getattr(part, "__name__", None),
+        )
+        for part in parts
+    ]
+
+
+def spoil(schema: Any) -> None:
+    """Destroy a schema at every depth."""
+    if isinstance(schema, dict):
+        for child in schema.values():
+            spoil(child)
+        schema.clear()
+    elif isinstance(schema, list):
+        for child in schema:
+            spoil(child)
+        schema.append("spoiled")
+
+
+def _in_order(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_in_order(child) for child in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: [(name, _in_order(part)) for name, part in child.items()]
+        if key == "properties" and isinstance(child, dict)
+        else _in_order(child)
+        for key, child in node.items()
+    }
