@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ahvn_tools.errors import BindError
-from ahvn_tools.state import MISSING, UNSET, Key
+from ahvn_tools.state import MISSING, UNSET, Key, own_containers
 
 Layers = Sequence[Mapping[str, Any]]
 """States in the order in which they are asked: a session's, a toolkit's, the spec's own."""
@@ -27,6 +27,8 @@ class Binding:
     """Gives the value at call time; called with nothing, or with the state when it takes one argument."""
     is_secret: bool = False
     takes_state: bool = False
+    is_left_behind: bool = False
+    """Whether the value did not travel with a pickle; then not even the function's own default stands in for it."""
 
     @classmethod
     def constant(cls, parameter: str, value: Any, *, is_secret: bool = False) -> Binding:
@@ -56,19 +58,31 @@ class Binding:
 
     def read(self, layers: Layers) -> Any:
         """Return the value as it stands, or MISSING. Raises whatever a resolver or a property raises."""
-        if self.key is None:
-            return self.default if self.default is not UNSET else MISSING
         if self.resolver is not None:
-            return self.resolver(_view(layers)) if self.takes_state else self.resolver()
-        for layer in layers:
-            value = self.key.read(layer)
-            if value is not MISSING:
-                return value
-        return self.default if self.default is not UNSET else MISSING
+            return self._resolved(layers)
+        value = MISSING if self.key is None else self.key.find(layers)
+        return self.given() if value is MISSING else value
 
-    def without_secret(self) -> Binding:
-        """Return the binding as it may travel: a secret one without its default, constant and resolver."""
-        return replace(self, default=UNSET, resolver=None) if self.is_secret else self
+    def given(self) -> Any:
+        """Return the constant, or the default that stands in where no layer has the key, or MISSING.
+
+        A default's containers are new each time: nothing that a tool does to one reaches another call.
+        """
+        if self.default is UNSET:
+            return MISSING
+        return self.default if self.key is None else own_containers(self.default)
+
+    def _resolved(self, layers: Layers) -> Any:
+        resolver: Callable[..., Any] = self.resolver  # type: ignore[assignment]  # `read` has looked
+        value = resolver(_view(layers)) if self.takes_state else resolver()
+        if inspect.iscoroutine(value) and not self.is_awaited:
+            value.close()
+            raise BindError(f"The resolver of {self.parameter!r} gave a coroutine; write it with `async def`.")
+        return value
+
+    def left_behind(self) -> Binding:
+        """Return the binding of a secret as it may travel: without its default, constant and resolver."""
+        return replace(self, default=UNSET, resolver=None, is_left_behind=True)
 
 
 def _view(layers: Layers) -> Mapping[str, Any]:

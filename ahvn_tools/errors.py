@@ -5,7 +5,7 @@
     ├── BindError                 (ValueError)   this parameter cannot be bound or unbound so
     ├── StateKeyError             (ValueError)   this dotted key cannot be parsed or written
     ├── ToolLookupError           (KeyError)     no tool of this name
-    ├── PickleError               (PicklingError) something in the spec cannot travel
+    ├── PickleError               (TypeError)    something in the spec cannot travel
     └── SyncCallError             (RuntimeError) a sync door was used where it would wait for itself
     ToolCallError                 one call went wrong; `code` is stable
     ├── InvalidParametersError    invalid_parameters
@@ -21,8 +21,6 @@ Messages name the thing with `repr` and end with what to do. None of them holds 
 
 from __future__ import annotations
 
-import difflib
-import pickle
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -51,8 +49,8 @@ class ToolLookupError(ToolSpecError, KeyError):
         return str(self.args[0])
 
 
-class PickleError(ToolSpecError, pickle.PicklingError):
-    """A part of the spec cannot be pickled; the message names it."""
+class PickleError(ToolSpecError, TypeError):
+    """A part of the spec cannot be pickled; the message names it. A TypeError, as Python's own answer mostly is."""
 
 
 class SyncCallError(ToolSpecError, RuntimeError):
@@ -133,6 +131,8 @@ MOST_NAMES = 12
 
 def near_misses(name: str, known: Iterable[str]) -> str:
     """Return a sentence with the known names nearest to `name`, or with all of them when they are few."""
+    import difflib
+
     names = list(known)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if close:

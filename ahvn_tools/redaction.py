@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+import json
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
-
-from pydantic import SecretBytes, SecretStr
 
 SHORTEST = 6
 """Values whose text is shorter than this many characters are not masked: masking them would shred every text."""
@@ -13,8 +16,14 @@ SHORTEST = 6
 LONGEST_TEXT = 2_000
 """A text from elsewhere is cut after this many characters."""
 
-_DEEPEST = 4
-_MOST_TEXTS = 200
+_MOST_LEAVES = 10_000
+"""So many parts of a bound value are looked for in a text, nearest first …"""
+
+_MOST_ITEMS = 1_000
+"""… so many of one container."""
+
+_MOST_SHOWN = 100
+"""A container is looked for as a whole, too, when it has at most this many items."""
 
 
 class Secret:
@@ -22,21 +31,27 @@ class Secret:
 
 
 def is_secret(annotation: object) -> bool:
-    """Tell whether an annotation marks its parameter as secret (`Secret`, `SecretStr` or `SecretBytes`)."""
-    if annotation in (SecretStr, SecretBytes):
+    """Tell whether an annotation marks its parameter as secret (`Secret`, or one of pydantic's secret types)."""
+    if isinstance(annotation, type) and issubclass(annotation, _secret_types()):
         return True
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
         return any(mark is Secret or isinstance(mark, Secret) for mark in marks) or is_secret(inner)
-    return any(is_secret(part) for part in get_args(annotation))
+    meant = getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)
+    return any(is_secret(part) for part in (*get_args(annotation), get_origin(annotation), meant) if part is not None)
 
 
 def redact(text: str, bound: Mapping[str, Any]) -> str:
     """Return `text` with every bound value of at least six characters replaced by `<parameter>`."""
-    masks = [(value, f"<{parameter}>") for parameter, bound_value in bound.items() for value in _texts(bound_value)]
-    for value, mask in sorted(masks, key=lambda pair: -len(pair[0])):
-        text = text.replace(value, mask)
-    return text
+    names: dict[str, str] = {}
+    for parameter, value in bound.items():
+        for form in _forms(value):
+            names.setdefault(form, parameter)
+    found = [form for form in names if form in text]
+    if not found:
+        return text
+    longest_first = sorted(found, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda match: f"<{names[match[0]]}>", text)
 
 
 def clip(text: str, most: int = LONGEST_TEXT) -> str:
@@ -44,20 +59,27 @@ def clip(text: str, most: int = LONGEST_TEXT) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
 
-def _texts(value: Any) -> list[str]:
-    texts: set[str] = set()
-    for leaf in _leaves(value, _DEEPEST):
-        if len(texts) >= _MOST_TEXTS:
-            break
+def _secret_types() -> tuple[Any, ...]:
+    """Return pydantic's secret types; a value or annotation of one cannot exist before they are loaded."""
+    module = sys.modules.get("pydantic.types")
+    return () if module is None else (module.SecretStr, module.SecretBytes, module.Secret)
+
+
+def _forms(value: Any) -> set[str]:
+    """Return the texts under which a value may stand in a text: plain, as Python and as JSON write them."""
+    forms: set[str] = set()
+    for leaf in _leaves(value):
         plain = _text(leaf)
-        texts.update(form for form in (plain, repr(plain)[1:-1]) if len(form) >= SHORTEST)
-    return list(texts)
+        forms.update(
+            form
+            for form in (plain, repr(plain)[1:-1], json.dumps(plain)[1:-1], *_raw_forms(leaf))
+            if len(form) >= SHORTEST
+        )
+    return forms
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, SecretStr | SecretBytes):
-        value = value.get_secret_value()
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "replace")
     try:
         return str(value)
@@ -65,15 +87,36 @@ def _text(value: Any) -> str:
         return ""
 
 
-def _leaves(value: Any, depth: int) -> Iterator[Any]:
-    if isinstance(value, bool | type(None)):
-        return
-    yield value
-    inside: Iterable[Any] = ()
-    if isinstance(value, Mapping):
-        inside = list(value.values())
-    elif isinstance(value, list | tuple | set | frozenset):
-        inside = list(value)
-    if depth:
-        for item in inside:
-            yield from _leaves(item, depth - 1)
+def _raw_forms(value: Any) -> tuple[str, ...]:
+    return (repr(bytes(value))[2:-1],) if isinstance(value, bytes | bytearray) else ()
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield a value and what is in it, nearest first, each object once."""
+    pending = deque([value])
+    seen: dict[int, Any] = {}
+    while pending and len(seen) < _MOST_LEAVES:
+        here = pending.popleft()
+        if isinstance(here, _secret_types()):
+            here = here.get_secret_value()
+        if isinstance(here, bool | type(None)) or id(here) in seen:
+            continue
+        seen[id(here)] = here
+        inside = _inside(here)
+        if inside is None or len(inside) <= _MOST_SHOWN:
+            yield here
+        pending.extend((inside or [])[:_MOST_ITEMS])
+
+
+def _inside(value: Any) -> list[Any] | None:
+    """Return what a container or a record holds; None for what is neither, or will not tell."""
+    try:
+        if isinstance(value, Mapping):
+            return list(value.values())
+        if isinstance(value, list | tuple | set | frozenset | deque):
+            return list(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return [getattr(value, field.name) for field in dataclasses.fields(value)]
+        return list(vars(value).values()) if hasattr(type(value), "__pydantic_fields__") else None
+    except Exception:  # noqa: BLE001  # a foreign container may raise anything; the call's own error is what is told
+        return None

@@ -35,11 +35,12 @@ def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
     checked(options)
 
     def mark(method: Any) -> Any:
-        try:
-            setattr(method, _MARK, True)
-            setattr(method, _OPTIONS, dict(options))
-        except AttributeError as error:
-            raise DefinitionError(f"@reg_toolspec marks methods, not a {type(method).__name__}.") from error
+        if not isinstance(method, _DESCRIPTORS):
+            raise DefinitionError(
+                f"@reg_toolspec marks methods, classmethods and staticmethods, not a {type(method).__name__}."
+            )
+        setattr(method, _MARK, True)
+        setattr(method, _OPTIONS, dict(options))
         return method
 
     return mark if method is None else mark(method)
@@ -89,9 +90,9 @@ class ToolRegistry:
         try:
             cls._toolspecs = _scanned(cls, _definer_locals(cls))
         except DefinitionError as error:
-            if not isinstance(error.__cause__, NameError):
+            if not _may_come_later(cls, error.__cause__):
                 raise
-            # an annotation names what comes later in the module: the class is scanned when it is first asked
+            # the class is scanned when it is first asked
 
     def to_toolspecs(self) -> dict[str, ToolSpec]:
         """Return new specs of this instance, by tool name; what is bound on one is not bound on the next."""
@@ -115,6 +116,12 @@ def _tools(cls: type[ToolRegistry]) -> Mapping[str, ToolMethod]:
     if "_toolspecs" not in cls.__dict__:
         cls._toolspecs = _scanned(cls, {})
     return cls._toolspecs
+
+
+def _may_come_later(cls: type, reason: BaseException | None) -> bool:
+    """Tell whether an annotation names what comes later in the module, or the class itself, which is not whole yet."""
+    is_unfinished = getattr(reason, "code", None) == "class-not-fully-defined"
+    return isinstance(reason, NameError) or is_unfinished or repr(cls) in str(reason)
 
 
 def _scanned(cls: type, definer: Names) -> Mapping[str, ToolMethod]:
@@ -148,7 +155,7 @@ def _tool_method(cls: type, name: str, descriptor: Any, namespace: Names) -> Too
         options,
         namespace=namespace,
         docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
-        annotations=_substituted(cls, function, namespace),
+        annotations=_substituted(_type_arguments(cls, _owner(cls, name)), function, namespace),
     )
     return ToolMethod(method_name=name, sealed=Sealed(recipe, recipe.bindings), descriptor=descriptor)
 
@@ -194,45 +201,53 @@ def _definer_locals(cls: type) -> Names:
     """Return the locals of the frame that executes the class statement, to look up what annotations name."""
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001  # the way to the caller that `typing` and `collections` take too
     while frame is not None:
-        if frame.f_globals.get("__name__") == cls.__module__:
+        if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name not in _CLASS_MAKERS:
             return frame.f_locals
         frame = frame.f_back
     return {}
 
 
-def _substituted(cls: type, function: Any, namespace: Names) -> dict[str, Any]:
+def _owner(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in vars(base))
+
+
+def _substituted(types_of: Mapping[Any, Any], function: Any, namespace: Names) -> dict[str, Any]:
     """Return the annotations in which a subclass of a generic class has put types for type variables."""
-    types_of = _type_arguments(cls)
     if not types_of:
         return {}
     names = names_of(function, namespace)
-    raw = {name: attempt(annotation, names) for name, annotation in function.__annotations__.items()}
+    resolved = {name: attempt(annotation, names) for name, annotation in function.__annotations__.items()}
     return {
-        name: types_of[annotation] if isinstance(annotation, TypeVar) else _filled(annotation, types_of)
-        for name, annotation in raw.items()
-        if (isinstance(annotation, TypeVar) and annotation in types_of) or hasattr(annotation, "__parameters__")
+        name: _filled(annotation, types_of)
+        for name, annotation in resolved.items()
+        if isinstance(annotation, TypeVar) or hasattr(annotation, "__parameters__")
     }
 
 
 def _filled(annotation: Any, types_of: Mapping[Any, Any]) -> Any:
+    if isinstance(annotation, TypeVar):
+        return types_of.get(annotation, annotation)
     parameters = getattr(annotation, "__parameters__", ())
     if not parameters or isinstance(annotation, type):
         return annotation
     return annotation[tuple(types_of.get(parameter, parameter) for parameter in parameters)]
 
 
-def _type_arguments(cls: type) -> dict[Any, Any]:
-    """Return what each type variable of the bases stands for in this class."""
-    found: dict[Any, Any] = {}
-    for base in cls.__mro__:
-        for generic in vars(base).get("__orig_bases__", ()):
-            parameters = getattr(get_origin(generic), "__parameters__", ())
-            for parameter, argument in zip(parameters, get_args(generic), strict=False):
-                found.setdefault(
-                    parameter, found.get(argument, argument) if isinstance(argument, TypeVar) else argument
-                )
-    return {parameter: argument for parameter, argument in found.items() if argument is not parameter}
+def _type_arguments(cls: type, owner: type) -> dict[Any, Any]:
+    """Return what the type variables of `owner`, a base of `cls` or itself, stand for in `cls`."""
+    if cls is owner:
+        return {}
+    bases = [
+        (get_origin(base) or base, get_args(base)) for base in (*vars(cls).get("__orig_bases__", ()), *cls.__bases__)
+    ]
+    base, given = next((base, given) for base, given in bases if isinstance(base, type) and issubclass(base, owner))
+    types_here = dict(zip(getattr(base, "__parameters__", ()), given, strict=False))
+    below = _type_arguments(base, owner)
+    return {**types_here, **{parameter: _filled(type_, types_here) for parameter, type_ in below.items()}}
 
+
+_CLASS_MAKERS = frozenset({"__init_subclass__", "__new__"})
+"""Where a class statement passes through before it comes to the scan: hooks of a base, or of a metaclass."""
 
 _DESCRIPTORS = (types.FunctionType, classmethod, staticmethod)
 _NOBODY = object()

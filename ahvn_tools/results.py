@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -117,37 +118,40 @@ class ToolResult:
 def has_content(value: object) -> bool:
     """Tell whether a value is content to be passed on as it is, or a list with content in it.
 
-    Content is an MCP block, FastMCP's media and its ToolResult, and MCP's CallToolResult. Nothing is imported for the
-    answer: a value of a class that no one has imported cannot exist.
+    Content is an MCP block, FastMCP's media and its ToolResult, MCP's CallToolResult, and in a list a ToolResult of
+    ours. Nothing is imported for the answer: a value of a class that no one has imported cannot exist.
     """
-    kinds = _content_kinds()
-    if not kinds:
-        return False
-    return isinstance(value, kinds) or (
-        isinstance(value, list | tuple) and any(isinstance(item, kinds) for item in value)
-    )
+    kinds = (*_block_kinds(), *_media_kinds(), *_result_kinds())
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, (ToolResult, *kinds)) for item in value)
+    return isinstance(value, kinds)
 
 
 def from_content(value: Any) -> ToolResult:
-    """Return the result of content: a block, FastMCP's media or ToolResult, MCP's CallToolResult, a list of blocks."""
-    structured = getattr(value, "structured_content", None)
-    parts = value if isinstance(value, list | tuple) else getattr(value, "content", None)
-    blocks = tuple(_block(part) for part in (parts if isinstance(parts, list | tuple) else [value]))
+    """Return the result of content: a block, FastMCP's media or ToolResult, MCP's CallToolResult, a list of these."""
+    is_result = isinstance(value, _result_kinds())
+    structured = value.structured_content if is_result else None
+    parts = value if isinstance(value, list | tuple) else [value]
+    blocks = tuple(block for part in parts for block in _blocks(part))
     text = text_of(blocks)
-    error = (
-        ErrorDetail(code="tool_error", message=text or "The tool failed.")
-        if getattr(value, "is_error", False)
-        else None
-    )
+    error = None
+    if is_result and getattr(value, "is_error", False):
+        error = ErrorDetail(code="tool_error", message=text or "The tool failed.")
     shown = structured if structured is not None else (text if text is not None else list(blocks))
-    meta = getattr(value, "meta", None)
     return ToolResult(
         value=None if error else shown,
         structured_content=structured,
         error=error,
-        meta=dict(meta) if isinstance(meta, Mapping) else {},
+        meta=dict(value.meta or {}) if is_result else {},
         blocks=blocks,
     )
+
+
+def item_value(item: Any) -> Any:
+    """Return what an item of a stream adds to the list of all items: the value of a result, else the item itself."""
+    if isinstance(item, _result_kinds()):
+        item = from_content(item)
+    return item.value if isinstance(item, ToolResult) else item
 
 
 def text_of(blocks: tuple[Any, ...]) -> str | None:
@@ -156,30 +160,37 @@ def text_of(blocks: tuple[Any, ...]) -> str | None:
     return "\n".join(str(text) for text in texts) if texts and None not in texts else None
 
 
-def _block(part: Any) -> Any:
-    if isinstance(part, _loaded("mcp_types", _BLOCKS)):
-        return part
+def _blocks(value: Any) -> tuple[Any, ...]:
+    """Return one piece of content as blocks; a result gives its own."""
+    if _is_result(value):
+        return tuple(value.content)
+    if isinstance(value, _block_kinds()):
+        return (value,)
     for method in ("to_image_content", "to_audio_content", "to_resource_content"):
-        if hasattr(part, method):
-            return getattr(part, method)()
+        if hasattr(value, method):
+            return (getattr(value, method)(),)
     from mcp_types import TextContent
 
-    return TextContent(
-        type="text", text=part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
-    )
+    text = value if isinstance(value, str) else json.dumps(to_jsonable_python(value), ensure_ascii=False)
+    return (TextContent(type="text", text=text),)
 
 
-_BLOCKS = ("TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource")
+def _is_result(value: object) -> bool:
+    return isinstance(value, (ToolResult, *_result_kinds()))
 
 
-def _content_kinds() -> tuple[type, ...]:
-    return (
-        *_loaded("mcp_types", (*_BLOCKS, "CallToolResult")),
-        *_loaded("fastmcp.utilities.types", ("Image", "Audio", "File")),
-        *_loaded("fastmcp.tools.base", ("ToolResult",)),
-    )
+def _block_kinds() -> tuple[Any, ...]:
+    return _loaded("mcp_types", ("TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource"))
 
 
-def _loaded(module: str, names: tuple[str, ...]) -> tuple[type, ...]:
+def _media_kinds() -> tuple[Any, ...]:
+    return _loaded("fastmcp.utilities.types", ("Image", "Audio", "File"))
+
+
+def _result_kinds() -> tuple[Any, ...]:
+    return (*_loaded("mcp_types", ("CallToolResult",)), *_loaded("fastmcp.tools.base", ("ToolResult",)))
+
+
+def _loaded(module: str, names: tuple[str, ...]) -> tuple[Any, ...]:
     found = sys.modules.get(module)
     return tuple(getattr(found, name) for name in names if hasattr(found, name)) if found is not None else ()

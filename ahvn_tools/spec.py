@@ -8,11 +8,13 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from ahvn_tools import text, travel
+from pydantic_core import ValidationError
+
+from ahvn_tools import execution, text
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, near_misses
-from ahvn_tools.execution import run, stream
+from ahvn_tools.execution import direct, failure, settle
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.results import ToolResult
@@ -20,11 +22,13 @@ from ahvn_tools.schema.strict import strict as strict_schema
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions
-from ahvn_tools.state import MISSING, UNSET, Key, own_containers
+from ahvn_tools.state import MISSING, UNSET, Key, own_containers, own_state
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
     from mcp_types import Tool as WireTool
+
+    from ahvn_tools import travel
 
 JsonObject = dict[str, Any]
 Function = Callable[..., Any]
@@ -45,6 +49,9 @@ class ToolSpec:
     >>> list(spec.params)
     ['name']
     """
+
+    _secrets: frozenset[Key] = frozenset()
+    """Keys that were ever bound as secret here: unbinding makes nothing in the state public."""
 
     def __init__(self, recipe: Recipe, body: Function, *, sealed: Sealed | None = None) -> None:
         """Take what a source yields (and the sealed recipe where one is shared); the `from_…` doors make specs."""
@@ -101,22 +108,19 @@ class ToolSpec:
         """
         import asyncio
 
-        from ahvn_tools.mcp.client import DEFAULT_TIMEOUT, find, sender
+        from ahvn_tools.mcp.client import find, sender
         from ahvn_tools.sources import mcp as mcp_source
 
         tool = await find(client, tool_name)
         send = sender(client, tool_name, asyncio.get_running_loop())
-        options.setdefault("timeout", DEFAULT_TIMEOUT)
         return cls(*mcp_source.recipe(tool, options, send))
 
     @classmethod
     def _from_injected(cls, func: Function, options: ToolOptions) -> Self:
         """Hand a function with FastMCP's own injection to FastMCP, which alone can run it."""
-        from fastmcp.tools import Tool
-
         from ahvn_tools.sources import mcp as mcp_source
 
-        return cls(*mcp_source.recipe(Tool.from_function(func), options))
+        return cls(*mcp_source.injected(func, options))
 
     # what it is
 
@@ -147,8 +151,9 @@ class ToolSpec:
 
     @property
     def function(self) -> Function:
-        """The function it was made from."""
-        return self._body
+        """The function it was made from, or that the FastMCP tool it was made from runs; else what runs its calls."""
+        function: Function = getattr(self._sealed.recipe.tool, "fn", self._body)
+        return function
 
     @property
     def source(self) -> str | None:
@@ -219,7 +224,7 @@ class ToolSpec:
                 f"{self.name!r} has no parameter {param!r}. {near_misses(param, self._sealed.recipe.inputs.parameters)}"
             )
         self._refuse_constant(param)
-        key = Key(param, (param,)) if state_key is None else Key.parse(state_key)
+        key = Key.of(param) if state_key is None else Key.parse(state_key)
         is_secret = secret or parameter.is_secret
         if resolver is not None:
             if default is not UNSET:
@@ -228,10 +233,12 @@ class ToolSpec:
                 )
             binding = Binding.resolved(param, key, resolver, is_secret=is_secret)
         else:
-            binding = Binding(parameter=param, key=key, default=default, is_secret=is_secret)
+            binding = Binding(parameter=param, key=key, default=own_containers(default), is_secret=is_secret)
         with self._lock:
             if default is not UNSET and key.read(self._state) is MISSING:
                 key.write(self._state, default)
+            if is_secret:
+                self._secrets |= {key}
             self._sealed = self._sealed.with_binding(binding)
         return self
 
@@ -259,7 +266,7 @@ class ToolSpec:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._lock = threading.Lock()
-        twin._state = own_containers(self._state)
+        twin._state = own_state(self._state)
         twin._adapter = None
         twin.examples = own_containers(self.examples)
         return twin
@@ -278,39 +285,63 @@ class ToolSpec:
         InvalidResultError, ToolTimeoutError. Works inside a running event loop too.
         """
         plan = self._sealed.plan
-        if plan.is_simple and not args:  # the short way: nothing to bind, to spread or to carry over a bridge
-            returned = self._body(**plan.accept(arguments))
-            return returned if type(returned) is plan.exact else run.settled(plan, returned)
-        return run.call(plan, self._body, args, arguments, (self._state,))
+        if plan.is_simple and not args:  # the short way: nothing to spread or to carry over a bridge
+            try:
+                values = plan.quick(arguments)[1]  # type: ignore[misc]  # a simple plan has one
+            except ValidationError:
+                values = plan.accept(arguments)
+            if plan.bound:
+                plan.fill(values, (self._state,))
+            try:
+                returned = self._body(**values)
+            except BaseException as error:
+                if failure.is_cancellation(error):  # the body's own: nobody can cancel a sync call
+                    raise settle.cancelled(plan) from error
+                raise
+            return returned if type(returned) is plan.exact else direct.settled(plan, returned, values)
+        return direct.call(plan, self._body, args, arguments, (self._state,))
 
     __call__ = call
 
     async def acall(self, /, *args: Any, **arguments: Any) -> Any:
         """Call from async code and return the value. Raises as `call` does."""
-        return await run.acall(self._sealed.plan, self._body, args, arguments, (self._state,))
+        plan = self._sealed.plan
+        if not plan.is_simple_coroutine or args:
+            return await execution.awaited.acall(plan, self._body, args, arguments, (self._state,))
+        try:  # the short way, as in `call`
+            values = plan.quick(arguments)[1]  # type: ignore[misc]  # a simple plan has one
+        except ValidationError:
+            values = plan.accept(arguments)
+        try:
+            returned = await self._body(**values)
+        except execution.awaited.CancelledError as error:
+            raise execution.awaited.cancellation(plan, error) from None
+        return returned if type(returned) is plan.exact else await execution.awaited.asettled(plan, returned)
 
     def exec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call from sync code and return a ToolResult, an error result for whatever exception came of it.
 
         KeyboardInterrupt and SystemExit are raised: they are about this process and not about the call.
         """
-        return run.execute(self._sealed.plan, self._body, args, arguments, (self._state,))
+        return direct.execute(self._sealed.plan, self._body, args, arguments, (self._state,))
 
     async def aexec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call from async code and return a ToolResult, as `exec` does."""
-        return await run.aexecute(self._sealed.plan, self._body, args, arguments, (self._state,))
+        return await execution.awaited.aexecute(self._sealed.plan, self._body, args, arguments, (self._state,))
 
     def stream(self, /, *args: Any, **arguments: Any) -> Iterator[ToolResult]:
         """Call from sync code and yield one result per item as it is made, then one with `is_last=True`: the whole."""
-        return stream.stream(self._sealed.plan, self._body, args, arguments, (self._state,))
+        return execution.stream.stream(self._sealed.plan, self._body, args, arguments, (self._state,))
 
     def astream(self, /, *args: Any, **arguments: Any) -> AsyncIterator[ToolResult]:
         """Call from async code and yield results as `stream` does."""
-        return stream.astream(self._sealed.plan, self._body, args, arguments, (self._state,))
+        return execution.stream.astream(self._sealed.plan, self._body, args, arguments, (self._state,))
 
     async def _serve(self, arguments: JsonObject) -> ToolResult:
         """Run a call that came over a wire: nothing it does is raised."""
-        return await run.aexecute(self._sealed.plan, self._body, (), arguments, (self._state,), is_served=True)
+        return await execution.awaited.aexecute(
+            self._sealed.plan, self._body, (), arguments, (self._state,), is_served=True
+        )
 
     # doors out
 
@@ -323,10 +354,10 @@ class ToolSpec:
     @property
     def binded(self) -> Tool:
         """The FastMCP tool without the bound parameters (seed 003, 9.2)."""
-        sealed = self._sealed
-        if self._adapter is None or self._adapter[0] is not sealed:
-            self._adapter = (sealed, self.to_fastmcp())
-        return self._adapter[1]
+        sealed, adapter = self._sealed, self._adapter
+        if adapter is None or adapter[0] is not sealed:
+            adapter = self._adapter = (sealed, self.to_fastmcp())
+        return adapter[1]
 
     @property
     def docstring(self) -> str:
@@ -386,23 +417,33 @@ class ToolSpec:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle through cloudpickle, so that any pickler can carry any function."""
+        from ahvn_tools import travel
+
         if travel.is_packing():
             return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]  # public, but not in typeshed
         return travel.unpacked, (travel.packed(self),)
 
     def __getstate__(self) -> travel.Parcel:
         """Return what goes over: no secret, no plan, no connection."""
-        own = ("_lock", "_sealed", "_body", "_state", "_adapter")
+        from ahvn_tools import travel
+
+        own = ("_lock", "_sealed", "_body", "_state", "_secrets", "_adapter")
         others = {name: value for name, value in self.__dict__.items() if name not in own}
-        return travel.parcel(self._sealed, self._body, self._state, others)
+        return travel.parcel(self._sealed, self._body, self._state, self._secrets, others)
 
     def __setstate__(self, parcel: travel.Parcel) -> None:
         """Make the spec again from what came over."""
+        from ahvn_tools import travel
+
+        def finish() -> None:
+            self._sealed, self._body = travel.opened(parcel)
+
         self._lock = threading.Lock()
-        self._sealed, self._body = travel.opened(parcel)
         self._state = dict(parcel.state)
+        self._secrets = parcel.secrets
         self._adapter = None
         self.__dict__.update(parcel.others)
+        travel.when_whole(finish)
 
     def __copy__(self) -> Self:
         return self.clone()

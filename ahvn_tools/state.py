@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 import re
-from collections import deque
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections import UserDict, UserList, deque
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from ahvn_tools.errors import StateKeyError
@@ -32,8 +34,11 @@ UNSET: Final = _Mark.UNSET
 Missing = Literal[_Mark.MISSING]
 Unset = Literal[_Mark.UNSET]
 
-_TOKEN = re.compile(r"(?P<name>(?:\\[.\[\\]|[^.\[])+)|(?P<index>\[\s*-?\d+\s*\])|(?P<dot>\.)|(?P<bad>.)", re.DOTALL)
+_TOKEN = re.compile(
+    r"(?P<name>(?:\\[.\[\\]|[^.\[])+)|(?P<index>\[\s*-?[0-9]{1,18}\s*\])|(?P<dot>\.)|(?P<bad>.)", re.DOTALL
+)
 _ESCAPE = re.compile(r"\\([.\[\\])")
+_SPECIAL = re.compile(r"[.\[\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +63,58 @@ class Key:
             return cls(text, (text,))
         return cls(text, tuple(_steps(text)))
 
+    @classmethod
+    def of(cls, name: str) -> Key:
+        r"""Return the key of one name, whatever is in it: `Key.of("user.id").text` is `user\.id`."""
+        return cls(_SPECIAL.sub(r"\\\g<0>", name), (name,))
+
     def read(self, state: Any) -> Any:
         """Return what `state` holds under this key, or MISSING. Raises what a property on the way raises."""
-        for step in self.steps:
-            if type(state) is dict:
-                state = state.get(step, MISSING)
+        return self.find((state,))
+
+    def find(self, layers: Sequence[Any]) -> Any:
+        """Return what the first layer that has this key holds under it, or MISSING."""
+        for layer in layers:
+            here = layer
+            for step in self.steps:
+                here = here.get(step, MISSING) if type(here) is dict else _read_step(here, step)
+                if here is MISSING:
+                    break
             else:
-                state = _read_step(state, step)
-            if state is MISSING:
-                return MISSING
-        return state
+                return here
+        return MISSING
 
     def write(self, state: MutableMapping[str, Any], value: object) -> None:
-        """Store `value` under this key, creating mappings on the way. Raises StateKeyError where a non-mapping is."""
-        here: Any = state
-        for position, step in enumerate(self.steps):
-            is_last = position == len(self.steps) - 1
-            self._refuse_unwritable(here, step)
-            if is_last:
-                here[step] = value
-            elif isinstance(step, str):
-                here = here.setdefault(step, {})
-            else:
-                here = here[step]
+        """Store `value` under this key, creating mappings on the way.
 
-    def _refuse_unwritable(self, here: Any, step: str | int) -> None:
-        if isinstance(step, str) and isinstance(here, MutableMapping):
-            return
-        if isinstance(step, int) and isinstance(here, list) and -len(here) <= step < len(here):
-            return
-        holder = f"a {type(here).__name__}" + (f" of {len(here)}" if isinstance(here, list) else "")
-        raise StateKeyError(
-            f"Cannot store a default under {self.text!r}: the state holds {holder} where step {step!r} is taken. "
+        Raises StateKeyError where something else than a mapping is in the way; the state is as it was then.
+        """
+        holder: Any = state
+        for position, step in enumerate(self.steps[:-1]):
+            inside = _read_step(holder, step)
+            if inside is MISSING:
+                self._put(holder, position, value)
+                return
+            holder = inside
+        self._put(holder, len(self.steps) - 1, value)
+
+    def _put(self, holder: Any, position: int, value: object) -> None:
+        """Store what the steps after `position` lead to, in one piece, so that no reader sees a half of it."""
+        first, *rest = self.steps[position:]
+        for step in reversed(rest):
+            if not isinstance(step, str):
+                raise self._unwritable(step, "nothing")
+            value = {step: value}
+        is_name = isinstance(first, str) and isinstance(holder, MutableMapping)
+        is_place = isinstance(first, int) and isinstance(holder, list) and -len(holder) <= first < len(holder)
+        if not (is_name or is_place):
+            held = f"a {type(holder).__name__}" + (f" of {len(holder)}" if isinstance(holder, list) else "")
+            raise self._unwritable(first, held)
+        holder[first] = value
+
+    def _unwritable(self, step: str | int, held: str) -> StateKeyError:
+        return StateKeyError(
+            f"Cannot store a default under {self.text!r}: the state holds {held} where step {step!r} is taken. "
             "Put the value into the state first, or bind without a default."
         )
 
@@ -121,38 +146,81 @@ def _malformed(text: str) -> StateKeyError:
 
 def _read_step(value: Any, step: str | int) -> Any:
     if isinstance(value, Mapping):
-        return value[step] if step in value else MISSING  # noqa: SIM401  # `get` of a foreign mapping may make values
+        if step not in value:  # asking first: reading would make a value in a defaultdict
+            return MISSING
+        try:
+            return value[step]
+        except KeyError:  # another thread has taken it out since
+            return MISSING
     if isinstance(step, str):
-        return MISSING if step.startswith("_") else getattr(value, step, MISSING)
+        return MISSING if step.startswith("_") else _attribute(value, step)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        return value[step] if -len(value) <= step < len(value) else MISSING
+        try:
+            return value[step]
+        except IndexError:
+            return MISSING
     return MISSING
 
 
-def own_containers(value: Any, memo: dict[int, Any] | None = None) -> Any:
-    """Return `value` with its dicts, lists, sets and tuples copied at any depth; what they hold is shared."""
+def _attribute(value: Any, name: str) -> Any:
+    """Return an attribute, or MISSING; a property that fails with an AttributeError of its own is no missing one."""
+    try:
+        return getattr(value, name)
+    except AttributeError:
+        if isinstance(getattr(type(value), name, None), property | functools.cached_property):
+            raise
+        return MISSING
+
+
+def own_containers(value: Any, memo: dict[int, tuple[Any, Any]] | None = None) -> Any:
+    """Return `value` with its dicts, lists, sets and tuples copied at any depth; what they hold is shared.
+
+    Each container is copied in one piece before it is walked: other threads may be changing it.
+    """
+    if type(value) in _PLAIN:
+        return value
     memo = {} if memo is None else memo
     if id(value) in memo:
-        return memo[id(value)]
-    if isinstance(value, dict):
-        memo[id(value)] = mapping = copy.copy(value)
-        for name, item in value.items():
+        return memo[id(value)][1]
+    if isinstance(value, dict | UserDict):
+        mapping = copy.copy(value)
+        memo[id(value)] = value, mapping
+        for name, item in mapping.items():
             mapping[name] = own_containers(item, memo)
         return mapping
-    if isinstance(value, list | deque):
-        memo[id(value)] = sequence = copy.copy(value)
-        for position, item in enumerate(value):
+    if isinstance(value, list | UserList | deque):
+        sequence = copy.copy(value)
+        memo[id(value)] = value, sequence
+        for position, item in enumerate(sequence):
             sequence[position] = own_containers(item, memo)
         return sequence
+    if isinstance(value, MappingProxyType):
+        return MappingProxyType(own_containers(dict(value), memo))
     if isinstance(value, tuple):
-        items = [own_containers(item, memo) for item in value]
-        return value._make(items) if hasattr(value, "_make") else tuple(items)
-    if isinstance(value, set | bytearray):
-        return copy.copy(value)
-    return value
+        return _own_tuple(value, memo)
+    return copy.copy(value) if isinstance(value, set | bytearray) else value
 
 
-def without_keys(state: Mapping[str, Any], keys: Sequence[Key]) -> dict[str, Any]:
+def _own_tuple(value: tuple[Any, ...], memo: dict[int, tuple[Any, Any]]) -> tuple[Any, ...]:
+    items = [own_containers(item, memo) for item in value]
+    if all(item is own for item, own in zip(value, items, strict=True)):
+        return value
+    if hasattr(value, "_make"):
+        made: tuple[Any, ...] = value._make(items)
+        return made
+    return tuple(items) if type(value) is tuple else value
+
+
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+
+
+def own_state(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
+    """Return a state of its own with what `state` holds now; a mapping of any other kind becomes a dict."""
+    own: MutableMapping[str, Any] = own_containers(state if isinstance(state, dict | UserDict) else dict(state))
+    return own
+
+
+def without_keys(state: Mapping[str, Any], keys: Iterable[Key]) -> dict[str, Any]:
     """Return a copy of `state` that holds nothing under any of `keys`.
 
     A key that leads through an object or a list takes the whole object or list out: what a pickle carries must not
@@ -160,14 +228,21 @@ def without_keys(state: Mapping[str, Any], keys: Sequence[Key]) -> dict[str, Any
     """
     kept: dict[str, Any] = own_containers(dict(state))
     for key in keys:
-        if key.read(kept) is not MISSING:
+        if _may_hold(kept, key):
             _cut(kept, key.steps)
     return kept
 
 
-def _cut(state: dict[str, Any], steps: tuple[str | int, ...]) -> None:
+def _may_hold(state: Mapping[str, Any], key: Key) -> bool:
+    try:
+        return key.read(state) is not MISSING
+    except Exception:  # noqa: BLE001  # a property may raise anything; what it would give may be in its object all the same
+        return True
+
+
+def _cut(state: dict[Any, Any], steps: tuple[str | int, ...]) -> None:
     holder, here = state, 0
-    while here < len(steps) - 1 and type(holder[steps[here]]) is dict:  # type: ignore[index]  # a dict's step is its key
-        holder = holder[steps[here]]  # type: ignore[index]  # as above
+    while here < len(steps) - 1 and type(holder[steps[here]]) is dict:
+        holder = holder[steps[here]]
         here += 1
-    del holder[steps[here]]  # type: ignore[arg-type]  # as above
+    del holder[steps[here]]

@@ -5,7 +5,6 @@ The forms are those of seed 003 (AgentHeaven's `docstring`, `code`, `signature()
 
 from __future__ import annotations
 
-import json
 import keyword
 import re
 import textwrap
@@ -16,6 +15,12 @@ from typing import Any
 from ahvn_tools.definition import ToolDefinition
 
 JsonObject = dict[str, Any]
+
+_TAKEN = frozenset({"_ABSENT", "_forward", "__debug__"})
+"""Names that the made function uses itself, and the one that Python does not let anybody assign."""
+
+MOST_HOPS = 8
+"""How many references and nested lists are followed for the name of one type."""
 
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 
@@ -45,7 +50,7 @@ def docstring(definition: ToolDefinition) -> str:
     required = schema.get("required", ())
     lines = [
         _parameter_line(name, node if isinstance(node, dict) else {}, is_required=name in required)
-        for name, node in schema.get("properties", {}).items()
+        for name, node in _properties(schema).items()
     ]
     if lines:
         parts.append("Args:\n" + "\n".join(lines))
@@ -84,7 +89,8 @@ def function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[.
         return call(**{name: value for name, value in arguments.items() if value is not absent})
 
     namespace: dict[str, Any] = {"Any": Any, "Dict": dict, "List": list, "_ABSENT": absent, "_forward": forward}
-    exec(text, namespace)  # noqa: S102  # our own text: names are identifiers, defaults are reprs of JSON values
+    made_of = compile(text, f"<{name}>", "exec", dont_inherit=True)
+    exec(made_of, namespace)  # noqa: S102  # our own text: names are identifiers, defaults are reprs of JSON values
     made: Callable[..., Any] = namespace[name]
     made.__doc__ = docstring(definition) or None
     made.__module__ = "ahvn_tools.text"
@@ -111,7 +117,7 @@ def identifier(name: str) -> str:
         plain = f"_{plain}"
     if not plain.isidentifier():
         plain = "_" + re.sub(r"[^0-9A-Za-z_]", "_", name)
-    return f"{plain}_" if keyword.iskeyword(plain) or plain in ("_ABSENT", "_forward") else plain
+    return f"{plain}_" if keyword.iskeyword(plain) or plain in _TAKEN else plain
 
 
 def type_name(node: Any) -> str:
@@ -124,6 +130,22 @@ def type_name(node: Any) -> str:
     if kind == "object":
         return "Dict[str, Any]"
     return _TYPES.get(kind, "Any") if isinstance(kind, str) else "Any"
+
+
+def _properties(schema: JsonObject) -> JsonObject:
+    """Return the properties of a schema, each with the definition that its `$ref` leads to."""
+    return {name: _followed(node, schema) for name, node in schema.get("properties", {}).items()}
+
+
+def _followed(node: Any, schema: JsonObject, hops: int = MOST_HOPS) -> Any:
+    if not isinstance(node, dict) or not hops:
+        return node
+    if "$ref" in node and "type" not in node:
+        target = schema.get("$defs", {}).get(str(node["$ref"]).removeprefix("#/$defs/"))
+        if isinstance(target, dict):
+            others = {key: value for key, value in node.items() if key != "$ref"}
+            return _followed({**target, **others}, schema, hops - 1)
+    return {**node, "items": _followed(node["items"], schema, hops - 1)} if "items" in node else node
 
 
 def _parameter_line(name: str, node: JsonObject, *, is_required: bool) -> str:
@@ -141,7 +163,7 @@ def _returns_lines(definition: ToolDefinition) -> list[str]:
     told = " ".join(definition.returns.split())
     if schema is None:
         return [f"    Any: {told}"] if told else []
-    properties = schema.get("properties", {})
+    properties = _properties(schema)
     if len(properties) == 1:
         node = next(iter(properties.values()))
         description = node.get("description", "") if isinstance(node, dict) else ""
@@ -163,7 +185,7 @@ def _return_type(definition: ToolDefinition) -> str:
     schema = definition.output_schema
     if schema is None:
         return "Any"
-    properties = schema.get("properties", {})
+    properties = _properties(schema)
     return type_name(next(iter(properties.values()))) if len(properties) == 1 else "Dict[str, Any]"
 
 
@@ -174,7 +196,7 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
     names = parameter_names(definition)
     parts: list[str] = []
     has_optional = is_keyword_only = False
-    for name, node in schema.get("properties", {}).items():
+    for name, node in _properties(schema).items():
         annotation = type_name(node)
         if name in required:
             if has_optional and not is_keyword_only:
@@ -183,15 +205,9 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
             parts.append(f"{names[name]}: {annotation}")
             continue
         has_optional = True
-        default = _default(node["default"]) if isinstance(node, dict) and "default" in node else absent
+        default = repr(node["default"]) if isinstance(node, dict) and "default" in node else absent
         parts.append(f"{names[name]}: {annotation} = {default}")
     return ", ".join(parts)
-
-
-def _default(value: Any) -> str:
-    """Return a JSON value as Python writes it."""
-    json.dumps(value, allow_nan=False)
-    return repr(value)
 
 
 def _quoted(text: str) -> str:

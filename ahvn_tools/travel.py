@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextvars
+import dataclasses
+import functools
 import importlib
+import io
 import pickle
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
 from ahvn_tools.execution.sealed import Sealed
-from ahvn_tools.state import without_keys
+from ahvn_tools.state import MISSING, UNSET, Key, without_keys
 
 _is_packing: contextvars.ContextVar[bool] = contextvars.ContextVar("is_packing", default=False)
+_arriving: contextvars.ContextVar[list[Callable[[], None]]] = contextvars.ContextVar("arriving")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Parcel:
     """What goes over: enough to make the recipe again, and what was done to the spec since."""
 
@@ -28,6 +33,8 @@ class Parcel:
     hints: Mapping[str, Any]
     bindings: Mapping[str, Binding]
     state: Mapping[str, Any]
+    secrets: frozenset[Key]
+    """Keys that were ever bound as secret; what is under them stays behind."""
     others: Mapping[str, Any]
     """Attributes that a subclass or a user put on the spec."""
 
@@ -40,8 +47,10 @@ class Path:
     qualname: str
 
     def find(self) -> Any:
-        """Import the function."""
+        """Import the function. Raises PickleError when it is not there."""
         found = _walk(importlib.import_module(self.module), self.qualname)
+        if found is None:
+            raise PickleError(f"Module {self.module!r} has no {self.qualname!r} here; load the spec where it has.")
         return getattr(found, "function", found)
 
 
@@ -52,35 +61,86 @@ def is_packing() -> bool:
 
 def packed(spec: Any) -> bytes:
     """Pickle a spec by cloudpickle. Raises PickleError, which names what cannot be pickled."""
-    import cloudpickle
-
     token = _is_packing.set(True)
     try:
-        return bytes(cloudpickle.dumps(spec))
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise _explained(spec, error, cloudpickle.dumps) from error
+        return _dumped(spec)
+    except Exception as error:  # a foreign __reduce__ may raise anything
+        raise _explained(spec, error) from error
     finally:
         _is_packing.reset(token)
 
 
+def _dumped(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    _pickler()(buffer).dump(value)
+    return buffer.getvalue()
+
+
+@functools.cache
+def _pickler() -> type[Any]:
+    """Return cloudpickle's pickler, which by value makes a second `dataclasses.MISSING` (up to its version 3.1)."""
+    import cloudpickle
+
+    missing = {type(dataclasses.MISSING): lambda _: "MISSING"}
+    table = ChainMap(missing, cloudpickle.Pickler.dispatch_table)
+    return type("_Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})
+
+
 def unpacked(data: bytes) -> Any:
     """Make the spec again from its bytes."""
-    return pickle.loads(data)  # noqa: S301  # the bytes are a part of a pickle that the caller chose to load
+    arriving: list[Callable[[], None]] = []
+    token = _arriving.set(arriving)
+    try:
+        spec = pickle.loads(data)  # noqa: S301  # the bytes are a part of a pickle that the caller chose to load
+    finally:
+        _arriving.reset(token)
+    for finish in arriving:
+        finish()
+    return spec
 
 
-def parcel(sealed: Sealed, body: Any, state: Mapping[str, Any], others: Mapping[str, Any]) -> Parcel:
+def when_whole(finish: Callable[[], None]) -> None:
+    """Call `finish` when everything has come over: functions that name each other's specs arrive half made."""
+    _arriving.get().append(finish)
+
+
+def parcel(
+    sealed: Sealed, body: Any, state: Mapping[str, Any], secrets: Iterable[Key], others: Mapping[str, Any]
+) -> Parcel:
     """Return what of a spec goes over."""
     recipe = sealed.recipe
-    secret = [binding.key for binding in sealed.bindings.values() if binding.is_secret and binding.key is not None]
+    bound = (*recipe.bindings.values(), *sealed.bindings.values())
+    secret = frozenset(secrets) | {binding.key for binding in bound if binding.is_secret and binding.key is not None}
     return Parcel(
         remake=recipe.remake,
         body=_reference(body) if "tool" not in recipe.hints else None,
         options=recipe.options,
         hints=recipe.hints,
-        bindings={name: binding.without_secret() for name, binding in sealed.bindings.items()},
+        bindings={name: _sent(binding, state, secret) for name, binding in sealed.bindings.items()},
         state=without_keys(state, secret),
+        secrets=secret,
         others=others,
     )
+
+
+def _sent(binding: Binding, state: Mapping[str, Any], secrets: Iterable[Key]) -> Binding:
+    """Return a binding as it travels: what is secret of it stays behind."""
+    if binding.is_secret:
+        return binding.left_behind() if _has_value(binding, state) else binding
+    if binding.key is None or binding.default is UNSET:
+        return binding
+    steps = binding.key.steps
+    inside = [Key("", ("default", *key.steps[len(steps) :])) for key in secrets if key.steps[: len(steps)] == steps]
+    return replace(binding, default=without_keys({"default": binding.default}, inside).get("default", UNSET))
+
+
+def _has_value(binding: Binding, state: Mapping[str, Any]) -> bool:
+    if binding.resolver is not None or binding.is_left_behind:
+        return True
+    try:
+        return binding.read((state,)) is not MISSING
+    except Exception:  # noqa: BLE001  # a property may raise anything; that is not nothing
+        return True
 
 
 def opened(parcel: Parcel) -> tuple[Sealed, Any]:
@@ -105,35 +165,43 @@ def _walk(owner: Any, qualname: str) -> Any:
     return owner
 
 
-def _explained(spec: Any, error: Exception, dumps: Callable[[Any], bytes]) -> PickleError:
-    """Return an error that names the state key, the constant or the function that cannot be pickled."""
-    sent = spec.__getstate__()
-    for key in _unpicklable_keys(sent.state, dumps):
+def _explained(spec: Any, error: Exception) -> PickleError:
+    """Return an error that names the state key, the constant, the attribute or the function that cannot be pickled."""
+    sent, kind = spec.__getstate__(), type(error).__name__
+    for key in _unpicklable_keys(sent.state, set()):
         return PickleError(
-            f"State key {key!r} of {spec.name!r} cannot be pickled ({type(error).__name__}); "
+            f"State key {key!r} of {spec.name!r} cannot be pickled ({kind}); "
             "take it out of the state before, or bind it with secret=True or a resolver, which stay behind."
         )
     for name, binding in sent.bindings.items():
-        if not _is_picklable(binding, dumps):
-            return PickleError(
-                f"What parameter {name!r} of {spec.name!r} is bound to cannot be pickled ({type(error).__name__})."
-            )
-    return PickleError(f"The function of {spec.name!r} cannot be pickled: {type(error).__name__}; make it importable.")
+        if not _is_picklable(binding):
+            return PickleError(f"What parameter {name!r} of {spec.name!r} is bound to cannot be pickled ({kind}).")
+    for name, value in sent.others.items():
+        if not _is_picklable(value):
+            return PickleError(f"Attribute {name!r} of {spec.name!r} cannot be pickled ({kind}); take it off before.")
+    owner = getattr(sent.body, "__self__", None)
+    if owner is not None and not _is_picklable(owner):
+        return PickleError(
+            f"The {type(owner).__name__} whose method {spec.name!r} is cannot be pickled ({kind}); "
+            "give it a __getstate__ that leaves out what cannot travel."
+        )
+    return PickleError(f"What {spec.name!r} was made from cannot be pickled ({kind}); make it importable.")
 
 
-def _unpicklable_keys(state: Mapping[str, Any], dumps: Callable[[Any], bytes], prefix: str = "") -> list[str]:
+def _unpicklable_keys(state: Mapping[str, Any], seen: set[int], prefix: str = "") -> list[str]:
     bad: list[str] = []
+    seen.add(id(state))
     for name, value in state.items():
-        if _is_picklable(value, dumps):
+        if id(value) in seen or _is_picklable(value):
             continue
-        inside = _unpicklable_keys(value, dumps, f"{prefix}{name}.") if isinstance(value, dict) else []
+        inside = _unpicklable_keys(value, seen, f"{prefix}{name}.") if isinstance(value, dict) else []
         bad.extend(inside or [f"{prefix}{name}"])
     return bad
 
 
-def _is_picklable(value: Any, dumps: Callable[[Any], bytes]) -> bool:
+def _is_picklable(value: Any) -> bool:
     try:
-        dumps(value)
+        _dumped(value)
     except Exception:  # noqa: BLE001  # a foreign __reduce__ may raise anything; the answer is no
         return False
     return True

@@ -97,25 +97,25 @@ SESSION = {"db": "session.db", "tenant": "session.tenant", "user": "session.user
 class Hit:
     """A text that a search found."""
 
-    name: str
-    excerpt: str
+    name: Annotated[str, Field(description="What `read` takes.")]
+    excerpt: Annotated[str, Field(description="Where the words stand, in **bold**.")]
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of a text, and where the next piece starts if there is one."""
+    """A piece of a text."""
 
-    text: str
-    next_start: int | None
+    text: Annotated[str, Field(description="The piece.")]
+    next_start: Annotated[int | None, Field(description="Where the next piece starts; null at the end.")]
 
 
 @dataclass(frozen=True)
 class Stats:
     """How much there is to search."""
 
-    documents: int
-    notes: int
-    characters: int
+    documents: Annotated[int, Field(description="Texts of the folder.")]
+    notes: Annotated[int, Field(description="Your own notes.")]
+    characters: Annotated[int, Field(description="The length of both together.")]
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class KnowledgeBase(ToolRegistry):
             limit: How many texts to return at most.
 
         Returns:
-            The name of each text, for `read`, and an excerpt with the words in **bold**.
+            The name of each text, for `read`, and an excerpt of it.
         """
         values = {"words": match_any(query), "excerpt_words": self.excerpt_words, "limit": limit}
         with db.connect() as connection:
@@ -268,17 +268,20 @@ class Tour:
 
     def show_tools(self) -> None:
         """Print who fills in what."""
-        table = Table("tool", "what it does", "the model gives", "the session gives")
+        table = Table("tool", "what it does", "the model gives", "the state gives", show_lines=True)
         for tool in self.ann.values():
-            given = ", ".join(tool.params) or "nothing"
-            table.add_row(tool.name, tool.description.splitlines()[0], given, ", ".join(tool.binds))
+            shown = [
+                f"{name} = {schema['default']}" if "default" in schema else name for name, schema in tool.params.items()
+            ]
+            summary = tool.description.splitlines()[0]
+            table.add_row(tool.name, summary, "\n".join(shown), "\n".join(tool.binds.values()))
         self.console.print(table)
 
     def compare_users(self, word: str) -> None:
         """Let two users write a note of one title, and look what each of them finds."""
         self.call("ann", self.ann["search"], query=word, limit=3)
         self.call("ann", self.ann["add_note"], title="Launch", text="Ann has heard that the launch is on Monday.")
-        self.call("bob", self.bob["add_note"], title="Launch", text="Bob has heard that the launch is on Friday.")
+        self.call("bob", self.bob["add_note"], title="Launch", text="Bob knows: the launch is on Friday.")
         for user, tools in {"ann": self.ann, "bob": self.bob}.items():
             self.call(user, tools["search"], query="launch", limit=1)
             self.call(user, tools["read"], name="note://Launch")
@@ -297,13 +300,14 @@ class Tour:
         if result.error:
             self.say(f"    refused ({result.error.code}): {result.error.message}")
             return
-        for item in result.value if isinstance(result.value, list) else [result.value]:
+        items = result.value if isinstance(result.value, list) else [result.value]
+        for item in items or ["nothing found"]:
             self.say(f"    {json.dumps(item, ensure_ascii=False)}")
 
     def run_client(self, word: str) -> int:
         """Start an MCP client process, which starts the server process that it talks to."""
         script = Path(__file__).with_name("knowledge_base_mcp.py")
-        arguments = ["client", str(self.database.path), "--tenant", "acme", "--user", "ann", word]
+        arguments = ["client", str(self.database.path), "--tenant", "acme", "--user", "ann", "--query", word]
         self.console.file.flush()
         try:
             return subprocess.run(  # noqa: S603 (our own script, no shell)

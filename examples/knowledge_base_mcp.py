@@ -1,7 +1,7 @@
 """The knowledge base over MCP: a server process and a client process that talk through stdin and stdout.
 
     python examples/knowledge_base_mcp.py serve notes.db --tenant acme --user ann
-    python examples/knowledge_base_mcp.py client notes.db --tenant acme --user ann some words
+    python examples/knowledge_base_mcp.py client notes.db --tenant acme --user ann --query "some words"
 
 `serve` is what an MCP client of your own would start. `client` is such a client: it starts the server, lists its
 tools, calls them, and ends it. Make notes.db with `python examples/knowledge_base.py FOLDER --database notes.db`.
@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("database", type=Path)
     parser.add_argument("--tenant", required=True)
     parser.add_argument("--user", required=True)
-    parser.add_argument("query", nargs="*", help="what the client searches for")
+    parser.add_argument("--query", default="note", help="what the client searches for")
     options = parser.parse_args()
     accept_every_character()
     if not options.database.is_file():
@@ -84,7 +84,9 @@ def main() -> int:
         if options.role == "serve":
             serve(options.database, options.tenant, options.user)
         else:
-            asyncio.run(visit(options.database, options.tenant, options.user, " ".join(options.query)))
+            asyncio.run(visit(options.database, options.tenant, options.user, options.query))
+    except KeyboardInterrupt:
+        return fail("stopped", code=130)
     except (MCPError, RuntimeError, TimeoutError, OSError, sqlite3.Error) as error:
         return fail(f"{options.role}: {type(error).__name__}: {error}", code=1)
     return 0

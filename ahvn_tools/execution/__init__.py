@@ -1,1 +1,24 @@
-"""How a call runs: plans, threads, the background loop, deadlines, streams. Nothing here knows what a ToolSpec is."""
+"""How a call runs. Nothing here knows what a ToolSpec is.
+
+`plan` says what a call needs; `direct` and `awaited` are the sync and async doors, `stream` both doors of a stream;
+`drive` runs a body to its end, by `threads`, `deadline` and `hand`; `bridge` and `crossing` lead from sync to async;
+`outcome`, `settle` and `failure` say what came of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ahvn_tools.execution import awaited, crossing, stream
+
+__all__ = ["awaited", "crossing", "stream"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a module of the room when it is first used: a local sync call needs no asyncio (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -8,12 +8,17 @@ import contextvars
 import logging
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ahvn_tools.errors import SyncCallError
+from ahvn_tools.execution.deadline import GRACE
+from ahvn_tools.execution.outcome import Outcome
 
 log = logging.getLogger(__name__)
+
+Start = Callable[..., Coroutine[Any, Any, Outcome]]
+"""Makes the coroutine: it is made on the loop, so that none is left unawaited where it cannot start."""
 
 blocked: contextvars.ContextVar[tuple[asyncio.AbstractEventLoop, ...]] = contextvars.ContextVar("blocked", default=())
 """The loops that stand still because their thread waits on the bridge; nothing may be sent to them."""
@@ -29,8 +34,13 @@ class _Background:
     def loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._serve, args=(self._loop,), name="ahvn-tools-loop", daemon=True).start()
+                loop = asyncio.new_event_loop()
+                try:
+                    threading.Thread(target=self._serve, args=(loop,), name="ahvn-tools-loop", daemon=True).start()
+                except BaseException:  # pragma: no cover  # no thread to be had; the next call tries again
+                    loop.close()
+                    raise
+                self._loop = loop
             return self._loop
 
     def is_current(self) -> bool:
@@ -48,47 +58,75 @@ class _Background:
 _background = _Background()
 
 
-def _forget() -> None:
+def _forget() -> None:  # pragma: no cover  # runs in forked children, which report to nobody
     global _background  # noqa: PLW0603  # a forked child has none of its parent's threads
     _background = _Background()
 
 
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
     os.register_at_fork(after_in_child=_forget)
 
 
-def run(running: Coroutine[Any, Any, Any], *, backstop: float | None = None) -> Any:
-    """Run a coroutine on the background loop and wait for it; Ctrl-C while waiting cancels it.
+class Crossing:
+    """A coroutine on the background loop, as the thread sees it that waits for it."""
+
+    def __init__(self, start: Start, *arguments: Any) -> None:
+        """Start it. Raises SyncCallError on the background loop itself, which would wait for itself."""
+        if _background.is_current():
+            raise SyncCallError(
+                "A sync door was used on the background loop, which would wait for itself: "
+                "in an async body use `await spec.acall(…)`, `aexec` or `astream`."
+            )
+        self._over = threading.Event()
+        loop, here = _background.loop(), _running()
+        token = blocked.set((*blocked.get(), here)) if here is not None else None
+        try:
+            self._future = asyncio.run_coroutine_threadsafe(self._run(start, arguments), loop)
+        finally:
+            if token is not None:
+                blocked.reset(token)
+
+    async def _run(self, start: Start, arguments: tuple[Any, ...]) -> Outcome:
+        try:
+            return await start(*arguments)
+        finally:
+            self._over.set()
+
+    def on_end(self, function: Callable[[], None]) -> None:
+        """Call `function` when it has ended."""
+        self._future.add_done_callback(lambda _: function())
+
+    def outcome(self, limit: float | None = None) -> Outcome:
+        """Wait for its outcome, for at most `limit` seconds. Raises TimeoutError."""
+        try:
+            return self._future.result(limit)
+        except concurrent.futures.CancelledError:  # the body cancelled the task that it runs in
+            return Outcome(error=asyncio.CancelledError())
+
+    def leave(self, grace: float = GRACE) -> None:
+        """Cancel it unless it has ended, and wait up to `grace` seconds for what it has to close."""
+        if self._future.cancel() and not _background.is_current():
+            self._over.wait(grace)
+
+
+def run(start: Start, *arguments: Any, backstop: float | None = None) -> Outcome:
+    """Run `start(*arguments)` on the background loop and wait for it; Ctrl-C while waiting cancels it.
 
     `backstop` bounds the wait in seconds, for the case that another body blocks the loop: then a TimeoutError is
     raised. Raises SyncCallError when called on the background loop itself.
     """
-    future = start(running)
+    crossing = Crossing(start, *arguments)
     try:
-        return future.result(backstop)
+        return crossing.outcome(backstop)
+    except TimeoutError:
+        crossing.leave(0)
+        raise
     except BaseException:
-        future.cancel()
+        crossing.leave()
         raise
 
 
-def start(running: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
-    """Start a coroutine on the background loop. Raises SyncCallError when called on that loop itself."""
-    if _background.is_current():
-        running.close()
-        raise SyncCallError(
-            "A sync door was used on the background loop, which would wait for itself: "
-            "in an async body use `await spec.acall(…)`, `aexec` or `astream`."
-        )
-    here = _running()
-    token = blocked.set((*blocked.get(), here)) if here is not None else None
-    try:
-        return asyncio.run_coroutine_threadsafe(running, _background.loop())
-    finally:
-        if token is not None:
-            blocked.reset(token)
-
-
-def call_soon(function: Any) -> None:
+def call_soon(function: Callable[[], None]) -> None:
     """Call a function on the background loop, soon."""
     _background.loop().call_soon_threadsafe(function)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ahvn_tools.errors import ToolTimeoutError
@@ -22,58 +22,69 @@ class Deadline:
         """Start the clock. Must be made in a running loop."""
         self._loop = asyncio.get_running_loop()
         self._left = seconds
+        self._since: float | None = None
         self.expired: asyncio.Future[None] = self._loop.create_future()
         self.resume()
+
+    def left(self) -> float:
+        """Return how many seconds are left. Any thread may ask."""
+        since = self._since
+        return self._left if since is None else self._left - (self._loop.time() - since)
 
     def pause(self) -> None:
         """Stop the clock."""
         self._timer.cancel()
-        self._left -= self._loop.time() - self._since
+        self._left, self._since = self.left(), None
 
     def resume(self) -> None:
-        """Let the clock run on."""
-        self._since = self._loop.time()
-        self._timer = self._loop.call_later(max(self._left, 0), self._expire)
-
-    def _expire(self) -> None:
+        """Let the clock run on, unless it was stopped for good."""
         if not self.expired.done():
-            self.expired.set_result(None)
+            self._since = self._loop.time()
+            self._timer = self._loop.call_later(max(self._left, 0), self._expire)
 
     def close(self) -> None:
         """Stop the clock for good."""
         self._timer.cancel()
         self._expire()
 
+    def _expire(self) -> None:
+        if not self.expired.done():
+            self.expired.set_result(None)
 
-async def within(deadline: Deadline, running: Coroutine[Any, Any, Outcome], late: ToolTimeoutError) -> Outcome:
-    """Run a coroutine until it is done or the deadline has passed; then cancel it and give `late` as the outcome.
+
+async def within(
+    deadline: Deadline, late: ToolTimeoutError, start: Callable[..., Coroutine[Any, Any, Outcome]], *arguments: Any
+) -> Outcome:
+    """Run `start(*arguments)` until it is done or the deadline has passed; then cancel it, and `late` is the outcome.
 
     Returns on time even when the body refuses to be cancelled: after `GRACE` seconds it is left behind.
     """
-    task = asyncio.create_task(running)
+    task = asyncio.create_task(start(*arguments))
     try:
         both: set[asyncio.Future[Any]] = {task, deadline.expired}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            return task.result()
+            return outcome_of(task)
     finally:
         deadline.close()
-        if not task.done():
-            await end(task)
+        await end(task)
     return Outcome(error=late, is_ours=True)
 
 
-async def end(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait until it has ended, for at most `GRACE` seconds."""
-    task.cancel()
-    await asyncio.wait({task}, timeout=GRACE)
-    if not task.done():
+def outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
+    """Return what a task of ours came to; a body may have cancelled the task that it ran in."""
+    return Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result()
+
+
+async def end(task: asyncio.Task[Outcome]) -> None:
+    """Cancel a task unless it is done, and wait until it has ended, for at most `GRACE` seconds."""
+    if not (task.done() or task.get_loop().is_closed()):
         _left_behind.add(task)
         task.add_done_callback(_left_behind.discard)
-    elif not task.cancelled():
-        task.exception()
+        task.cancel()
+        await asyncio.wait({task}, timeout=GRACE)
 
 
 def left_behind() -> int:
-    """Return how many async bodies refused to be cancelled and still run."""
+    """Return how many async bodies were cancelled and still run."""
     return len(_left_behind)

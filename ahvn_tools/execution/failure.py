@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +21,7 @@ def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_mas
 
     `is_masked` (a served tool) hides the text of everything but a ToolError.
     """
-    if isinstance(error, asyncio.CancelledError):
+    if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
     if isinstance(error, ToolConnectionError):
         return ErrorDetail(code=error.code, message=clip(redact(error.message, bound)))
@@ -33,6 +32,12 @@ def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_mas
     text = _text(error)
     kind = type(error).__name__
     return ErrorDetail(code="tool_error", message=clip(redact(f"{kind}: {text}" if text else kind, bound)))
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Tell whether an exception is asyncio's CancelledError; asyncio is not imported for the answer."""
+    module = sys.modules.get("asyncio")
+    return module is not None and isinstance(error, module.CancelledError)
 
 
 def _is_foreign_tool_error(error: BaseException) -> bool:

@@ -34,7 +34,7 @@ class Outcome:
 def is_live(value: Any) -> bool:
     """Tell whether a returned value still has to be awaited or iterated."""
     kind = type(value)
-    return hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
+    return hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__aiter__")
 
 
 def is_iterator(value: Any) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pydantic_core import ValidationError
+
 from ahvn_tools.binding import Binding, Layers
 from ahvn_tools.errors import InvalidParametersError, UnboundStateError
 from ahvn_tools.execution.outcome import is_awaitable
@@ -20,37 +22,59 @@ _BY_NAME = (Kind.POSITIONAL_OR_KEYWORD, Kind.KEYWORD_ONLY)
 class Bound:
     """One bound parameter, ready to be read and checked."""
 
-    __slots__ = ("binding", "check", "parameter")
+    __slots__ = ("_check", "_exact", "_read", "binding", "parameter")
 
     def __init__(self, binding: Binding, parameter: Parameter, check: Check | None) -> None:
         self.binding = binding
         self.parameter = parameter
-        self.check = check
+        self._read = binding.read if binding.key is None or binding.resolver is not None else binding.key.find
+        self._exact = parameter.exact
+        self._check = None if binding.is_constant else check
+
+    def value(self, layers: Layers) -> Any:
+        """Return what the body gets, or MISSING when its own default is to hold. Raises UnboundStateError."""
+        value = self.read(layers)
+        if type(value) is self._exact:
+            return value
+        return self.checked(value)
 
     def read(self, layers: Layers) -> Any:
         """Return the value as it stands, or MISSING. Raises UnboundStateError when reading it fails."""
         try:
-            return self.binding.read(layers)
+            return self._read(layers)
         except Exception as error:
             raise self.unbound(f"reading it raised {type(error).__name__}") from error
 
     def checked(self, value: Any) -> Any:
-        """Return what the body gets for a value. Raises UnboundStateError, which does not show it."""
-        if self.check is None or self.binding.is_constant:
+        """Return what the body gets for a value as it stands. Raises UnboundStateError, which does not show it."""
+        if value is MISSING:
+            return self._absent()
+        if self._check is None:
             return value
         try:
-            return self.check(value)
+            return self._check(value)
         except Exception:  # noqa: BLE001  # a validator's own error would show the value
             raise self.unbound(
                 f"it holds a {type(value).__name__} that does not fit {self.parameter.expected!r}"
             ) from None
 
+    def _absent(self) -> Any:
+        if self.binding.is_left_behind:
+            raise self.unbound("it is secret and did not travel with the pickle")
+        given = self.binding.given()
+        if given is not MISSING:
+            return self.checked(given)
+        default = self.parameter.default  # read once: it may be made for this call
+        if default is not UNSET:
+            return default
+        if self.parameter.is_required or self.binding.is_constant:
+            raise self.unbound("no state has that key")
+        return MISSING
+
     def unbound(self, reason: str) -> UnboundStateError:
         """Return the error about this parameter."""
         name, key = self.parameter.name, self.binding.key.text if self.binding.key else self.parameter.name
         fix = f"set state key {key!r}" if not self.binding.is_constant else "make the spec anew"
-        if self.binding.is_secret:
-            reason += " (it is secret, so no pickle carries it)"
         return UnboundStateError(f"Parameter {name!r} is bound to {key!r}: {reason}; {fix}.", parameter=name, key=key)
 
 
@@ -58,15 +82,16 @@ class Plan:
     """What a call needs, compiled once. A plan holds no state and no body, so specs share it."""
 
     __slots__ = (
-        "_bound", "_parameters", "_visible", "accept", "exact", "has_awaited", "is_async", "is_coroutine", "is_direct",
-        "is_named", "is_simple", "name", "output", "run_in_thread", "timeout",
+        "_parameters", "_visible", "accept", "bound", "exact", "has_awaited", "is_async", "is_coroutine", "is_direct",
+        "is_named", "is_simple", "is_simple_coroutine", "name", "output", "quick", "run_in_thread", "timeout",
     )  # fmt: skip
 
     def __init__(self, recipe: Recipe, bindings: Mapping[str, Binding]) -> None:
         hidden = frozenset(bindings)
         inputs = recipe.inputs
         self.accept = inputs.validator(hidden)
-        self._bound = tuple(
+        self.quick = inputs.quick(hidden)
+        self.bound = tuple(
             Bound(binding, inputs.parameters[name], inputs.check(name)) for name, binding in bindings.items()
         )
         self._visible = tuple(p.property_name for p in inputs.parameters.values() if p.name not in hidden)
@@ -78,11 +103,14 @@ class Plan:
         self.exact = recipe.output.exact
         self.timeout = recipe.timeout
         self.is_async = recipe.is_async
-        self.is_coroutine = recipe.is_coroutine and recipe.timeout is None and not self.has_awaited
-        self.is_direct = not recipe.is_async and recipe.timeout is None and not self.has_awaited
+        self.is_coroutine = recipe.is_coroutine and recipe.timeout is None
+        self.is_direct = not recipe.is_async and recipe.timeout is None
         self.run_in_thread = recipe.run_in_thread
-        self.is_simple = self.is_direct and self.is_named and not bindings
-        """Whether a call is nothing but `body(**accept(arguments))`."""
+        is_bare = self.is_named and self.quick is not None
+        self.is_simple = is_bare and self.is_direct and not self.has_awaited
+        """Whether a call is nothing but a quick validation, what is bound, and the body."""
+        self.is_simple_coroutine = is_bare and self.is_coroutine and not bindings
+        """Whether it is nothing but a quick validation and the body, awaited."""
 
     def prepare(
         self,
@@ -95,22 +123,33 @@ class Plan:
 
         `awaited` holds what async resolvers gave. Raises InvalidParametersError and UnboundStateError.
         """
-        values = self.accept(self._named(positional, arguments) if positional else arguments)
-        for bound in self._bound:
-            name = bound.parameter.name
-            value = awaited[name] if awaited is not None and name in awaited else bound.read(layers)
-            if value is not MISSING:
-                values[name] = bound.checked(value)
-            elif bound.parameter.default is not UNSET:
-                values[name] = bound.parameter.default
-            elif bound.parameter.is_required or bound.binding.is_constant:
-                raise bound.unbound("no state has that key")
+        if positional:
+            arguments = self._named(positional, arguments)
+        try:
+            values = self.accept(arguments) if self.quick is None else self.quick(arguments)[1]
+        except ValidationError:
+            values = self.accept(arguments)
+        if self.bound:
+            self.fill(values, layers, awaited)
+        if not self.is_named:
+            self._refuse_clashes(values)
         return values
+
+    def fill(self, values: Arguments, layers: Layers, awaited: Mapping[str, Any] | None = None) -> None:
+        """Add the bound parameters' values. Raises UnboundStateError."""
+        for bound in self.bound:
+            name = bound.parameter.name
+            if awaited is not None and name in awaited:
+                value = bound.checked(awaited[name])
+            else:
+                value = bound.value(layers)
+            if value is not MISSING:
+                values[name] = value
 
     async def resolve(self, layers: Layers) -> Mapping[str, Any]:
         """Return the values that have to be awaited. Raises UnboundStateError when a resolver fails."""
         values: Arguments = {}
-        for bound in self._bound:
+        for bound in self.bound:
             if not bound.binding.is_awaited:
                 continue
             value = bound.read(layers)
@@ -127,12 +166,10 @@ class Plan:
         positional, named = self._spread(values)
         return body(*positional, **named)
 
-    def bound_values(self, values: Arguments) -> Arguments:
+    def bound_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return those of a call's values that were bound, for masking them in foreign texts."""
         return {
-            bound.parameter.name: values[bound.parameter.name]
-            for bound in self._bound
-            if bound.parameter.name in values
+            bound.parameter.name: values[bound.parameter.name] for bound in self.bound if bound.parameter.name in values
         }
 
     def _named(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
@@ -160,15 +197,17 @@ class Plan:
             elif kind is Kind.VAR_POSITIONAL:
                 positional.extend(values[name])
             elif kind is Kind.VAR_KEYWORD:
-                named.update(self._collected(name, values[name]))
+                named.update(values[name])
             else:
                 named[name] = values[name]
         return positional, named
 
-    def _collected(self, name: str, values: Arguments) -> Arguments:
-        for other in self._parameters:
-            if other.name in values and other.name != name:
-                raise InvalidParametersError(
-                    f"Invalid arguments: {name!r} may not hold {other.name!r}, a parameter of its own."
-                )
-        return values
+    def _refuse_clashes(self, values: Arguments) -> None:
+        """Refuse a collected keyword that is the name of a parameter: it would set it, bound or not."""
+        names = {parameter.name for parameter in self._parameters}
+        for parameter in self._parameters:
+            if parameter.kind is Kind.VAR_KEYWORD:
+                for name in sorted(names.intersection(values.get(parameter.name, ())) - {parameter.name}):
+                    raise InvalidParametersError(
+                        f"Invalid arguments: {parameter.name!r} may not hold {name!r}, a parameter of its own."
+                    )

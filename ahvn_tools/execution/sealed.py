@@ -13,16 +13,12 @@ from ahvn_tools.recipe import Recipe
 
 
 class Sealed:
-    """An immutable pair of recipe and bindings; plan and definition are made when first used and kept with it."""
+    """An immutable pair of recipe and bindings, with the plan of a call; the definition is made when first read."""
 
     def __init__(self, recipe: Recipe, bindings: Mapping[str, Binding]) -> None:
         self.recipe = recipe
         self.bindings = MappingProxyType(dict(bindings))
-
-    @functools.cached_property
-    def plan(self) -> Plan:
-        """What a call needs."""
-        return Plan(self.recipe, self.bindings)
+        self.plan = Plan(recipe, self.bindings)
 
     @functools.cached_property
     def definition(self) -> ToolDefinition:

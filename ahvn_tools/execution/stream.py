@@ -7,9 +7,9 @@ reach the reader; the body waits for its reader, and a reader who leaves closes 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import queue
-import threading
-import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from time import perf_counter
 from typing import Any
@@ -17,11 +17,16 @@ from typing import Any
 from ahvn_tools.binding import Layers
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution import bridge, failure
-from ahvn_tools.execution.deadline import GRACE, end
+from ahvn_tools.execution.awaited import aprepared
+from ahvn_tools.execution.crossing import LOOP_IS_BLOCKED
+from ahvn_tools.execution.deadline import GRACE, Deadline, end, outcome_of
+from ahvn_tools.execution.direct import Body, prepared
+from ahvn_tools.execution.drive import drive, late
 from ahvn_tools.execution.outcome import Outcome, is_iterator, is_live
 from ahvn_tools.execution.plan import Arguments, Plan
-from ahvn_tools.execution.run import Body, aprepared, drive, failed, late, prepared, result
-from ahvn_tools.results import ToolResult
+from ahvn_tools.execution.settle import failed, result
+from ahvn_tools.results import ToolResult, item_value
+from ahvn_tools.schema.output import Output
 
 Chunks = Generator[ToolResult, None, Outcome]
 """Yields the chunks and returns what came of the body."""
@@ -55,31 +60,43 @@ async def astream(
         yield failed(failure.of_call(error), started)
         return
     chunks: asyncio.Queue[ToolResult | None] = asyncio.Queue()
-    turn = asyncio.Semaphore(0)
-    task = asyncio.create_task(drive(plan, body, values, _emitter(plan, chunks.put_nowait, turn)))
+    relay = _Relay(plan.output, chunks.put_nowait)
+    task = asyncio.create_task(drive(plan, body, values, relay.emit))
     task.add_done_callback(lambda _: chunks.put_nowait(None))
     try:
         while (chunk := await chunks.get()) is not None:
             yield chunk
-            turn.release()
-        outcome = task.result()
+            relay.go_on()
     finally:
-        if not task.done():
-            await end(task)
-    yield result(plan, outcome, values, started)
+        relay.is_over = True
+        await end(task)
+    yield result(plan, outcome_of(task), values, started)
 
 
-def _emitter(plan: Plan, put: Callable[[ToolResult], None], turn: asyncio.Semaphore) -> Any:
-    async def emit(item: Any) -> None:
-        put(plan.output.chunk(item))
-        await turn.acquire()
+class _Relay:
+    """Hands items to a reader as chunks; the body goes on when the reader wants the next."""
 
-    return emit
+    def __init__(self, output: Output, put: Callable[[ToolResult], None]) -> None:
+        self._output = output
+        self._put = put
+        self._turn = asyncio.Semaphore(0)
+        self.is_over = False
+        """Whether the reader has gone."""
+
+    async def emit(self, item: Any) -> None:
+        if self.is_over:
+            raise asyncio.CancelledError
+        self._put(self._output.chunk(item))
+        await self._turn.acquire()
+
+    def go_on(self) -> None:
+        self._turn.release()
 
 
 def _direct(plan: Plan, body: Body, values: Arguments) -> Chunks:
-    """Iterate a sync body in the reader's own thread; return the outcome."""
-    started = Outcome.of(lambda: plan.invoke(body, values))
+    """Iterate a sync body in the reader's own thread, in a context of its own; return the outcome."""
+    within = contextvars.copy_context().run
+    started = Outcome.of(lambda: within(plan.invoke, body, values))
     if started.error is not None or not is_live(started.value):
         return started
     if not is_iterator(started.value):
@@ -87,57 +104,46 @@ def _direct(plan: Plan, body: Body, values: Arguments) -> Chunks:
     items: list[Any] = []
     try:
         while True:
-            step = Outcome.of(lambda: next(started.value))
+            step = Outcome.of(lambda: within(next, started.value))
             if isinstance(step.error, StopIteration):
                 return Outcome(items)
             if step.error is not None:
                 return step
-            items.append(step.value.value if isinstance(step.value, ToolResult) else step.value)
+            items.append(item_value(step.value))
             yield plan.output.chunk(step.value)
     finally:
         if hasattr(started.value, "close"):
-            started.value.close()
+            with contextlib.suppress(Exception):  # the reader has gone, or has got the error that ended the body
+                within(started.value.close)
 
 
 def _bridged(plan: Plan, body: Body, values: Arguments) -> Chunks:
     """Run the body on the background loop (or in a thread of it) and hand its items over; return the outcome."""
     chunks: queue.SimpleQueue[ToolResult | None] = queue.SimpleQueue()
-    turn, over = asyncio.Semaphore(0), threading.Event()
+    relay = _Relay(plan.output, chunks.put)
+    clocks: list[Deadline] = []
 
     async def whole() -> Outcome:
-        try:
-            return await drive(plan, body, values, _emitter(plan, chunks.put, turn))
-        finally:
-            over.set()
+        if plan.timeout is not None:
+            clocks.append(Deadline(plan.timeout))
+        return await drive(plan, body, values, relay.emit, *clocks)
 
-    future = bridge.start(whole())
-    future.add_done_callback(lambda _: chunks.put(None))
-    waits = _Waits(plan.timeout)
+    crossing = bridge.Crossing(whole)
+    crossing.on_end(lambda: chunks.put(None))
     try:
-        while (chunk := waits.get(chunks)) is not None:
+        while (chunk := chunks.get(timeout=_backstop(plan, clocks))) is not None:
             yield chunk
-            bridge.call_soon(turn.release)
-        outcome: Outcome = future.result()
-        return outcome
-    except queue.Empty:  # a body on the loop blocks it, so that no timer fires
-        return Outcome(error=late(plan, "the background loop is blocked"), is_ours=True)
+            bridge.call_soon(relay.go_on)
+        return crossing.outcome()
+    except queue.Empty:  # a body blocks the loop, so that no timer fires
+        return Outcome(error=late(plan, LOOP_IS_BLOCKED), is_ours=True)
     finally:
-        if not future.done():
-            future.cancel()
-            over.wait(GRACE)
+        relay.is_over = True
+        crossing.leave()
 
 
-class _Waits:
-    """Waits for chunks, for as long as the timeout allows over all waits."""
-
-    def __init__(self, timeout: float | None) -> None:
-        self._left = None if timeout is None else timeout + 2 * GRACE
-
-    def get(self, chunks: queue.SimpleQueue[ToolResult | None]) -> ToolResult | None:
-        if self._left is None:
-            return chunks.get()
-        since = time.monotonic()
-        try:
-            return chunks.get(timeout=max(self._left, 0))
-        finally:
-            self._left -= time.monotonic() - since
+def _backstop(plan: Plan, clocks: list[Deadline]) -> float | None:
+    """Return how long to wait for the next chunk: the time that the body has left, and a little for the loop."""
+    if plan.timeout is None:
+        return None
+    return max(clocks[0].left() if clocks else plan.timeout, 0) + 2 * GRACE

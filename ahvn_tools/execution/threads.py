@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import os
 import queue
@@ -11,12 +12,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ahvn_tools.execution.deadline import GRACE
 from ahvn_tools.execution.outcome import Outcome
 
 MOST_IDLE = 32
 """Idle threads beyond this number end."""
 
-Job = Callable[[], None]
+Job = Callable[[], Callable[[], None]]
+"""Does the work and returns what tells of it: a worker is idle again before anybody hears that its work is done."""
 
 
 class Workers:
@@ -38,12 +41,15 @@ class Workers:
         inbox.put(job)
 
     def _work(self, inbox: queue.SimpleQueue[Job]) -> None:
-        while True:
-            inbox.get()()
+        is_kept = True
+        while is_kept:
+            tell = inbox.get()()
             with self._lock:
-                if len(self._idle) >= MOST_IDLE:
-                    return
-                self._idle.append(inbox)
+                is_kept = len(self._idle) < MOST_IDLE
+                if is_kept:
+                    self._idle.append(inbox)
+            tell()
+            del tell  # an idle thread holds on to nothing
 
     def count(self, change: int) -> None:
         """Add to the number of abandoned threads."""
@@ -54,67 +60,98 @@ class Workers:
 workers = Workers()
 
 
-def _forget() -> None:
+def _forget() -> None:  # pragma: no cover  # runs in forked children, which report to nobody
     global workers  # noqa: PLW0603  # a forked child has none of its parent's threads
     workers = Workers()
 
 
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
     os.register_at_fork(after_in_child=_forget)
 
 
-class Stop:
-    """Tells a thread that nobody waits for it any more."""
+class Visit:
+    """One job in a worker thread, as both sides see it: who has gone, and whether the thread is at rest."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Workers) -> None:
+        self._pool = pool
         self._lock = threading.Lock()
-        self._is_over = False
-        self.is_set = False
+        self._is_over = self._is_abandoned = self._is_unwanted = False
+        self._rest: concurrent.futures.Future[None] | None = None
 
-    def abandon(self) -> bool:
-        """Give up on the thread; return whether it was still running."""
+    def rest(self, given: Callable[[], concurrent.futures.Future[None]] | None) -> None:
+        """In the thread: wait for what `given` starts. Raises CancelledError once nobody waits for the thread."""
         with self._lock:
-            self.is_set = True
-            return not self._is_over
+            if self._is_unwanted:
+                raise concurrent.futures.CancelledError
+            if given is None:
+                return
+            self._rest = given()
+        try:
+            self._rest.result()
+        finally:
+            self._rest = None
 
     def finish(self) -> bool:
-        """Mark the thread's job as done; return whether somebody still waits."""
+        """In the thread: the job is done. Return whether somebody still waits for it."""
         with self._lock:
             self._is_over = True
-            return not self.is_set
+            if self._is_abandoned:
+                self._pool.count(-1)
+            return not self._is_abandoned
+
+    def dismiss(self) -> bool:
+        """In the loop: nobody wants the job any more. Return whether the thread was at rest, and so will end soon."""
+        with self._lock:
+            self._is_unwanted = True
+            resting = self._rest
+        return resting is not None and resting.cancel()
+
+    def abandon(self) -> None:
+        """In the loop: do not wait for the thread; it is counted until its body ends."""
+        with self._lock:
+            if not self._is_over:
+                self._is_abandoned = True
+                self._pool.count(1)
 
 
-async def in_thread(function: Callable[[Stop], Any]) -> Outcome:
+async def in_thread(function: Callable[[Visit], Any]) -> Outcome:
     """Run `function` in a worker thread, with the caller's contextvars, and return its outcome.
 
-    When the waiting task is cancelled the thread is abandoned: it is counted until its body ends.
+    When the waiting task is cancelled, a thread at rest is waited for, `GRACE` seconds at most; another is abandoned.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Outcome] = loop.create_future()
-    context, stop, pool = contextvars.copy_context(), Stop(), workers
+    context, pool = contextvars.copy_context(), workers
+    visit = Visit(pool)
 
-    def job() -> None:
-        outcome = Outcome.of(lambda: context.run(function, stop))
-        if not stop.finish():
-            pool.count(-1)
-            return
-        try:
-            loop.call_soon_threadsafe(_settle, future, outcome)
-        except RuntimeError:
-            return  # the loop was closed under us: nobody is left to tell
+    def job() -> Callable[[], None]:
+        outcome = Outcome.of(lambda: context.run(function, visit))
+        is_awaited = visit.finish()
+
+        def tell() -> None:
+            if is_awaited:
+                _tell(loop, future, outcome)
+
+        return tell
 
     pool.run(job)
     try:
-        return await future
+        await asyncio.wait({future})
     except asyncio.CancelledError:
-        if stop.abandon():
-            pool.count(1)
+        try:
+            if visit.dismiss():
+                await asyncio.wait({future}, timeout=GRACE)
+        finally:
+            visit.abandon()
         raise
+    return future.result()
 
 
-def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    if not future.done():
-        future.set_result(outcome)
+def _tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    try:
+        loop.call_soon_threadsafe(future.set_result, outcome)
+    except RuntimeError:
+        return  # the loop was closed under us: nobody is left to tell
 
 
 def abandoned() -> int:

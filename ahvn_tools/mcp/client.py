@@ -9,10 +9,6 @@ from typing import Any, Protocol
 from ahvn_tools.errors import SyncCallError, ToolConnectionError, ToolLookupError, near_misses
 from ahvn_tools.execution.bridge import blocked
 
-DEFAULT_TIMEOUT = 30.0
-"""Seconds a remote call may take unless told otherwise: a lost answer must not hang its caller."""
-
-
 CONNECTION_CLOSED = -32000
 """MCP's error code for a connection that is gone."""
 
@@ -31,7 +27,9 @@ async def find(client: Client, name: str) -> Any:
     """Return the server's tool of that name. Raises ToolLookupError with near misses, ToolConnectionError."""
     try:
         listed = await client.list_tools()
-    except (RuntimeError, ConnectionError, OSError) as error:
+    except Exception as error:
+        if not _is_about_the_connection(error):
+            raise
         raise ToolConnectionError(
             f"The client cannot list its tools ({type(error).__name__}); connect it first: `async with client:`."
         ) from error
@@ -44,9 +42,16 @@ async def find(client: Client, name: str) -> Any:
 def sender(client: Client, name: str, owner: asyncio.AbstractEventLoop | None = None) -> Callable[..., Awaitable[Any]]:
     """Return the body that calls `name` through `client` on the client's own loop.
 
-    The owner is the given loop, or the one of the first call: a client answers on no other.
+    The owner is the given loop, the one that runs now, or the one of the first call: a client answers on no other.
     """
-    return _Sender(client, name, owner)
+    return _Sender(client, name, owner or _running())
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class _Sender:
@@ -89,4 +94,10 @@ class _Sender:
 
 def _is_about_the_connection(error: Exception) -> bool:
     code = getattr(getattr(error, "error", None), "code", None)
-    return code == CONNECTION_CLOSED or isinstance(error, RuntimeError | OSError)
+    if code == CONNECTION_CLOSED or isinstance(error, RuntimeError | OSError):
+        return True
+    return type(error).__module__.partition(".")[0] in _TRANSPORTS
+
+
+_TRANSPORTS = frozenset({"anyio", "httpcore", "httpcore2", "httpx", "httpx2"})
+"""Packages whose exceptions are about what carries the messages."""

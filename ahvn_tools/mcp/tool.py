@@ -74,8 +74,9 @@ def wire(definition: ToolDefinition) -> WireTool:
     """Return MCP's form of a definition, as `tools/list` sends it."""
     annotations, icons = definition.annotations, definition.icons
     meta = dict(definition.meta or {})
-    if definition.tags:
-        meta["fastmcp"] = {**meta.get("fastmcp", {}), "tags": sorted(definition.tags)}
+    version = {"version": definition.version} if definition.version is not None else {}
+    if definition.tags or version:
+        meta["fastmcp"] = {**meta.get("fastmcp", {}), "tags": sorted(definition.tags), **version}
     return WireTool(
         name=definition.name,
         title=definition.title,

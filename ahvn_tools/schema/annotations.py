@@ -42,7 +42,7 @@ def attempt(annotation: Any, names: Names) -> Any:
     try:
         return annotation if annotation is inspect.Parameter.empty else resolve(annotation, names)
     except Exception as error:  # noqa: BLE001  # a string annotation is code and may raise anything
-        return Unresolved(annotation, error)
+        return Unresolved(annotation, error.with_traceback(None))  # its frames hold what the definer holds
 
 
 class _Holder:

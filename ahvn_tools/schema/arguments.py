@@ -2,48 +2,61 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
-from pydantic_core import ErrorDetails, SchemaValidator, ValidationError
+from pydantic_core import ErrorDetails, PydanticKnownError, SchemaValidator, ValidationError, core_schema
 
-from ahvn_tools.errors import InvalidParametersError, near_misses
-from ahvn_tools.schema.parameters import SAFE_NAME, JsonObject
-from ahvn_tools.schema.repair import MOST_DIGITS, ROUNDS, TOO_LARGE, Fault, Path, guard, non_finite, repair
+from ahvn_tools.errors import InvalidParametersError, ToolCallError
+from ahvn_tools.redaction import clip
+from ahvn_tools.schema.parameters import JsonObject, unknown
+from ahvn_tools.schema.places import Path, Places
+from ahvn_tools.schema.repair import ROUNDS, Fault, guard, locate, non_finite, repair
 
 MOST_PROBLEMS = 5
 """A message lists this many problems at most."""
 
+MOST_ERRORS = 50
+"""A message is made from this many of pydantic's errors at most; the others are counted."""
+
+LONGEST = 300
+"""What is wrong with one value is told in this many characters at most."""
+
+LONG_ENOUGH = 4
+"""A part of the input of this many characters is found anywhere in a text, a shorter one only as a word."""
+
+MOST_LEAVES = 1_000
+"""A validator's own text about a larger input than this is not shown."""
+
 _ENDS = frozenset({str, bool, type(None)})
 _CONTAINERS = frozenset({
-    "list_type", "tuple_type", "set_type", "frozen_set_type", "dict_type", "mapping_type", "sequence_str",
+    "list_type", "tuple_type", "set_type", "frozen_set_type", "deque_type", "iterable_type", "sequence_str",
+    "dict_type", "frozen_dict_type", "ordered_dict_type", "counter_type", "mapping_type",
     "model_type", "model_attributes_type", "dataclass_type", "dataclass_exact_type", "arguments_type",
-    "named_tuple_type", "iterable_type", "is_instance_of",
+    "named_tuple_type", "is_instance_of",
 })  # fmt: skip
-_INTEGERS = frozenset({"int_type", "literal_error", "enum"})
+_UNKNOWN = "unexpected_keyword_argument"
+_INTEGERS = frozenset({"int_type", "int_parsing_size", "literal_error", "enum"})
 
 
 class Arguments:
     """The check of one set of visible parameters."""
 
-    __slots__ = ("_accept", "_known")
+    def __init__(
+        self, validator: SchemaValidator, *, schema: Callable[[], JsonObject], names: Callable[[], frozenset[str]]
+    ) -> None:
+        """`schema` and `names` are asked when something does not fit.
 
-    def __init__(self, validator: SchemaValidator, *, known: Callable[[], frozenset[str]]) -> None:
-        """`known` gives the property names that may appear in messages; it is asked only when there is one."""
+        `schema` gives the JSON Schema of the parameters, `names` all names in it, which may appear in messages.
+        """
         self._accept = validator.validate_python
-        self._known = known
-
-    def validate_scalars(self, arguments: JsonObject) -> JsonObject:
-        """Do what `validate` does for parameters that are all bounded scalars: their types refuse all extremes."""
-        try:
-            accepted: JsonObject = self._accept(arguments)[1]
-        except ValidationError as failure:
-            return self._repaired(arguments, failure)
-        return accepted
+        self._schema = schema
+        self._names = names
 
     def validate(self, arguments: JsonObject) -> JsonObject:
-        """Return the keyword arguments of the body. Raises InvalidParametersError."""
+        """Return the keyword arguments of the body. Raises InvalidParametersError, or a ToolError of a validator."""
         is_finite = True
         for value in arguments.values():
             if type(value) not in _ENDS:
@@ -51,35 +64,59 @@ class Arguments:
                 break
         try:
             accepted: JsonObject = self._accept(arguments)[1]
-        except ValidationError as failure:
-            accepted = self._repaired(arguments, failure)
-        if not is_finite and non_finite(accepted):
-            raise InvalidParametersError("Invalid arguments: NaN and Infinity are no JSON numbers.")
-        return accepted
+        except Exception as error:  # noqa: BLE001  # a type's own validator may raise anything
+            failure = _refusal(error)
+        else:
+            return accepted if is_finite else _finite(accepted)
+        accepted = self._repaired(arguments, failure)
+        return accepted if is_finite else _finite(accepted)
 
     def _repaired(self, arguments: JsonObject, failure: ValidationError) -> JsonObject:
         removed: set[Path] = set()
         for _ in range(ROUNDS):
-            repaired = repair(arguments, map(_fault, failure.errors(include_url=False)), removed)
+            faults = map(_fault, failure.errors(include_url=False, include_input=False))
+            repaired = repair(arguments, faults, self._find_places, removed)
             if repaired is None:
                 break
             arguments = repaired
             guard(arguments)
             try:
                 accepted: JsonObject = self._accept(arguments)[1]
-            except ValidationError as again:
-                failure = again
+            except Exception as error:  # noqa: BLE001  # as in `validate`
+                failure = _refusal(error)
             else:
                 return accepted
-        raise InvalidParametersError(self._describe(failure, removed)) from None
+        raise InvalidParametersError(self._describe(failure, arguments, removed))
 
-    def _describe(self, failure: ValidationError, removed: set[Path]) -> str:
-        known = self._known()
-        errors = failure.errors(include_url=False)
-        problems = list(dict.fromkeys(_problem(error, known, removed) for error in errors))
-        listed = "; ".join(problems[:MOST_PROBLEMS])
-        more = f"; and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
-        return f"Invalid arguments: {listed}{more}."
+    @functools.cached_property
+    def _places(self) -> Places:
+        return Places(self._schema())
+
+    def _find_places(self) -> Places:
+        return self._places
+
+    def _describe(self, failure: ValidationError, arguments: JsonObject, removed: set[Path]) -> str:
+        telling = _Telling(arguments, self._names(), self._schema().get("properties", {}), removed)
+        errors = sorted(failure.errors(include_url=False), key=lambda error: error["type"] != _UNKNOWN)
+        problems = list(dict.fromkeys(map(telling.problem, errors[:MOST_ERRORS])))
+        untold = max(len(problems) - MOST_PROBLEMS, 0) + max(len(errors) - MOST_ERRORS, 0)
+        more = f"; and {untold} more" if untold else ""
+        return f"Invalid arguments: {'; '.join(problems[:MOST_PROBLEMS])}{more}."
+
+
+def _finite(accepted: JsonObject) -> JsonObject:
+    if non_finite(accepted):
+        raise InvalidParametersError("Invalid arguments: NaN and Infinity are no JSON numbers.")
+    return accepted
+
+
+def _refusal(error: Exception) -> ValidationError:
+    """Return pydantic's refusal. Raises for what a validator raised that is no ValueError: a ToolError as it is."""
+    if isinstance(error, ValidationError):
+        return error
+    if isinstance(error, ToolCallError):
+        raise error
+    raise InvalidParametersError(f"Invalid arguments: checking them raised {type(error).__name__}.") from error
 
 
 def _fault(error: ErrorDetails) -> Fault:
@@ -90,85 +127,119 @@ def _fault(error: ErrorDetails) -> Fault:
     )
 
 
-def _problem(error: ErrorDetails, known: frozenset[str], removed: set[Path]) -> str:
-    kind, location = error["type"], error["loc"]
-    if kind == "unexpected_keyword_argument":
-        name = str(location[0])
-        shown = repr(name) if SAFE_NAME.match(name) else "with a name that is no parameter"
-        return f"unknown argument {shown}. {near_misses(name, sorted(known))}".rstrip(".")
-    where = _where(location, known)
-    if kind.startswith("missing"):
-        return f"{where} must not be null" if location in removed else f"{where} is missing"
-    return f"{where} {_text(error)}"
+class _Telling:
+    """Puts pydantic's errors into words that repeat nothing of the input."""
+
+    def __init__(
+        self, arguments: JsonObject, names: frozenset[str], parameters: Mapping[str, Any], removed: set[Path]
+    ) -> None:
+        self._arguments = arguments
+        self._names = names
+        self._parameters = parameters
+        self._removed = removed
+
+    def problem(self, error: ErrorDetails) -> str:
+        kind, location = error["type"], error["loc"]
+        if kind == _UNKNOWN and len(location) == 1:
+            return unknown(str(location[0]), self._parameters)
+        if kind in ("extra_forbidden", _UNKNOWN):
+            return f"{self._where(location[:-1])} has a member that is not known"
+        if kind.startswith("missing"):
+            path = (*locate(self._arguments, location[:-1]), location[-1])
+            return f"{self._where(location)} {'must not be null' if path in self._removed else 'is missing'}"
+        return f"{self._where(location)} {clip(self._text(error), LONGEST)}"
+
+    def _where(self, location: Path) -> str:
+        """Return the place in words; keys of free objects are the input's own and not shown."""
+        here: Any = self._arguments
+        text, is_inside = "", False
+        for step in location:
+            is_name = isinstance(step, str) and step in self._names
+            if isinstance(here, dict) and step in here:
+                here, is_inside = here[step], not is_name
+            elif isinstance(here, list | tuple) and isinstance(step, int) and step < len(here):
+                here, is_inside = here[step], False
+                text += f"[{step}]"
+                continue
+            if is_name:
+                text += f".{step}" if text else str(step)
+        shown = repr(text) if text else "the whole"
+        return f"a value in {shown}" if is_inside else shown
+
+    def _text(self, error: ErrorDetails) -> str:
+        kind = error["type"]
+        context: Mapping[str, Any] = error.get("ctx", {})
+        if kind == "union_tag_invalid":
+            return f"has an unknown tag; expected one of {context.get('expected_tags')}"
+        if kind in _UNREADABLE:
+            return f"is not {_UNREADABLE[kind]}"
+        if _is_from_schema(error):
+            return _lower(error["msg"])
+        text = str(context.get("error", "")) if kind in ("value_error", "assertion_error") else error["msg"]
+        return _lower(text) if text and not self._echoes(text, error["input"]) else "is not valid"
+
+    def _echoes(self, text: str, value: Any) -> bool:
+        """Tell whether a validator's own text repeats a part of what it was given."""
+        plain = _THOUSANDS.sub("", text.casefold())
+        words = set(_WORDS.findall(plain)) - {name.casefold() for name in self._names}
+        pending, seen = [value], 0
+        while pending and seen < MOST_LEAVES:
+            here = pending.pop()
+            seen += 1
+            if isinstance(here, Mapping):
+                pending.extend(key for key in here if key not in self._names)
+                pending.extend(here.values())
+            elif isinstance(here, list | tuple | set | frozenset):
+                pending.extend(here)
+            elif _repeats(plain, words, str(here).casefold()):
+                return True
+        return bool(pending)
 
 
-def _where(location: Path, known: frozenset[str]) -> str:
-    text = ""
-    for step in location:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif step in known:
-            text += f".{step}" if text else step
-    return repr(text) if text else "a value"
+def _repeats(plain: str, words: set[str], leaf: str) -> bool:
+    """Tell whether a text has a part of the leaf in it, whole or cut."""
+    if not leaf:
+        return False
+    if len(leaf) < LONG_ENOUGH:
+        return re.search(rf"(?<!\w){re.escape(leaf)}(?!\w)", plain) is not None
+    return any(word in plain for word in (leaf, *_WORDS.findall(leaf))) or any(word in leaf for word in words)
 
 
-def _text(error: ErrorDetails) -> str:
-    kind = error["type"]
-    context: Mapping[str, Any] = error.get("ctx", {})
-    if kind == "union_tag_invalid":
-        return f"has an unknown tag; expected one of {context.get('expected_tags')}"
-    if kind in ("value_error", "assertion_error"):
-        text = str(context.get("error", "")) or "is not valid"
-        return "is not valid" if _echoes(text, error["input"]) else f"is not valid: {text}"
-    if TOO_LARGE in (context.get("lt"), -context["gt"] if "gt" in context else None):
-        return f"has more than {MOST_DIGITS} digits"
-    if "error" in context:
-        return _lower(error["msg"].partition(",")[0])
-    text = error["msg"]
-    is_template = kind in _TEMPLATES
-    return _lower(text) if is_template or not _echoes(text, error["input"]) else "is not valid"
+_WORDS = re.compile(rf"\w{{{LONG_ENOUGH},}}")
+_THOUSANDS = re.compile(r"(?<=\d)[,_'’\s](?=\d)")
+
+
+def _is_from_schema(error: ErrorDetails) -> bool:
+    """Tell whether a text is pydantic's own and made from the schema alone; validators may choose any type."""
+    kind, context = error["type"], error.get("ctx") or {}
+    if kind not in _KINDS or not _OF_THE_INPUT.isdisjoint(context):
+        return False
+    try:
+        return PydanticKnownError(kind, context or None).message() == error["msg"]  # type: ignore[arg-type]  # tested
+    except (KeyError, TypeError):
+        return False
 
 
 def _lower(message: str) -> str:
     return message.removeprefix("Input ") if message.startswith("Input ") else f"is not valid: {message}"
 
 
-def _echoes(text: str, value: Any) -> bool:
-    """Tell whether a validator's own text repeats a part of what it was given."""
-    plain = text.casefold()
-    pending, seen = [value], 0
-    while pending and seen < MOST_LEAVES:
-        here = pending.pop()
-        seen += 1
-        if isinstance(here, Mapping):
-            pending.extend(here.keys())
-            pending.extend(here.values())
-        elif isinstance(here, list | tuple | set | frozenset):
-            pending.extend(here)
-        else:
-            leaf = str(here).casefold()
-            if leaf and (
-                leaf in plain if len(leaf) >= LONG_ENOUGH else re.search(rf"(?<!\w){re.escape(leaf)}(?!\w)", plain)
-            ):
-                return True
-    return bool(pending)
+_KINDS = frozenset(get_args(core_schema.ErrorType))
+_OF_THE_INPUT = frozenset({"error", "tag", "tz_actual", "encoding_error"})
+"""What of an error's context comes from the input."""
 
-
-def _is_word_of(text: str, word: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
-
-
-LONG_ENOUGH = 4
-"""A part of the input of this many characters is found anywhere in a text, a shorter one only as a word."""
-
-MOST_LEAVES = 1_000
-"""A validator's own text about a larger input than this is not shown."""
-
-_TEMPLATES = frozenset({
-    "literal_error", "enum", "greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of",
-    "too_short", "too_long", "string_too_short", "string_too_long", "string_pattern_mismatch", "finite_number",
-    "int_type", "int_parsing", "int_from_float", "int_parsing_size", "float_type", "float_parsing", "bool_type",
-    "bool_parsing", "string_type", "bytes_type", "list_type", "dict_type", "tuple_type", "set_type", "model_type",
-    "model_attributes_type", "dataclass_type", "none_required", "extra_forbidden", "recursion_loop",
-})  # fmt: skip
-"""Errors whose text comes from the schema alone."""
+_UNREADABLE = {
+    "date_parsing": "a valid date (YYYY-MM-DD)",
+    "date_from_datetime_parsing": "a valid date (YYYY-MM-DD)",
+    "datetime_parsing": "a valid datetime (ISO 8601)",
+    "datetime_from_date_parsing": "a valid datetime (ISO 8601)",
+    "datetime_object_invalid": "a valid datetime (ISO 8601)",
+    "time_parsing": "a valid time (HH:MM:SS)",
+    "time_delta_parsing": "a valid duration (ISO 8601)",
+    "uuid_parsing": "a valid UUID",
+    "url_parsing": "a valid URL",
+    "url_syntax_violation": "a valid URL",
+    "json_invalid": "valid JSON text",
+    "bytes_invalid_encoding": "validly encoded bytes",
+}
+"""Errors whose text tells which characters were found: told in words of our own."""

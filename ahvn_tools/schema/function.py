@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, cast, get_origin
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUndefinedAnnotation
@@ -18,8 +19,8 @@ from ahvn_tools.errors import DefinitionError
 from ahvn_tools.redaction import Secret, is_secret
 from ahvn_tools.schema.annotations import Unresolved
 from ahvn_tools.schema.arguments import Arguments
-from ahvn_tools.schema.parameters import Check, JsonObject, Kind, Parameter, Validator, without_properties
-from ahvn_tools.schema.repair import TOO_LARGE
+from ahvn_tools.schema.parameters import Check, JsonObject, Kind, Parameter, Quick, Validator, without_properties
+from ahvn_tools.schema.places import property_names
 from ahvn_tools.schema.titles import QuietGenerator, tidy, without_unused_definitions
 from ahvn_tools.state import UNSET
 
@@ -35,6 +36,8 @@ _NO_SCHEMA = (
 )  # fmt: skip
 _SUSPECT = frozenset({"is-instance", "is-subclass", "callable", "function-plain"})
 _PLAIN = (str, int, bool, bytes)
+_WORD = 2**62
+_OPAQUE = ("metadata", "serialization", "config", "default")
 
 
 class FunctionInputs:
@@ -87,17 +90,28 @@ class FunctionInputs:
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of the arguments that a caller gives when `hidden` are bound."""
-        fields = [_bounded(field) for name, field in self._core.fields.items() if name not in hidden]
-        arguments = Arguments(self._core.validator(fields), known=functools.partial(self._known_names, hidden))
-        return arguments.validate_scalars if all(map(_is_scalar, fields)) else arguments.validate
+        fields = [field for name, field in self._core.fields.items() if name not in hidden]
+        arguments = Arguments(
+            self._core.validator([_eager(field) for field in fields]),
+            schema=functools.partial(self.schema, hidden),
+            names=functools.partial(self._known_names, hidden),
+        )
+        return arguments.validate
+
+    def quick(self, hidden: frozenset[str]) -> Quick | None:
+        """Compile pydantic's bare validator when all parameters are scalars: bounded, they refuse what is extreme."""
+        fields = [field for name, field in self._core.fields.items() if name not in hidden]
+        if not all(map(_is_scalar, fields)):
+            return None
+        quick: Quick = self._core.validator([_bounded(field) for field in fields]).validate_python
+        return quick
 
     def check(self, name: str) -> Check | None:
         """Compile the check of one bound value; None when pydantic cannot check its type."""
         if name in self.unschemed:
             return None
-        annotation = self._annotations[name]
-        if annotation in _PLAIN:
-            return functools.partial(_check_plain, annotation, self._core.one(name))
+        if self._core.is_lazy(name):
+            return _check_iterable
         return functools.partial(_check_strictly, self._core.one(name))
 
     @functools.cached_property
@@ -114,7 +128,8 @@ class FunctionInputs:
         return json.dumps(schema)
 
     def _known_names(self, hidden: frozenset[str]) -> frozenset[str]:
-        return frozenset(_property_names(self.schema(hidden)))
+        fields = [field for name, field in self._core.fields.items() if name not in hidden]
+        return frozenset(property_names(self.schema(hidden))) | frozenset(_member_names(fields))
 
     def _adapted(self, left_out: Any) -> TypeAdapter[Any]:
         shown = [self._shown(p) for p in self._signature if p.name not in left_out]
@@ -152,7 +167,8 @@ class FunctionInputs:
             if name in bound:
                 continue
             annotation = _shown_annotation(self._annotations.get(name, ""))
-            reason = str(error).split("\n")[0] if isinstance(error, NameError) else "that type has no JSON form"
+            is_told = isinstance(error, NameError) or type(error) is PydanticUserError  # which says what to write
+            reason = str(error).split("\n")[0].rstrip(".") if is_told else "that type has no JSON form"
             raise DefinitionError(
                 f"Parameter {name!r} of {self.function_name!r} is annotated {annotation!r}: {reason}. "
                 f"Annotate it with a type that a model can send, or bind it where the tool is made: "
@@ -161,8 +177,11 @@ class FunctionInputs:
 
     def _parameter(self, parameter: inspect.Parameter) -> Parameter:
         annotation, default = self._annotations[parameter.name], parameter.default
+        factory = None
         if isinstance(default, FieldInfo):
-            default = UNSET if default.is_required() else default.get_default(call_default_factory=True)
+            factory, default = default.default_factory, EMPTY if default.is_required() else default.default
+        elif getattr(type(default), "__hash__", None) is None:  # pydantic copies these for each call, too
+            factory = functools.partial(copy.deepcopy, default)
         collects = parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD)
         field = self._core.fields.get(parameter.name)
         is_required = field["schema"]["type"] != "default" if field else default is EMPTY
@@ -171,7 +190,9 @@ class FunctionInputs:
             property_name=_alias(field, parameter.name),
             kind=parameter.kind,
             annotation=annotation,
-            default=UNSET if default is EMPTY else default,
+            fixed_default=UNSET if default is EMPTY else default,
+            default_factory=cast("Callable[[], Any] | None", factory),
+            exact=next((kind for kind in _PLAIN if annotation is kind), None),
             is_required=is_required and not collects,
             is_secret=is_secret(annotation) or is_secret(parameter.annotation),
             expected=_shown_annotation(annotation),
@@ -184,15 +205,23 @@ class _Core:
     def __init__(self, schema: Any) -> None:
         self.definitions: list[Any] | None = None
         if schema["type"] == "definitions":
-            self.definitions, schema = schema["definitions"], schema["schema"]
+            self.definitions, schema = _eager(schema["definitions"]), schema["schema"]
         self.fields: dict[str, Any] = {field["name"]: field for field in schema["arguments_schema"]["arguments_schema"]}
 
     def validator(self, fields: list[Any]) -> SchemaValidator:
         return self._validator({"type": "arguments", "arguments_schema": fields})
 
     def one(self, name: str) -> SchemaValidator:
+        return self._validator(self._plain(name))
+
+    def is_lazy(self, name: str) -> bool:
+        """Whether pydantic would check the items while the body reads them."""
+        is_generator: bool = self._plain(name)["type"] == "generator"
+        return is_generator
+
+    def _plain(self, name: str) -> Any:
         schema = self.fields[name]["schema"]
-        return self._validator(schema["schema"] if schema["type"] == "default" else schema)
+        return schema["schema"] if schema["type"] == "default" else schema
 
     def _validator(self, schema: Any) -> SchemaValidator:
         if self.definitions is not None:
@@ -235,14 +264,14 @@ def _shown_annotation(annotation: Any) -> str:
 
 
 def _bounded(field: Any) -> Any:
-    """Return an argument's core schema with a plain integer limited to what `repair.guard` lets through."""
+    """Return an argument's core schema with a plain integer limited to a machine word; larger ones go the long way."""
     schema = field["schema"]
     if schema["type"] == "default":
         return {**field, "schema": {**schema, "schema": _bounded({"schema": schema["schema"]})["schema"]}}
     if schema["type"] != "int":
         return field
-    low = {} if "ge" in schema or "gt" in schema else {"gt": -TOO_LARGE}
-    high = {} if "le" in schema or "lt" in schema else {"lt": TOO_LARGE}
+    low = {} if "ge" in schema or "gt" in schema else {"gt": -_WORD}
+    high = {} if "le" in schema or "lt" in schema else {"lt": _WORD}
     return {**field, "schema": {**schema, **low, **high}}
 
 
@@ -259,31 +288,42 @@ def _alias(field: Any, name: str) -> str:
 
 
 def _has_suspects(node: Any) -> bool:
+    return any(here.get("type") in _SUSPECT for here in _nodes(node))
+
+
+def _nodes(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield every node of a core schema."""
     pending = [node]
     while pending:
         here = pending.pop()
         if isinstance(here, dict):
-            if here.get("type") in _SUSPECT:
-                return True
-            pending.extend(value for key, value in here.items() if key not in ("metadata", "serialization", "config"))
+            yield here
+            pending.extend(value for key, value in here.items() if key not in _OPAQUE)
         elif isinstance(here, list | tuple):
             pending.extend(here)
-    return False
 
 
-def _property_names(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        if isinstance(node.get("properties"), dict):
-            yield from node["properties"]
-        for child in node.values():
-            yield from _property_names(child)
-    elif isinstance(node, list):
-        for child in node:
-            yield from _property_names(child)
+def _member_names(node: Any) -> Iterator[str]:
+    """Yield the field names of named tuples, which their JSON Schema does not tell."""
+    for here in _nodes(node):
+        if here.get("type") == "named-tuple-field":
+            yield here["name"]
 
 
-def _check_plain(kind: type, validator: SchemaValidator, value: Any) -> Any:
-    return value if type(value) is kind else _check_strictly(validator, value)
+def _eager(node: Any) -> Any:
+    """Return a core schema in which an Iterable is checked as a list: pydantic would check it while the body reads."""
+    if isinstance(node, list):
+        return [_eager(child) for child in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: value if key in _OPAQUE else _eager(value) for key, value in node.items()}
+    return {**made, "type": "list"} if made.get("type") == "generator" else made
+
+
+def _check_iterable(value: Any) -> Any:
+    """Return the object itself: reading it to check its items would use it up."""
+    iter(value)
+    return value
 
 
 def _check_strictly(validator: SchemaValidator, value: Any) -> Any:
@@ -292,4 +332,4 @@ def _check_strictly(validator: SchemaValidator, value: Any) -> Any:
         checked = validator.validate_python(value, strict=True)
     except ValidationError:
         return validator.validate_python(value)
-    return value if type(checked) is type(value) and checked == value else checked
+    return value if isinstance(value, type(checked)) and checked == value else checked

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.schema.jsonschema import SchemaInputs, compiled
+from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.parameters import Check, Inputs, JsonObject, Parameter, Validator
 
 
@@ -17,7 +17,6 @@ class HybridInputs:
         """Raises DefinitionError when the schema is none, or has a property that the function does not take."""
         self._function = function
         self._given = SchemaInputs(schema)
-        compiled(self._given.schema(frozenset()))
         taken = {parameter.property_name for parameter in function.parameters.values()}
         for name in self._given.parameters:
             if name not in taken:
@@ -39,6 +38,9 @@ class HybridInputs:
         """Compile the check against the given schema, followed by the function's own."""
         given, own = self._given.validator(self._properties(hidden)), self._function.validator(hidden)
         return lambda arguments: own(given(arguments))
+
+    def quick(self, _hidden: frozenset[str]) -> None:
+        """Say that there is no shorter way than the validator."""
 
     def check(self, name: str) -> Check | None:
         """Compile the function's own check of one bound value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,14 +12,22 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.errors import DefinitionError, InvalidParametersError
 from ahvn_tools.redaction import clip
-from ahvn_tools.schema.parameters import SAFE_NAME, Check, JsonObject, Parameter, Validator, without_properties
-from ahvn_tools.schema.repair import ROUNDS, Fault, Path, guard, repair
+from ahvn_tools.schema.parameters import Check, JsonObject, Parameter, Validator, unknown, without_properties
+from ahvn_tools.schema.places import Nodes, Path, Places, property_names
+from ahvn_tools.schema.repair import ROUNDS, Fault, guard, repair
 from ahvn_tools.schema.titles import without_unused_definitions
 
 MOST_PROBLEMS = 5
 """A message lists this many problems at most."""
 
+MOST_ERRORS = 50
+"""A message is made from this many errors at most."""
+
+LONGEST = 200
+"""What is wanted of one value is told in this many characters at most."""
+
 _CONTAINERS = frozenset({"array", "object"})
+_CLOSED = frozenset({"additionalProperties", "unevaluatedProperties"})
 _TEXT_OF = {
     "type": "should be of type",
     "enum": "should be one of",
@@ -38,15 +47,19 @@ _TEXT_OF = {
 
 
 class SchemaInputs:
-    """The properties of an object schema. Validators are compiled when asked for; no `$ref` is ever fetched."""
+    """The properties of an object schema. Validators are compiled once; no `$ref` is ever fetched."""
 
     unschemed: frozenset[str] = frozenset()
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Keep the schema. Raises DefinitionError when it does not describe an object."""
+        """Keep the schema. Raises DefinitionError when it is none, or does not describe an object."""
         if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), dict):
             raise DefinitionError("An input schema must describe an object: {'type': 'object', 'properties': {…}}.")
-        self._text = json.dumps({"type": "object", **schema})
+        try:
+            self._text = json.dumps({"type": "object", **schema}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise DefinitionError("An input schema must be JSON.") from error
+        self._compiled = compiled(self.schema(frozenset()))
         required = frozenset(schema.get("required", ()))
         self.parameters: dict[str, Parameter] = {
             name: Parameter(name=name, property_name=name, is_required=name in required, expected=_expected(node))
@@ -60,16 +73,20 @@ class SchemaInputs:
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of the arguments that a caller gives when `hidden` are bound."""
-        return _Arguments(self.schema(hidden), hidden).validate
+        schema = self.schema(hidden)
+        return _Arguments(schema, hidden, compiled(schema) if hidden else self._compiled).validate
+
+    def quick(self, _hidden: frozenset[str]) -> None:
+        """Say that there is no shorter way than the validator."""
 
     def check(self, name: str) -> Check | None:
         """Compile the check of one bound value, which is made JSON first."""
-        whole = self.schema(frozenset())
-        node = whole["properties"][name]
-        if not isinstance(node, dict):
-            return functools.partial(_bound, None)
-        definitions: JsonObject = {key: whole[key] for key in ("$defs", "definitions") if key in whole}
-        return functools.partial(_bound, compiled({**definitions, **node}))
+        kept = {key: value for key, value in self.schema(frozenset()).items() if key in _REFERRED_TO}
+        return functools.partial(_bound, compiled(kept), name)
+
+
+_REFERRED_TO = frozenset({"$schema", "$id", "$defs", "definitions", "properties"})
+"""What the schema of one property may refer to; what the root says of the others is left out."""
 
 
 def compiled(schema: JsonObject) -> Any:
@@ -85,61 +102,96 @@ def compiled(schema: JsonObject) -> Any:
 
 
 class _Arguments:
-    def __init__(self, schema: JsonObject, hidden: frozenset[str]) -> None:
+    """The check of the arguments of one set of visible properties."""
+
+    def __init__(self, schema: JsonObject, hidden: frozenset[str], validator: Any) -> None:
         self._schema = schema
         self._hidden = hidden
-        self._compiled: Any = None
+        self._compiled = validator
+
+    @functools.cached_property
+    def _places(self) -> Places:
+        return Places(self._schema)
+
+    def _find_places(self) -> Places:
+        return self._places
 
     def validate(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments as they are sent. Raises InvalidParametersError."""
         for name in arguments:
             if name in self._hidden:
-                raise InvalidParametersError(f"Invalid arguments: unknown argument {name!r}.")
+                raise InvalidParametersError(f"Invalid arguments: {unknown(name, self._schema.get('properties', {}))}.")
         if guard(arguments):
             raise InvalidParametersError("Invalid arguments: NaN and Infinity are no JSON numbers.")
-        try:
-            accepted: JsonObject = to_jsonable_python(arguments)
-        except (PydanticSerializationError, ValueError) as error:
-            raise InvalidParametersError("Invalid arguments: a value has no JSON form.") from error
-        whole: JsonObject = whole_numbers(self._accepted(accepted), self._schema)
+        accepted = self._accepted(_as_json(arguments))
+        whole: JsonObject = whole_numbers(accepted, self._places.root, self._places)
         return whole
 
     def _accepted(self, arguments: JsonObject) -> JsonObject:
-        if self._compiled is None:
-            self._compiled = compiled(self._schema)
         if self._compiled.is_valid(arguments):
             return arguments
         removed: set[Path] = set()
         for _ in range(ROUNDS):
-            repaired = repair(arguments, _faults(self._compiled.iter_errors(arguments)), removed)
+            faults = _faults(self._compiled.iter_errors(arguments))
+            repaired = repair(arguments, faults, self._find_places, removed)
             if repaired is None:
                 break
             guard(repaired)
             arguments = repaired
             if self._compiled.is_valid(arguments):
                 return arguments
-        raise InvalidParametersError(_describe(self._compiled.iter_errors(arguments), removed))
+        raise InvalidParametersError(self._describe(arguments, removed))
+
+    def _describe(self, arguments: JsonObject, removed: set[Path]) -> str:
+        parameters = self._schema.get("properties", {})
+        extra = [unknown(name, parameters) for name in arguments if name not in parameters]
+        names = frozenset(property_names(self._schema))
+        errors = itertools.islice(self._compiled.iter_errors(arguments), MOST_ERRORS)
+        problems = list(dict.fromkeys(_problem(error, names, extra, removed) for error in errors))
+        listed = "; ".join(problems[:MOST_PROBLEMS])
+        more = f"; and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
+        return f"Invalid arguments: {listed}{more}."
 
 
-def whole_numbers(value: Any, schema: Any) -> Any:
-    """Return the value with integral floats made integers where the schema's own type says integer."""
-    if not isinstance(schema, dict):
-        return value
-    if isinstance(value, float) and schema.get("type") == "integer" and value.is_integer():
-        return int(value)
+def whole_numbers(value: Any, nodes: Nodes, places: Places) -> Any:
+    """Return the value with integral floats made integers where the schema has integers and no other numbers."""
+    if isinstance(value, float):
+        kinds = {kind for node in nodes for kind in _kinds(node)}
+        return int(value) if value.is_integer() and "integer" in kinds and "number" not in kinds else value
     if isinstance(value, dict):
-        properties = schema.get("properties", {})
-        return {name: whole_numbers(item, properties.get(name)) for name, item in value.items()}
+        return {name: whole_numbers(item, places.inside(nodes, name), places) for name, item in value.items()}
     if isinstance(value, list):
-        return [whole_numbers(item, schema.get("items")) for item in value]
+        return [whole_numbers(item, places.inside(nodes, i), places) for i, item in enumerate(value)]
     return value
 
 
-def _bound(validator: Any, value: Any) -> Any:
-    accepted = to_jsonable_python(value)
-    if validator is not None and not validator.is_valid(accepted):
+def _kinds(node: JsonObject) -> tuple[str, ...]:
+    kind = node.get("type", ())
+    return (kind,) if isinstance(kind, str) else tuple(kind)
+
+
+def _as_json(arguments: JsonObject) -> JsonObject:
+    try:
+        accepted: JsonObject = to_jsonable_python(arguments)
+    except (PydanticSerializationError, ValueError):
+        raise InvalidParametersError("Invalid arguments: a value has no JSON form.") from None
+    return accepted
+
+
+def _bound(validator: Any, name: str, value: Any) -> Any:
+    accepted = to_jsonable_python(_revealed(value))
+    if not validator.is_valid({name: accepted}):
         raise ValueError("it does not fit its schema")
     return accepted
+
+
+def _revealed(value: Any) -> Any:
+    """Return a bound value with pydantic's secret types opened, as deep as containers go: their JSON form is stars."""
+    if hasattr(value, "get_secret_value"):
+        return _revealed(value.get_secret_value())
+    if isinstance(value, Mapping):
+        return {name: _revealed(item) for name, item in value.items()}
+    return [_revealed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _expected(node: Any) -> str:
@@ -156,33 +208,30 @@ def _faults(errors: Iterable[Any]) -> Iterator[Fault]:
             yield from _faults(branch)
 
 
-def _describe(errors: Iterable[Any], removed: set[Path]) -> str:
-    problems = list(dict.fromkeys(_problem(error, removed) for error in errors))
-    listed = "; ".join(problems[:MOST_PROBLEMS])
-    more = f"; and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
-    return f"Invalid arguments: {listed}{more}."
-
-
-def _problem(error: Any, removed: set[Path]) -> str:
+def _problem(error: Any, names: frozenset[str], extra: list[str], removed: set[Path]) -> str:
     kind, path = error.kind, tuple(error.instance_path)
     if kind.name == "required":
         whole = (*path, kind.property)
-        return f"{_where(whole)} {'must not be null' if whole in removed else 'is missing'}"
-    if kind.name in ("additionalProperties", "unevaluatedProperties"):
-        names = [repr(name) if SAFE_NAME.match(name) else "one with no plain name" for name in kind.unexpected]
-        return f"unknown argument {', '.join(names)}" + (f" in {_where(path)}" if path else "")
+        return f"{_where(whole, names)} {'must not be null' if whole in removed else 'is missing'}"
+    if _CLOSED.intersection(list(error.schema_path)[-1:]):
+        return f"{_where(path, names)} has a member that is not known" if path else "; ".join(extra[:MOST_PROBLEMS])
     if kind.name in _TEXT_OF:
         wanted = kind.value
-        shown = " or ".join(map(str, wanted)) if kind.name == "type" else json.dumps(wanted, ensure_ascii=False)
-        return f"{_where(path)} {_TEXT_OF[kind.name]} {clip(shown, 200)}"
-    return f"{_where(path)} does not fit the schema ({kind.name})"
+        text = " or ".join(map(str, wanted)) if kind.name == "type" else json.dumps(wanted, ensure_ascii=False)
+        return f"{_where(path, names)} {_TEXT_OF[kind.name]} {clip(text, LONGEST)}"
+    return f"{_where(path, names)} does not fit the schema ({kind.name})"
 
 
-def _where(path: Path) -> str:
-    text = ""
+def _where(path: Path, names: frozenset[str]) -> str:
+    """Return the place in words; keys of free objects are the input's own and not shown."""
+    text, is_inside = "", False
     for step in path:
+        is_inside = False
         if isinstance(step, int):
             text += f"[{step}]"
-        elif SAFE_NAME.match(step):
+        elif step in names:
             text += f".{step}" if text else step
-    return repr(text) if text else "a value"
+        else:
+            is_inside = True
+    shown = repr(text) if text else "the whole"
+    return f"a value in {shown}" if is_inside else shown

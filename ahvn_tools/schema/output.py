@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
@@ -21,13 +22,13 @@ from collections.abc import (
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
-from pydantic import PydanticUserError, TypeAdapter
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaSerializer, core_schema
 from typing_extensions import TypeAliasType
 
-from ahvn_tools.errors import DefinitionError, InvalidResultError, ToolError
+from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.results import ErrorDetail, ToolResult, from_content, has_content
 from ahvn_tools.schema.titles import QuietGenerator, tidy
 
@@ -44,7 +45,9 @@ _EXACT = (str, int, bool)
 _FOREIGN = frozenset({"fastmcp", "mcp", "mcp_types"})
 _NO_SCHEMA = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError, NameError)
 
-_UNTYPED = SchemaSerializer(core_schema.any_schema())
+_UNTYPED = SchemaSerializer(core_schema.any_schema(), core_schema.CoreConfig(ser_json_inf_nan="constants"))
+_CONFIG = ConfigDict(ser_json_inf_nan="constants")
+"""NaN and Infinity come out as what they are, to be refused, not as null. A model's own config decides inside it."""
 
 T = TypeVar("T")
 
@@ -91,18 +94,6 @@ class Output:
         """A fresh copy of the output schema."""
         return None if self.schema_text is None else json.loads(self.schema_text)
 
-    def value(self, returned: Any) -> Any:
-        """Return what `call` gives for what the body returned.
-
-        Raises InvalidResultError when it has no JSON form, ToolError when it is a result that tells of an error.
-        """
-        if type(returned) is self.exact:
-            return returned
-        made = self.result(returned)
-        if made.error is not None:
-            raise ToolError(made.error.message)
-        return made.value
-
     def result(self, returned: Any) -> ToolResult:
         """Return the whole result for what the body returned. Raises InvalidResultError when it has no JSON form."""
         if type(returned) is self.exact:
@@ -110,7 +101,7 @@ class Output:
         if isinstance(returned, ToolResult):
             return returned
         if has_content(returned):
-            made = from_content(returned)
+            made = _from_content(returned)
             return made if made.is_error else replace(made, value=self._unwrapped(made.value))
         shown = self._json_form(returned)
         if self._wraps:
@@ -123,12 +114,12 @@ class Output:
             made = self._item_result(item)
         except InvalidResultError as error:
             made = ToolResult(error=ErrorDetail(code=error.code, message=error.message))
-        return replace(made, is_last=False)
+        return replace(made, meta=dict(made.meta), is_last=False)
 
     def _item_result(self, item: Any) -> ToolResult:
         if isinstance(item, ToolResult):
             return item
-        return from_content(item) if has_content(item) else ToolResult(_json_form(item, self._item_adapter))
+        return _from_content(item) if has_content(item) else ToolResult(_json_form(item, self._item_adapter))
 
     @functools.cached_property
     def _wraps(self) -> bool:
@@ -218,10 +209,10 @@ def _generated(annotation: Any) -> JsonObject:
 def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
     if _is_free(annotation):
         return None
-    try:
-        return TypeAdapter(annotation)
-    except _NO_SCHEMA:
-        return None
+    for config in (_CONFIG, None):  # a type with a config of its own takes no other
+        with contextlib.suppress(*_NO_SCHEMA):
+            return TypeAdapter(annotation, config=config)
+    return None
 
 
 def _json_form(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
@@ -233,11 +224,22 @@ def _json_form(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
         if type(shown) not in _EXACT:
             _refuse_non_json(shown)
     except Exception as error:  # a serializer of the value's own may raise anything
-        raise InvalidResultError(
-            f"The tool returned a {kind.__name__} that has no JSON form; return JSON-able data, a pydantic model, "
-            "or content such as Image or File."
-        ) from error
+        raise _invalid(value) from error
     return shown
+
+
+def _from_content(value: Any) -> ToolResult:
+    try:
+        return from_content(value)
+    except Exception as error:  # an Image may name a file that is not there
+        raise _invalid(value) from error
+
+
+def _invalid(value: Any) -> InvalidResultError:
+    return InvalidResultError(
+        f"The tool returned a {type(value).__name__} that has no JSON form; return JSON-able data, a pydantic model, "
+        "or content such as Image or File."
+    )
 
 
 def _serialized(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
@@ -305,12 +307,10 @@ _CONTENT = frozenset({
 def _is_object(schema: JsonObject) -> bool:
     seen: set[str] = set()
     node: Any = schema
-    while isinstance(node, dict):
-        if node.get("type") == "object" or "properties" in node:
-            return True
+    while node.get("type") != "object" and "properties" not in node:
         reference = node.get("$ref")
         if not isinstance(reference, str) or reference in seen:
             return False
         seen.add(reference)
-        node = schema.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
-    return False
+        node = schema["$defs"][reference.removeprefix("#/$defs/")]
+    return True

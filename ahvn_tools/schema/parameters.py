@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ahvn_tools.errors import near_misses
 from ahvn_tools.state import UNSET
 
 JsonObject = dict[str, Any]
@@ -19,6 +20,12 @@ KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 Validator = Callable[[JsonObject], JsonObject]
 """Takes the visible arguments, gives the keyword arguments of the body; raises InvalidParametersError."""
+
+Quick = Callable[[JsonObject], tuple[Any, JsonObject]]
+"""Takes the visible arguments, gives a pair with the keyword arguments second; raises pydantic's ValidationError.
+
+It knows no repairs and no messages; whoever calls it asks the Validator when it raises.
+"""
 
 Check = Callable[[Any], Any]
 """Takes a bound value, gives what the body gets; raises ValueError when it does not fit (the text is not shown)."""
@@ -33,12 +40,20 @@ class Parameter:
     """Its name in the schema, which an alias may change."""
     kind: Kind = KEYWORD_ONLY
     annotation: Any = Any
-    default: Any = UNSET
-    """What a body gets when nobody gives a value; UNSET: it must be given (or the body knows its own default)."""
+    fixed_default: Any = UNSET
+    default_factory: Callable[[], Any] | None = None
+    """Makes the default, where each call gets its own."""
+    exact: type | None = None
+    """A type whose values fit as they are, when the annotation is nothing but that: most bound values pass by it."""
     is_required: bool = True
     is_secret: bool = False
     expected: str = ""
     """The type in words, for the message about a bound value that does not fit."""
+
+    @property
+    def default(self) -> Any:
+        """What a body gets when nobody gives a value; UNSET: it must be given (or the body knows its own default)."""
+        return self.fixed_default if self.default_factory is None else self.default_factory()
 
 
 class Inputs(Protocol):
@@ -58,8 +73,18 @@ class Inputs(Protocol):
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of the arguments that a caller gives when `hidden` are bound."""
 
+    def quick(self, hidden: frozenset[str]) -> Quick | None:
+        """Compile the check for ordinary arguments, where one can be had; what it refuses `validator` decides."""
+
     def check(self, name: str) -> Check | None:
         """Compile the check of one bound value; None when the parameter's type cannot be checked."""
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """Tell that an argument is none of the known parameters."""
+    shown = repr(name) if SAFE_NAME.match(name) else "with a name that is no parameter"
+    hint = near_misses(name, known).rstrip(".")
+    return f"unknown argument {shown} ({hint[0].lower()}{hint[1:]})"
 
 
 def without_properties(schema: JsonObject, names: frozenset[str]) -> JsonObject:

@@ -25,10 +25,6 @@ _TOLD = ("minProperties", "maxProperties", "minContains", "maxContains", "unique
 _DROPPED = frozenset({"default", "examples", "title", "discriminator", "deprecated", "readOnly", "writeOnly", *_TOLD})
 
 
-class NotStrict(Exception):  # noqa: N818  # an answer inside this module, not an error
-    """A part of a schema cannot be strict; the text says where and why."""
-
-
 def strict(schema: JsonObject) -> tuple[JsonObject, list[str]]:
     """Return the strict form of an object schema and no reasons, or a copy of it and why it cannot be strict."""
     reasons: list[str] = []
@@ -46,6 +42,8 @@ class _Strict:
 
     def root(self) -> JsonObject:
         made = self.node({key: value for key, value in self._schema.items() if key != "$defs"}, "", 0)
+        if "anyOf" in made:
+            self._refuse("", "its root is a choice, and not one object")
         if self._definitions:
             made["$defs"] = {name: self.node(node, f"$defs.{name}", 0) for name, node in self._definitions.items()}
         return made
@@ -118,9 +116,11 @@ class _Strict:
 
     def _takes_null(self, made: JsonObject) -> bool:
         kind = made.get("type")
-        return (
-            kind == "null" or (isinstance(kind, list) and "null" in kind) or {"type": "null"} in made.get("anyOf", ())
-        )
+        if kind is not None and kind != "null" and "null" not in (kind if isinstance(kind, list) else ()):
+            return False
+        if "enum" in made or "const" in made:
+            return None in made.get("enum", (made.get("const"),))
+        return kind is not None or {"type": "null"} in made.get("anyOf", ())
 
     def _reference(self, node: JsonObject, where: str) -> JsonObject:
         name = str(node["$ref"]).removeprefix("#/$defs/")

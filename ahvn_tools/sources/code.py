@@ -13,6 +13,7 @@ from typing import Any
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.sources import function
+from ahvn_tools.sources.options import checked
 
 _numbers = itertools.count(1)
 
@@ -38,15 +39,20 @@ def recipe(
     Raises DefinitionError (a ValueError) when the code defines no function, several without `func_name`, or none of
     that name; and what the code itself raises.
     """
+    if not isinstance(code, str):
+        raise DefinitionError(f"Code is a text, not a {type(code).__name__}; for a function use from_function.")
+    checked(options)
     module = _module(code)
-    vars(module).update(env or {})
-    sys.modules[module.__name__] = module
+    vars(module).update({name: value for name, value in (env or {}).items() if name not in _IDENTITY})
+    name = module.__name__
+    sys.modules[name] = module
     try:
-        exec(compile(code, module.__file__ or "", "exec"), vars(module))  # noqa: S102  # executing is what the door is for
-        chosen = _chosen(module, func_name)
-        return function.recipe(chosen, options, namespace=vars(module), source=code)
+        exec(compile(code, f"{name}.py", "exec", dont_inherit=True), vars(module))  # noqa: S102  # the door is for it
+        made, body = function.recipe(_chosen(module, f"{name}.py", func_name), options, source=code)
+        made.output.chunk(made.output.result(None).value)  # what the return annotation names is looked up here, too
+        return made, body
     finally:
-        del sys.modules[module.__name__]
+        sys.modules.pop(name, None)
 
 
 def _module(code: str) -> types.ModuleType:
@@ -57,15 +63,15 @@ def _module(code: str) -> types.ModuleType:
     return module
 
 
-def _chosen(module: types.ModuleType, func_name: str | None) -> Callable[..., Any]:
+def _chosen(module: types.ModuleType, file: str, func_name: str | None) -> Callable[..., Any]:
     defined: dict[str, Callable[..., Any]] = {
-        name: value for name, value in vars(module).items() if _is_defined_in(module, value)
+        name: value for name, value in vars(module).items() if _is_defined_in(file, value)
     }
     if func_name is not None:
         if func_name not in defined:
             raise DefinitionError(f"The code defines no function {func_name!r}. {near_misses(func_name, defined)}")
         return defined[func_name]
-    public = {name: value for name, value in defined.items() if not name.startswith("_")} or defined
+    public = _distinct({name: value for name, value in defined.items() if not name.startswith("_")} or defined)
     if not public:
         raise DefinitionError("The code defines no function; write one with `def` or `async def`.")
     if len(public) > 1:
@@ -75,5 +81,19 @@ def _chosen(module: types.ModuleType, func_name: str | None) -> Callable[..., An
     return next(iter(public.values()))
 
 
-def _is_defined_in(module: types.ModuleType, value: Any) -> bool:
-    return inspect.isfunction(value) and inspect.unwrap(value).__code__.co_filename == module.__file__
+def _distinct(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Return each function under the first of its names."""
+    first: dict[int, str] = {}
+    return {name: value for name, value in functions.items() if first.setdefault(id(value), name) == name}
+
+
+def _is_defined_in(file: str, value: Any) -> bool:
+    """Tell whether a value is a function from the code, or a decorator's wrapping of one."""
+    if isinstance(value, type) or not callable(value):
+        return False
+    inner = inspect.unwrap(value)
+    return inspect.isfunction(inner) and inner.__code__.co_filename == file
+
+
+_IDENTITY = frozenset({"__name__", "__file__", "__loader__", "__spec__", "__package__", "__cached__"})
+"""What an `env` such as `globals()` says of its own module; the code's module has its own."""

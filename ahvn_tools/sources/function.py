@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pydantic import PydanticUserError
+
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.recipe import Recipe, Texts
 from ahvn_tools.redaction import is_secret
 from ahvn_tools.schema.annotations import Names, Unresolved, attempt, names_of
 from ahvn_tools.schema.function import FunctionInputs, signature_of
-from ahvn_tools.schema.hybrid import HybridInputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.parameters import Inputs
 from ahvn_tools.sources.options import checked, wire_annotations, wire_icons
@@ -52,17 +53,24 @@ def recipe(
     if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
         docstring = inspect.getdoc(function)
     texts = _texts(body, options, docstring)
-    inputs: Inputs = FunctionInputs(
-        name,
-        signature,
-        resolved,
-        bound=frozenset(bindings),
-        descriptions=lambda: texts.parameters,
-        include_var_positional=options.get("include_var_positional", False),
-        include_var_keyword=options.get("include_var_keyword", False),
-    )
+    try:
+        inputs: Inputs = FunctionInputs(
+            name,
+            signature,
+            resolved,
+            bound=frozenset(bindings),
+            descriptions=lambda: texts.parameters,
+            include_var_positional=options.get("include_var_positional", False),
+            include_var_keyword=options.get("include_var_keyword", False),
+        )
+    except PydanticUserError as error:
+        raise DefinitionError(
+            f"{name!r} takes a type that is not whole yet; define all that it names, or call its `model_rebuild()`."
+        ) from error
     _refuse_unknown_bindings(bindings, inputs)
     if (given := options.get("input_schema")) is not None:
+        from ahvn_tools.schema.hybrid import HybridInputs
+
         inputs = HybridInputs(inputs, given)
     made = Recipe(
         name=name,
@@ -121,8 +129,12 @@ def _unpacked(function: Any) -> tuple[Function, dict[str, Any]]:
         function = function.__func__
     if not isinstance(function, functools.partial):
         return function, {}
-    signature = inspect.signature(function.func)
-    fixed = signature.bind_partial(*function.args, **function.keywords)
+    if isinstance(function.func, type):
+        _refuse_uncallable(function.func)
+    try:
+        fixed = signature_of(function.func).bind_partial(*function.args, **function.keywords)
+    except TypeError as error:
+        raise DefinitionError(f"The partial of {_name(function, function.func)!r} cannot be called: {error}.") from None
     return function.func, dict(fixed.arguments)
 
 

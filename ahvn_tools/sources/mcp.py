@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic_core import ValidationError
+
 from ahvn_tools.binding import Binding
-from ahvn_tools.errors import DefinitionError, ToolConnectionError, near_misses
+from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolError, near_misses
 from ahvn_tools.recipe import Recipe, Texts
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from mcp_types import Tool as WireTool
 
 Body = Callable[..., Awaitable[Any]]
+
+DEFAULT_TIMEOUT = 30.0
+"""Seconds a remote call may take unless told otherwise: a lost answer must not hang its caller."""
 
 _NOT_HERE = frozenset({
     "parse_docstring", "include_long_description", "include_var_positional", "include_var_keyword", "run_in_thread",
@@ -40,26 +46,29 @@ def recipe(
         if name in _NOT_HERE:
             raise DefinitionError(f"{name!r} is about a Python function; an MCP tool has none.")
     is_wire = not hasattr(tool, "run")
+    schema = getattr(tool, "input_schema" if is_wire else "parameters", None)
+    if not isinstance(schema, dict):
+        raise DefinitionError(f"A {type(tool).__name__} is no MCP tool; pass a FastMCP Tool or an mcp.types.Tool.")
     body: Body = send or _unconnected(tool.name) if is_wire else _runner(tool)
-    schema = options.get("input_schema") or (getattr(tool, "input_schema", None) if is_wire else tool.parameters)  # type: ignore[union-attr]  # is_wire tells the two apart
-    meta = options.get("meta") or tool.meta
-    inputs = SchemaInputs(schema or {})
+    given = {name: value for name, value in options.items() if value is not None}
+    meta = given.get("meta", tool.meta)
+    inputs = SchemaInputs(given.get("input_schema", schema))
     return (
         Recipe(
-            name=options.get("name") or tool.name,
-            texts=Texts(options.get("description") or tool.description or ""),
+            name=given.get("name", tool.name),
+            texts=Texts(given.get("description", tool.description or "")),
             inputs=inputs,
-            output=Output(schema=options.get("output_schema") or tool.output_schema),
+            output=Output(schema=given.get("output_schema", tool.output_schema)),
             is_async=True,
             is_coroutine=True,
-            title=options.get("title") or tool.title,
-            tags=frozenset(options.get("tags") or getattr(tool, "tags", None) or _wire_tags(meta)),
-            annotations=wire_annotations(options.get("annotations") or tool.annotations),
+            title=given.get("title", tool.title),
+            tags=frozenset(given.get("tags", getattr(tool, "tags", None) or _wire_tags(meta))),
+            annotations=wire_annotations(given.get("annotations", tool.annotations)),
             meta=meta,
-            version=options.get("version") or getattr(tool, "version", None),
-            icons=wire_icons(options.get("icons") or tool.icons),
-            examples=options.get("examples"),
-            timeout=options.get("timeout"),
+            version=given.get("version", getattr(tool, "version", None)),
+            icons=wire_icons(given.get("icons", tool.icons)),
+            examples=given.get("examples"),
+            timeout=options.get("timeout", None if send is None else DEFAULT_TIMEOUT),
             tool=None if is_wire else cast("Tool", tool),
             bindings=_bindings(options.get("binds") or {}, inputs) if bindings is None else bindings,
             options=dict(options),
@@ -68,6 +77,22 @@ def recipe(
         ),
         body,
     )
+
+
+def injected(function: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Recipe, Body]:
+    """Return the recipe of a function with FastMCP's own injection, and the body: FastMCP alone can run it."""
+    from fastmcp.tools import Tool
+
+    checked(options)
+    texts = Texts(
+        options.get("description"),
+        docstring=inspect.getdoc(function),
+        include_long=options.get("include_long_description", True),
+        parse_docstring=options.get("parse_docstring", True),
+    )
+    tool = Tool.from_function(function, name=options.get("name"), run_in_thread=options.get("run_in_thread"))
+    others = {name: value for name, value in options.items() if name not in _NOT_HERE}
+    return recipe(tool, {**others, "description": texts.description})
 
 
 def _remade(
@@ -96,9 +121,21 @@ def _wire_tags(meta: Mapping[str, Any] | None) -> list[str]:
 
 def _runner(tool: Any) -> Body:
     async def run(**arguments: Any) -> Any:
-        return await tool.run(arguments)
+        from fastmcp.exceptions import ValidationError as Refused
+
+        try:
+            return await tool.run(arguments)
+        except Refused as error:
+            raise ToolError(_refused(error, tool.parameters.get("properties", {}))) from None
 
     return run
+
+
+def _refused(error: Exception, known: Mapping[str, Any]) -> str:
+    """Say which arguments a tool's own validation refused; its text would show their values, and bound ones too."""
+    faults = error.__cause__.errors(include_input=False) if isinstance(error.__cause__, ValidationError) else ()
+    told = [f"{name!r} is not valid ({fault['type']})" for fault in faults if (name := str(fault["loc"][0])) in known]
+    return f"Invalid arguments: {'; '.join(told) or 'the tool refused them'}."
 
 
 def _unconnected(name: str) -> Body:

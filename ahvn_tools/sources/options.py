@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypedDict
-
-from pydantic_core import to_jsonable_python
 
 from ahvn_tools.errors import DefinitionError, near_misses
 
@@ -60,40 +59,101 @@ def checked(options: Mapping[str, Any]) -> Mapping[str, Any]:
             raise DefinitionError(f"{name!r} is an option of serving a tool, not of the tool: give it where you serve.")
         if name not in ToolOptions.__annotations__:
             raise DefinitionError(f"Unknown option {name!r}. {near_misses(name, ToolOptions.__annotations__)}")
-    timeout = options.get("timeout")
-    if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < float("inf")):
-        raise DefinitionError(f"timeout must be a number of seconds greater than 0, not {timeout!r}.")
-    if timeout is not None and not options.get("run_in_thread", True):
+        if options[name] is not None and name in _CHECKS:
+            _CHECKS[name](name, options[name])
+    if options.get("timeout") is not None and not options.get("run_in_thread", True):
         raise DefinitionError(
             "A timeout cannot interrupt a body that runs in the event loop's own thread: "
             "leave out run_in_thread=False, or leave out the timeout."
         )
-    if isinstance(options.get("tags"), str):
-        raise DefinitionError(f"tags is a set of texts; write {{{options['tags']!r}}}.")
-    for example in options.get("examples") or ():
-        if not isinstance(example, Mapping) or not isinstance(example.get("inputs", {}), Mapping):
-            raise DefinitionError('An example is a dict of arguments, or {"inputs": {…}, "expected": …, "note": …}.')
     return options
 
 
+def _text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise DefinitionError(f"{name} is a text, not a {type(value).__name__}.")
+
+
+def _seconds(_name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise DefinitionError(f"timeout must be a number of seconds greater than 0, not {value!r}.")
+
+
+def _object(name: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise DefinitionError(f"{name} is a dict of JSON values, not a {type(value).__name__}.")
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"{name} has a value with no JSON form: {error}.") from error
+
+
+def _output_schema(name: str, value: Any) -> None:
+    _object(name, value)
+    from ahvn_tools.schema.jsonschema import compiled
+
+    compiled(value)
+
+
+def _meta(name: str, value: Any) -> None:
+    _object(name, value)
+    if not isinstance(value.get("fastmcp", {}), dict):
+        raise DefinitionError("meta['fastmcp'] is where FastMCP keeps tags and version: leave it out, or give a dict.")
+
+
+def _tags(_name: str, value: Any) -> None:
+    if isinstance(value, str) or not all(isinstance(tag, str) for tag in value):
+        raise DefinitionError("tags is a set of texts; write {'search', 'read-only'}.")
+
+
+def _binds(_name: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise DefinitionError("binds is a dict, parameter -> state key; write {'db': 'session.db'}.")
+
+
+def _examples(_name: str, value: Any) -> None:
+    if isinstance(value, Iterator):
+        raise DefinitionError("examples are read more than once; give a list and not an iterator.")
+    for example in value:
+        if not isinstance(example, Mapping) or not isinstance(example.get("inputs", {}), Mapping):
+            raise DefinitionError('An example is a dict of arguments, or {"inputs": {…}, "expected": …, "note": …}.')
+
+
+_CHECKS: Mapping[str, Callable[[str, Any], None]] = {
+    **dict.fromkeys(("name", "title", "description", "version"), _text),
+    "input_schema": _object,
+    "output_schema": _output_schema,
+    "meta": _meta,
+    "timeout": _seconds,
+    "tags": _tags,
+    "binds": _binds,
+    "examples": _examples,
+}
+
+
 def wire_annotations(annotations: Any) -> JsonObject | None:
-    """Return MCP's hints under their wire names."""
+    """Return MCP's hints under their wire names. Raises DefinitionError for what are none."""
     if annotations is None:
         return None
-    return {_camel(name): value for name, value in _plain(annotations).items() if value is not None}
+    plain = _plain("annotations", annotations)
+    return {_camel(name): value for name, value in plain.items() if value is not None}
 
 
 def wire_icons(icons: Iterable[Any] | None) -> list[JsonObject] | None:
-    """Return icons as MCP writes them."""
-    return None if icons is None else [_plain(icon) for icon in icons]
+    """Return icons as MCP writes them. Raises DefinitionError for what is none."""
+    if icons is None:
+        return None
+    plain = [_plain("icons", icon) for icon in icons]
+    if not all(isinstance(icon.get("src"), str) for icon in plain):
+        raise DefinitionError("An icon is a dict such as {'src': 'https://…', 'mimeType': 'image/png'}.")
+    return plain
 
 
-def _plain(value: Any) -> JsonObject:
-    plain: JsonObject = (
-        value.model_dump(by_alias=True, exclude_none=True, mode="json")
-        if hasattr(value, "model_dump")
-        else to_jsonable_python(value)
-    )
+def _plain(name: str, value: Any) -> JsonObject:
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(by_alias=True, exclude_none=True, mode="json")
+    _object(name, value)
+    plain: JsonObject = value
     return plain
 
 

@@ -1,0 +1,88 @@
+"""The sync doors, `call` and `execute`. A sync body runs in its caller's own thread; asyncio is not even imported.
+
+A body that needs the loop, a timeout or an async resolver takes the crossing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+from ahvn_tools import execution
+from ahvn_tools.binding import Layers
+from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution import failure
+from ahvn_tools.execution.outcome import Outcome, is_iterator, is_live
+from ahvn_tools.execution.plan import Arguments, Plan
+from ahvn_tools.execution.settle import NOTHING, cancelled, failed, finished, raised, result, shown
+from ahvn_tools.results import ToolResult, item_value
+
+Body = Callable[..., Any]
+
+
+def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> Any:
+    """Return the value, or raise: the body's own exception unchanged, or a ToolCallError."""
+    values = prepared(plan, positional, arguments, layers)
+    if not plan.is_direct:
+        return shown(plan, raised(plan, execution.crossing.outcome(plan, body, values)).get(), values)
+    try:
+        returned = body(**values) if plan.is_named else plan.invoke(body, values)
+    except BaseException as error:
+        if failure.is_cancellation(error):
+            raise cancelled(plan) from error
+        raise
+    return settled(plan, returned, values)
+
+
+def settled(plan: Plan, returned: Any, values: Mapping[str, Any] = NOTHING) -> Any:
+    """Return the value of what a body returned to a sync caller."""
+    if type(returned) is plan.exact:
+        return returned
+    if is_live(returned):
+        live = returned
+        returned = raised(plan, Outcome.of(lambda: gathered(live))).get()
+    return shown(plan, returned, values)
+
+
+def execute(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> ToolResult:
+    """Return a result; whatever Exception the body raises is in it."""
+    started = perf_counter()
+    try:
+        values = prepared(plan, positional, arguments, layers)
+    except ToolCallError as error:
+        return failed(failure.of_call(error), started)
+    if not plan.is_direct:
+        return result(plan, execution.crossing.outcome(plan, body, values), values, started)
+    try:
+        returned = body(**values) if plan.is_named else plan.invoke(body, values)
+        if type(returned) is not plan.exact and is_live(returned):
+            returned = gathered(returned)
+    except BaseException as error:  # noqa: BLE001  # a body's own cancellation is a result, too; `result` raises the others
+        return result(plan, Outcome(error=error), values, started)
+    return finished(plan, returned, values, started)
+
+
+def prepared(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> Arguments:
+    """Return the body's arguments; async resolvers run on the background loop."""
+    awaited = execution.crossing.resolved(plan, layers) if plan.has_awaited else None
+    return plan.prepare(positional, arguments, layers, awaited)
+
+
+def gathered(returned: Any, give: Callable[[Any], None] | None = None) -> Any:
+    """Bring what a body returned to its end, in the thread this is called in; an awaitable crosses to the loop.
+
+    `give` gets each item as it comes.
+    """
+    if not is_iterator(returned):
+        return execution.crossing.gathered(returned)
+    items: list[Any] = []
+    try:
+        for item in returned:
+            if give is not None:
+                give(item)
+            items.append(item_value(item))
+    finally:
+        if hasattr(returned, "close"):
+            returned.close()
+    return items

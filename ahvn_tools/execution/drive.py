@@ -1,0 +1,136 @@
+"""The drive: a body is run to its end, in loop or thread, within its timeout, giving its items as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any
+
+from ahvn_tools.errors import ToolTimeoutError
+from ahvn_tools.execution.deadline import Deadline, within
+from ahvn_tools.execution.direct import Body, gathered
+from ahvn_tools.execution.hand import Emit, Give, hand
+from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_iterator, is_live
+from ahvn_tools.execution.plan import Arguments, Plan
+from ahvn_tools.execution.threads import in_thread
+from ahvn_tools.results import item_value
+
+
+async def drive(
+    plan: Plan, body: Body, values: Arguments, emit: Emit | None = None, deadline: Deadline | None = None
+) -> Outcome:
+    """Run the body to its end, in loop or thread, within the plan's timeout; give items to `emit` as they come.
+
+    `deadline` is the clock of the timeout where somebody else reads it too.
+    """
+    if plan.timeout is None:
+        return await carried(_produce, plan, body, values, emit)
+    deadline = deadline or Deadline(plan.timeout)
+    timed = None if emit is None else _unhurried(emit, deadline)
+    reason = "it was cancelled" if plan.is_async else "its thread may still be running"
+    return await within(deadline, late(plan, reason), carried, _produce, plan, body, values, timed)
+
+
+def late(plan: Plan, reason: str) -> ToolTimeoutError:
+    """Return the error of a call that took too long."""
+    message = f"Tool {plan.name!r} did not finish within {plan.timeout:g} seconds; {reason}."
+    return ToolTimeoutError(message, tool=plan.name, timeout=plan.timeout)
+
+
+async def _produce(plan: Plan, body: Body, values: Arguments, emit: Emit | None) -> Outcome:
+    if plan.is_async or not plan.run_in_thread:
+        outcome = Outcome.of(lambda: plan.invoke(body, values))
+    else:
+        outcome = await _threaded(lambda give: _started(plan, body, values, give), emit)
+    if outcome.error is not None or not is_live(outcome.value):
+        return outcome
+    return Outcome(await agathered(outcome.value, emit, is_threaded=plan.run_in_thread))
+
+
+def _started(plan: Plan, body: Body, values: Arguments, give: Give) -> Any:
+    returned = plan.invoke(body, values)
+    return gathered(returned, give) if is_iterator(returned) else returned
+
+
+async def agathered(returned: Any, emit: Emit | None = None, *, is_threaded: bool = True) -> Any:
+    """Bring what a body returned to its end, awaiting and iterating; each item is given to `emit` as it comes."""
+    while is_live(returned):
+        if is_awaitable(returned):
+            returned = await returned
+        elif not is_iterator(returned):
+            return await _collected(returned, emit)
+        elif is_threaded:
+            returned = (await _threaded(functools.partial(gathered, returned), emit)).get()
+        else:
+            return await _collected(_inline(returned), emit)
+    return returned
+
+
+async def _collected(stream: AsyncIterable[Any], emit: Emit | None) -> list[Any]:
+    items: list[Any] = []
+    try:
+        async for item in stream:
+            items.append(item_value(item))
+            if emit is not None:
+                await emit(item)
+    finally:
+        if hasattr(stream, "aclose"):
+            await stream.aclose()
+    return items
+
+
+async def _inline(iterator: Iterator[Any]) -> AsyncIterator[Any]:
+    try:
+        for item in iterator:
+            yield item
+    finally:
+        if hasattr(iterator, "close"):
+            iterator.close()
+
+
+async def _threaded(work: Callable[[Give], Any], emit: Emit | None) -> Outcome:
+    loop = asyncio.get_running_loop()
+    return await in_thread(lambda visit: work(hand(emit, loop, visit)))
+
+
+def _unhurried(emit: Emit, deadline: Deadline) -> Emit:
+    async def paused(item: Any) -> None:
+        deadline.pause()
+        try:
+            await emit(item)
+        finally:
+            deadline.resume()
+
+    return paused
+
+
+async def carried(start: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Outcome:
+    """Await `start(*arguments)` and return its outcome; only what is done to the task from outside passes through."""
+    task = asyncio.current_task()
+    try:
+        returned = await start(*arguments)
+    except asyncio.CancelledError as error:
+        if is_being_cancelled():
+            raise
+        return Outcome(error=error)
+    except GeneratorExit as error:
+        if _current_task() is not task:  # this coroutine is being closed
+            raise
+        return Outcome(error=error)
+    except BaseException as error:  # noqa: BLE001  # the runner's second net: carried, and raised again in the caller
+        return Outcome(error=error)
+    return returned if isinstance(returned, Outcome) else Outcome(returned)
+
+
+def is_being_cancelled() -> bool:
+    """Tell whether somebody cancels the current task (and not the body itself)."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs here
+        return None

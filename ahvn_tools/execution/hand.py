@@ -1,0 +1,36 @@
+"""Hand: gives the items of a sync generator from its thread to the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ahvn_tools.execution.threads import Visit
+
+Emit = Callable[[Any], Awaitable[None]]
+"""Takes one item of a stream and returns when its reader wants the next."""
+
+Give = Callable[[Any], None]
+"""Gives one item from a thread. Raises when nobody waits for the thread any more."""
+
+
+def hand(emit: Emit | None, loop: asyncio.AbstractEventLoop, visit: Visit) -> Give:
+    """Return what gives items to `emit` in `loop`, one when the reader wants one."""
+
+    async def given(emit: Emit, item: Any) -> None:
+        await emit(item)
+
+    def given_soon(emit: Emit, item: Any) -> Any:
+        giving = given(emit, item)
+        try:
+            return asyncio.run_coroutine_threadsafe(giving, loop)
+        except RuntimeError:  # the loop was closed under us
+            giving.close()
+            raise
+
+    def give(item: Any) -> None:
+        visit.rest(None if emit is None else functools.partial(given_soon, emit, item))
+
+    return give

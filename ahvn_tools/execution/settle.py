@@ -1,0 +1,77 @@
+"""Settling: what a body came to, as the value that `call` gives or as a ToolResult."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any
+
+from ahvn_tools.errors import CallCancelledError, ToolCallError, ToolError
+from ahvn_tools.execution import failure
+from ahvn_tools.execution.outcome import Outcome
+from ahvn_tools.execution.plan import Arguments, Plan
+from ahvn_tools.redaction import clip, redact
+from ahvn_tools.results import ErrorDetail, ToolResult
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""The values of a call that binds nothing."""
+
+
+def shown(plan: Plan, returned: Any, values: Mapping[str, Any]) -> Any:
+    """Return what `call` gives for what a body returned. Raises InvalidResultError; for an error result, ToolError."""
+    if type(returned) is plan.exact:
+        return returned
+    made = plan.output.result(returned)
+    if made.error is not None:
+        raise ToolError(_masked(plan, made.error.message, values), tool=plan.name)
+    return made.value
+
+
+def result(plan: Plan, outcome: Outcome, values: Arguments, started: float, *, is_served: bool = False) -> ToolResult:
+    """Return the result of an outcome. A local caller gets KeyboardInterrupt, SystemExit and their like raised."""
+    error = outcome.error
+    if error is None:
+        return finished(plan, outcome.value, values, started)
+    if outcome.is_ours and isinstance(error, ToolCallError):
+        return failed(failure.of_call(error), started)
+    if not (is_served or isinstance(error, Exception) or failure.is_cancellation(error)):
+        raise error
+    return failed(failure.of_body(error, plan.bound_values(values), tool=plan.name, is_masked=is_served), started)
+
+
+def failed(detail: ErrorDetail, started: float) -> ToolResult:
+    """Return an error result."""
+    return ToolResult(error=detail, meta={"duration": perf_counter() - started})
+
+
+def finished(plan: Plan, returned: Any, values: Arguments, started: float) -> ToolResult:
+    """Return the result of what a body returned."""
+    try:
+        made = plan.output.result(returned)
+    except ToolCallError as invalid:
+        return failed(failure.of_call(invalid), started)
+    if made is returned:  # the body's own object: it may be used again
+        made = replace(made, meta=dict(made.meta), is_last=True)
+    if made.error is not None:
+        message = _masked(plan, made.error.message, values)
+        made = replace(made, error=ErrorDetail(code=made.error.code, message=message), blocks=None)
+    made.meta["duration"] = perf_counter() - started
+    return made
+
+
+def _masked(plan: Plan, text: str, values: Mapping[str, Any]) -> str:
+    return clip(redact(text, plan.bound_values(values)))
+
+
+def raised(plan: Plan, outcome: Outcome) -> Outcome:
+    """Return the outcome as `call` raises it: a body's own cancellation would be taken for the caller's."""
+    if outcome.error is not None and failure.is_cancellation(outcome.error):
+        return Outcome(error=cancelled(plan))
+    return outcome
+
+
+def cancelled(plan: Plan) -> CallCancelledError:
+    """Return the error of a tool that cancelled itself."""
+    return CallCancelledError(f"Tool {plan.name!r} cancelled itself; nobody had cancelled the call.", tool=plan.name)

@@ -1,0 +1,55 @@
+"""A check around each file of tests here: no thread, task or file descriptor is left when they are over."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools import tool
+from ahvn_tools.execution import deadline, threads
+from tests.execution.doors import run, until
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+
+@tool
+async def background_tasks() -> int:
+    """Count the tasks on the background loop, without this one."""
+    return len(asyncio.all_tasks()) - 1
+
+
+@tool
+def warm() -> int:
+    """Have a worker thread started."""
+    return 1
+
+
+def foreign_threads() -> int:
+    """Count the threads that are no idle workers of ours."""
+    return sum(thread.name != "ahvn-tools-worker" for thread in threading.enumerate())
+
+
+def descriptors() -> int:
+    """Count the open file descriptors, where the system tells."""
+    gc.collect()
+    return len(list(DESCRIPTORS.iterdir())) if DESCRIPTORS.exists() else 0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Compare what runs and what is open before and after a file of tests."""
+    assert background_tasks() == 0
+    assert run(warm.acall) == 1
+    before, opened = foreign_threads(), descriptors()
+    yield
+    assert until(lambda: threads.abandoned() == 0)
+    assert until(lambda: deadline.left_behind() == 0)
+    assert until(lambda: background_tasks() == 0)
+    assert until(lambda: foreign_threads() <= before)
+    assert until(lambda: descriptors() <= opened)
+    assert sum(thread.name == "ahvn-tools-worker" for thread in threading.enumerate()) <= threads.MOST_IDLE

@@ -1,0 +1,359 @@
+"""Tools behind an MCP client: the same path as every other spec, from any thread and loop, and never a hang."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import sys
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.client.transports import PythonStdioTransport
+from fastmcp.exceptions import ToolError as ForeignToolError
+
+from ahvn_tools import ToolSpec
+from ahvn_tools.errors import (
+    SyncCallError,
+    ToolConnectionError,
+    ToolError,
+    ToolLookupError,
+    ToolTimeoutError,
+)
+
+SERVER = '''
+import asyncio
+import os
+
+from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.tools.base import ToolResult
+
+server = FastMCP("shelf")
+
+
+@server.tool(tags={"read"}, annotations={"readOnlyHint": True})
+def search(query: str, limit: int = 10, user: str = "nobody") -> dict:
+    """Search the shelf.
+
+    Args:
+        query: What to look for.
+    """
+    return {"query": query, "limit": limit, "user": user}
+
+
+@server.tool
+def number(text: str):
+    return text
+
+
+@server.tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@server.tool
+def fail(secret: str, length: int = 0) -> str:
+    raise ToolError(f"refused {secret} " + "x" * length)
+
+
+@server.tool
+async def sleep(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "slept"
+
+
+@server.tool
+def die() -> str:
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    server.run(show_banner=False)
+'''
+
+
+def in_memory() -> Any:
+    namespace: dict[str, Any] = {"__name__": "shelf"}
+    exec(compile(SERVER, "shelf.py", "exec", dont_inherit=True), namespace)
+    return namespace["server"]
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Any]:
+    """Give a client of a server in this process."""
+    async with Client(in_memory()) as connected:
+        yield connected
+
+
+@pytest.fixture(params=["memory", "stdio"])
+async def client(request, tmp_path) -> AsyncIterator[Any]:
+    """Give a client of a server in this process, and one of a server in a process of its own."""
+    if request.param == "memory":
+        async with Client(in_memory()) as connected:
+            yield connected
+        return
+    script = tmp_path / "shelf.py"
+    script.write_text(SERVER)
+    transport = PythonStdioTransport(script, python_cmd=sys.executable, keep_alive=False)
+    async with Client(transport, init_timeout=60) as connected:
+        yield connected
+
+
+async def test_a_remote_tool_is_a_spec_like_any_other(client):
+    spec = await ToolSpec.from_client(client, "search", examples=[{"query": "x"}])
+    assert (spec.name, spec.description, spec.tags) == ("search", "Search the shelf.", {"read"})
+    assert spec.definition.annotations == {"readOnlyHint": True}
+    assert list(spec.params) == ["query", "limit", "user"]
+    assert spec.params["query"]["description"] == "What to look for."
+    assert spec.timeout == 30
+    assert await spec.acall("x", 2) == {"query": "x", "limit": 2, "user": "nobody"}
+    assert (await spec.aexec(query="x")).structured_content["limit"] == 10
+    assert (await spec.aexec()).error.code == "invalid_parameters"
+
+
+async def test_a_bound_parameter_is_sent_and_never_shown(client):
+    spec = (await ToolSpec.from_client(client, "search")).bind("user", "session.user", "ann")
+    assert list(spec.params) == ["query", "limit"]
+    assert (await spec.acall(query="x"))["user"] == "ann"
+    spec.state["session"]["user"] = "bob"
+    assert (await spec.acall(query="x"))["user"] == "bob"
+    assert (await spec.aexec(query="x", user="eve")).error.code == "invalid_parameters"
+
+
+async def test_a_clone_is_bound_on_its_own(memory):
+    spec = await ToolSpec.from_client(memory, "search", binds={"user": "user"})
+    spec.state["user"] = "ann"
+    twin = spec.clone()
+    twin.state["user"] = "bob"
+    assert ((await spec.acall(query="x"))["user"], (await twin.acall(query="x"))["user"]) == ("ann", "bob")
+
+
+async def test_a_stream_is_its_last_result(memory):
+    spec = await ToolSpec.from_client(memory, "add")
+    assert [(result.value, result.is_last) async for result in spec.astream(a=1, b=2)] == [(3, True)]
+
+
+async def test_text_is_not_guessed_into_numbers(memory):
+    spec = await ToolSpec.from_client(memory, "number")
+    for text in ("007", "1.5e3", "true", "null", "[1]"):
+        assert await spec.acall(text=text) == text
+
+
+async def test_what_a_server_wraps_is_unwrapped(memory):
+    result = await (await ToolSpec.from_client(memory, "add")).aexec(a=1, b=2)
+    assert (result.value, result.structured_content) == (3, {"result": 3})
+
+
+async def test_an_unknown_tool_names_the_near_one(memory):
+    with pytest.raises(ToolLookupError, match=r"The server has no tool 'serch'. Did you mean 'search'"):
+        await ToolSpec.from_client(memory, "serch")
+
+
+async def test_a_sync_call_from_another_thread_works(client):
+    spec = await ToolSpec.from_client(client, "add")
+    assert await asyncio.to_thread(spec, a=1, b=2) == 3
+    assert (await asyncio.to_thread(spec.exec, a=1, b=2)).value == 3
+    assert await asyncio.to_thread(lambda: [result.value for result in spec.stream(a=1, b=2)]) == [3]
+
+
+async def test_another_loop_may_call(memory):
+    spec = await ToolSpec.from_client(memory, "add")
+    assert await asyncio.to_thread(lambda: asyncio.run(spec.acall(a=1, b=2))) == 3
+
+
+async def test_a_sync_call_in_the_clients_own_loop_raises_and_does_not_hang(client):
+    spec = await ToolSpec.from_client(client, "add")
+    with pytest.raises(SyncCallError, match="acall"):
+        spec(a=1, b=2)
+    assert await spec.acall(a=1, b=2) == 3
+
+
+async def test_many_threads_may_call_at_once(memory):
+    spec = await ToolSpec.from_client(memory, "add")
+    sums = await asyncio.gather(*(asyncio.to_thread(spec, a=i, b=1) for i in range(8)))
+    assert sums == list(range(1, 9))
+
+
+async def test_a_remote_error_is_cut_and_shows_no_bound_value(client):
+    spec = (await ToolSpec.from_client(client, "fail")).bind("secret", default="classified")
+    result = await spec.aexec()
+    assert result.error.code == "tool_error"
+    assert result.error.message.startswith("refused <secret>")
+    assert "classified" not in str(result.to_mcp())
+    with pytest.raises(ToolError, match="refused <secret>") as caught:
+        await spec.acall()
+    assert "classified" not in str(caught.value)
+    long = await spec.aexec(length=100_000)
+    assert len(long.error.message) < 3_000
+
+
+async def test_a_timeout_is_on_time_and_the_session_stays(client):
+    spec = await ToolSpec.from_client(client, "sleep", timeout=0.2)
+    with pytest.raises(ToolTimeoutError):
+        await spec.acall(seconds=30)
+    assert (await spec.aexec(seconds=30)).error.code == "timeout"
+    assert await spec.acall(seconds=0) == "slept"
+
+
+async def test_a_timeout_holds_from_another_thread(memory):
+    spec = await ToolSpec.from_client(memory, "sleep", timeout=0.2)
+    assert (await asyncio.to_thread(spec.exec, seconds=30)).error.code == "timeout"
+    assert await spec.acall(seconds=0) == "slept"
+
+
+async def test_a_cancelled_call_leaves_the_session_usable(client):
+    spec = await ToolSpec.from_client(client, "sleep")
+    task = asyncio.create_task(spec.acall(seconds=30))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await spec.acall(seconds=0) == "slept"
+
+
+async def test_no_limit_is_none():
+    async with Client(in_memory()) as client:
+        assert (await ToolSpec.from_client(client, "add", timeout=None)).timeout is None
+
+
+async def test_options_and_bindings_of_the_door_are_checked():
+    async with Client(in_memory()) as client:
+        with pytest.raises(ValueError, match=r"'usr'.*'user'"):
+            await ToolSpec.from_client(client, "search", binds={"usr": "user"})
+        spec = await ToolSpec.from_client(client, "search", name="find", tags={"b"})
+        assert (spec.name, spec.tags) == ("find", {"b"})
+        assert (await spec.acall(query="x"))["query"] == "x"
+
+
+# connections that are gone
+
+
+async def test_a_closed_client_is_a_connection_error():
+    async with Client(in_memory()) as client:
+        spec = await ToolSpec.from_client(client, "add")
+    result = await spec.aexec(a=1, b=2)
+    assert result.error.code == "connection"
+    with pytest.raises(ToolConnectionError, match="connect again"):
+        await spec.acall(a=1, b=2)
+
+
+async def test_a_client_that_never_connected_is_a_connection_error():
+    with pytest.raises(ToolConnectionError, match="connect it first"):
+        await ToolSpec.from_client(Client(in_memory()), "add")
+
+
+def test_a_closed_loop_is_a_connection_error():
+    async def made() -> ToolSpec:
+        async with Client(in_memory()) as client:
+            return await ToolSpec.from_client(client, "add")
+
+    spec = asyncio.run(made())
+    assert spec.exec(a=1, b=2).error.code == "connection"
+    with pytest.raises(ToolConnectionError, match="not running"):
+        spec(a=1, b=2)
+
+
+async def test_a_server_that_dies_is_a_connection_error(tmp_path):
+    script = tmp_path / "shelf.py"
+    script.write_text(SERVER)
+    transport = PythonStdioTransport(script, python_cmd=sys.executable, keep_alive=False)
+    client = Client(transport, init_timeout=60)
+    with contextlib.suppress(Exception):  # what closing a dead connection raises is the client's business
+        async with client:
+            die, add = await ToolSpec.from_client(client, "die"), await ToolSpec.from_client(client, "add")
+            codes = [(await die.aexec()).error.code, (await add.aexec(a=1, b=2)).error.code]
+            with pytest.raises(ToolConnectionError):
+                await ToolSpec.from_client(client, "add")
+    assert codes == ["connection", "connection"]
+
+
+async def test_a_connection_does_not_travel():
+    async with Client(in_memory()) as client:
+        spec = (await ToolSpec.from_client(client, "search")).bind("limit", default=3)
+        twin = pickle.loads(pickle.dumps(spec))
+    assert twin.definition == spec.definition
+    assert twin.exec(query="x").error.code == "connection"
+
+
+# other clients
+
+
+class Plain:
+    """A client with the two methods that are asked for, in the shape of mcp's own session."""
+
+    class Listed:
+        def __init__(self, tools: list[Any]) -> None:
+            self.tools = tools
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    async def list_tools(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.Listed([ToolSpec.from_function(lambda a: a, name="echo").to_mcp()])
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        self.calls.append((name, arguments))
+        if self.error is not None:
+            raise self.error
+        return ToolSpec.from_function(lambda a: a, name="echo").exec(**arguments).to_mcp()
+
+
+async def test_any_client_with_the_two_methods_will_do():
+    client = Plain()
+    spec = await ToolSpec.from_client(client, "echo", name="renamed")
+    assert await spec.acall(a="1") == "1"
+    assert client.calls == [("echo", {"a": "1"})]
+
+
+async def test_an_error_that_is_not_about_the_connection_is_the_clients_own():
+    client = Plain()
+    spec = await ToolSpec.from_client(client, "echo")
+    client.error = ForeignToolError("no such luck")
+    with pytest.raises(ForeignToolError, match="no such luck"):
+        await spec.acall(a="1")
+    assert (await spec.aexec(a="1")).error.message == "no such luck"
+    with pytest.raises(ForeignToolError):
+        await ToolSpec.from_client(client, "echo")
+
+
+async def test_an_error_of_the_transport_is_about_the_connection():
+    import anyio
+
+    client = Plain()
+    spec = await ToolSpec.from_client(client, "echo")
+    for error in (anyio.ClosedResourceError(), ConnectionResetError(), RuntimeError("not connected")):
+        client.error = error
+        assert (await spec.aexec(a="1")).error.code == "connection"
+
+
+def test_a_client_belongs_to_the_loop_of_its_first_call():
+    client = Plain()
+    spec = ToolSpec.from_mcp(ToolSpec.from_function(lambda a: a, name="echo").to_mcp(), client=client)
+    loop = asyncio.new_event_loop()
+    try:
+        assert loop.run_until_complete(spec.acall(a="1")) == "1"
+        assert spec.exec(a="1").error.code == "connection"
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+        assert spec(a="2") == "2"
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        assert not thread.is_alive()
+    finally:
+        loop.close()
+
+
+async def test_a_client_given_in_a_loop_belongs_to_it():
+    server = FastMCP("test")
+    server.tool(lambda a: a, name="echo")
+    async with Client(server) as client:
+        (wire,) = await client.list_tools()
+        spec = ToolSpec.from_mcp(wire, client=client)
+        assert await asyncio.to_thread(spec, a="1") == "1"

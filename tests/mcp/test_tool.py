@@ -1,0 +1,291 @@
+"""A served spec: FastMCP shows the definition, the spec runs the call, and nothing a tool does ends the server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError as ForeignToolError
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools import Tool
+from fastmcp.utilities.types import File, Image
+from mcp_types import ImageContent, TextContent
+from pydantic import BaseModel
+
+from ahvn_tools import ToolError, ToolResult, ToolSpec, tool
+from ahvn_tools.errors import ToolSpecError
+
+
+class Served:
+    """Specs on a FastMCP server, and a client of it."""
+
+    def __init__(self, *specs: ToolSpec, **options: Any) -> None:
+        self.server = FastMCP("test", **options)
+        for spec in specs:
+            self.server.add_tool(spec.to_fastmcp())
+        self.client = Client(self.server)
+
+    async def __aenter__(self) -> Any:
+        return await self.client.__aenter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.client.__aexit__(*error)
+
+
+async def called(spec: ToolSpec, **arguments: Any) -> Any:
+    async with Served(spec) as client:
+        return await client.call_tool_mcp(spec.name, arguments)
+
+
+async def told(spec: ToolSpec, **arguments: Any) -> str:
+    result = await called(spec, **arguments)
+    assert result.is_error
+    (block,) = result.content
+    return block.text
+
+
+@tool(tags={"a"}, title="Add up", annotations={"readOnlyHint": True})
+def add(a: int, b: int = 2, token: str = "none") -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first.
+    """
+    return a + b
+
+
+def test_the_tool_is_a_fastmcp_tool():
+    for made in (add.tool, add.binded, add.to_fastmcp()):
+        assert isinstance(made, Tool)
+        assert (made.name, made.description, made.title, made.tags) == ("add", "Add two numbers.", "Add up", {"a"})
+        assert (made.parameters, made.output_schema) == (add.input_schema, add.output_schema)
+
+
+def test_the_tool_is_made_once_and_anew_after_a_binding():
+    spec = add.clone()
+    assert spec.binded is spec.binded
+    before = spec.binded
+    spec.bind("b", default=3)
+    assert spec.binded is not before
+    assert list(spec.binded.parameters["properties"]) == ["a", "token"]
+    assert list(before.parameters["properties"]) == ["a", "b", "token"]
+
+
+def test_a_made_tool_is_the_callers_own():
+    made = add.to_fastmcp()
+    made.parameters["properties"].clear()
+    assert list(add.to_fastmcp().parameters["properties"]) == list(add.params)
+
+
+async def test_a_listing_shows_the_definition():
+    spec = add.clone().bind("token", default="classified")
+    async with Served(spec) as client:
+        (listed,) = await client.list_tools()
+    assert listed.model_dump(exclude={"execution"}) == spec.to_mcp().model_dump(exclude={"execution"})
+    assert "token" not in str(listed)
+
+
+async def test_a_call_gives_value_and_structured_content():
+    result = await called(add, a="1")
+    assert (result.is_error, result.structured_content) == (False, {"result": 3})
+    assert [block.text for block in result.content] == ["3"]
+    assert result.meta["duration"] >= 0
+
+
+async def test_state_is_read_when_called():
+    spec = add.clone().bind("b", "settings.b", 5)
+    async with Served(spec) as client:
+        assert (await client.call_tool("add", {"a": 1})).data == 6
+        spec.state["settings"]["b"] = 7
+        assert (await client.call_tool("add", {"a": 1})).data == 8
+
+
+async def test_a_bound_parameter_is_sealed():
+    spec = add.clone().bind("token", default="classified")
+    text = await told(spec, a=1, token="mine")
+    assert text.startswith("Invalid arguments: unknown argument 'token'")
+    assert "classified" not in text
+    assert "mine" not in text
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+async def test_invalid_arguments_are_told(is_masked):
+    async with Served(add, mask_error_details=is_masked) as client:
+        result = await client.call_tool_mcp("add", {"a": "classified", "c": 1})
+    assert result.is_error
+    assert "'a' should be a valid integer" in result.content[0].text
+    assert "unknown argument 'c'" in result.content[0].text
+    assert "classified" not in result.content[0].text
+
+
+@pytest.mark.parametrize("kind", [ToolError, ForeignToolError])
+async def test_a_tool_error_is_shown(kind):
+    @tool
+    def fail(a: int) -> int:
+        raise kind("Try an even number.")
+
+    assert await told(fail, a=1) == "Try an even number."
+
+
+@pytest.mark.parametrize("error", [KeyError("inner"), ToolSpecError("inner"), ExceptionGroup("inner", [ValueError()])])
+async def test_any_other_exception_is_masked(error):
+    @tool
+    async def fail(a: int) -> int:
+        raise error
+
+    assert await told(fail, a=1) == "Error calling tool 'fail'"
+    assert "inner" in fail.exec(a=1).error.message
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration()], ids=repr)
+async def test_nothing_a_tool_raises_ends_the_server(error, is_async):
+    def leave() -> int:
+        raise error
+
+    async def aleave() -> int:
+        raise error
+
+    spec = ToolSpec.from_function(aleave if is_async else leave, name="leave")
+    async with Served(spec, add) as client:
+        result = await client.call_tool_mcp("leave", {})
+        assert result.is_error
+        assert result.content[0].text == "Error calling tool 'leave'"
+        assert (await client.call_tool("add", {"a": 1})).data == 3
+
+
+async def test_a_call_of_sys_exit_is_an_error():
+    @tool
+    def leave() -> None:
+        sys.exit("goodbye")
+
+    assert await told(leave) == "Error calling tool 'leave'"
+
+
+async def test_a_timeout_is_told():
+    @tool(timeout=0.1)
+    async def sleep() -> None:
+        await asyncio.sleep(30)
+
+    assert "did not finish within 0.1 seconds" in await told(sleep)
+
+
+async def test_an_unbound_state_is_told_without_a_stack():
+    spec = ToolSpec.from_function(lambda a: a, name="f", binds={"a": "user.id"})
+    assert "'a' is bound to 'user.id'" in await told(spec)
+
+
+@pytest.mark.parametrize("value", [{"n": "text"}, {}, {"n": 1.5}])
+async def test_what_the_output_schema_refuses_is_an_error_and_no_broken_answer(value):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    @tool(output_schema=schema)
+    def count() -> Any:
+        return value
+
+    assert await told(count) == "Tool 'count' returned what its output schema refuses."
+
+
+async def test_a_text_where_an_object_was_promised_is_an_error():
+    @tool(output_schema={"type": "object", "properties": {"n": {"type": "integer"}}})
+    def count() -> Any:
+        return "many"
+
+    assert await told(count) == "Tool 'count' returned what its output schema refuses."
+
+
+async def test_what_has_no_json_form_is_an_error():
+    @tool
+    def thing():
+        return object()
+
+    assert "no JSON form" in await told(thing)
+
+
+class Point(BaseModel):
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("value", "texts", "structured"),
+    [
+        ("text", ["text"], None),
+        (None, [], None),
+        ({"a": 1}, ['{"a": 1}'], {"a": 1}),
+        ([1, 2], ["[1, 2]"], None),
+        (Point(x=1), ['{"x": 1}'], {"x": 1}),
+        (TextContent(type="text", text="block"), ["block"], None),
+        (ToolResult("v", {"s": 1}), ["v"], {"s": 1}),
+    ],
+    ids=repr,
+)
+async def test_values_become_content(value, texts, structured):
+    result = await called(ToolSpec.from_function(lambda: value, name="f"))
+    assert not result.is_error
+    assert [block.text for block in result.content] == texts
+    assert result.structured_content == structured
+
+
+async def test_media_become_their_blocks():
+    @tool
+    def media() -> list:
+        return [Image(data=b"png", format="png"), "and", File(data=b"text", format="txt")]
+
+    image, text, file = (await called(media)).content
+    assert isinstance(image, ImageContent)
+    assert (image.mime_type, text.text, file.type) == ("image/png", "and", "resource")
+
+
+async def test_a_generator_is_its_list():
+    @tool
+    async def count(n: int) -> AsyncIterator[int]:
+        for i in range(n):
+            yield i
+
+    assert (await called(count, n=3)).structured_content == {"result": [0, 1, 2]}
+
+
+async def test_a_body_may_speak_to_its_client():
+    seen: list[tuple[float, float | None]] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        seen.append((done, total))
+
+    @tool
+    async def work() -> str:
+        await get_context().report_progress(1, 2)
+        return "done"
+
+    async with Served(work) as client:
+        assert (await client.call_tool("work", {}, progress_handler=progress)).data == "done"
+    assert seen == [(1, 2)]
+
+
+async def test_a_slow_sync_tool_leaves_others_going():
+    started, release = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @tool
+    def slow() -> str:
+        loop.call_soon_threadsafe(started.set)
+        return str(release.wait(20))
+
+    async with Served(slow, add) as client:
+        waiting = asyncio.create_task(client.call_tool("slow", {}))
+        await asyncio.wait_for(started.wait(), 20)
+        assert (await client.call_tool("add", {"a": 1})).data == 3
+        release.set()
+        assert (await waiting).data == "True"
+
+
+async def test_a_served_clone_is_its_own():
+    one = add.clone().bind("b", default=10)
+    two = ToolSpec.from_function(add.function, name="plus")
+    async with Served(one, two) as client:
+        assert (await client.call_tool("add", {"a": 1})).data == 11
+        assert (await client.call_tool("plus", {"a": 1, "b": 1})).data == 2

@@ -1,0 +1,38 @@
+"""A tool that takes one parameter, and what arrives in it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ahvn_tools import ToolSpec
+from ahvn_tools.errors import InvalidParametersError
+
+ABSENT = inspect.Parameter.empty
+
+
+class Taking:
+    """A tool with the one parameter `it` of a type; it keeps what its body was called with."""
+
+    def __init__(self, annotation: Any, default: Any = ABSENT, **options: Any) -> None:
+        self.received: list[Any] = []
+
+        def take(it):
+            self.received.append(it)
+
+        take.__annotations__ = {"it": annotation}
+        take.__defaults__ = None if default is ABSENT else (default,)
+        self.spec = ToolSpec.from_function(take, **options)
+
+    def __call__(self, *values: Any) -> Any:
+        """Call the tool with a value, or with none, and return what arrived."""
+        self.spec.call(**({"it": values[0]} if values else {}))
+        return self.received.pop()
+
+    def refusal(self, value: Any) -> str:
+        """Call the tool with a value that it must refuse and return the message."""
+        result = self.spec.exec(it=value)
+        assert self.received == []
+        assert result.error is not None
+        assert result.error.code == InvalidParametersError.code
+        return result.error.message

@@ -1,0 +1,691 @@
+"""What a function's tool takes, what it refuses, and what it says when it refuses."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime as dt
+import enum
+import ipaddress
+import json
+import math
+import re
+import sys
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import (
+    AfterValidator,
+    AnyUrl,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    HttpUrl,
+    Json,
+    Tag,
+    model_validator,
+    validate_call,
+)
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from ahvn_tools import ToolError, ToolSpec
+from ahvn_tools.errors import InvalidParametersError
+from tests.schema.taking import Taking
+
+CANARY = "Zq7canary"
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 7
+    labels: list[str] = []
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    lives: int | None = 1
+
+
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    size: int = 1
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int = 5
+
+
+class Settings(TypedDict, total=False):
+    size: int
+    colour: str
+
+
+class Reading(TypedDict):
+    value: float
+    note: Any
+
+
+@dataclasses.dataclass
+class Plain:
+    value: float
+    note: Any = None
+
+
+@pydantic_dataclass
+class Checked:
+    value: float
+    note: Any = None
+
+
+class Open(BaseModel):
+    value: float
+    note: Any = None
+
+
+class Finite(BaseModel):
+    model_config = ConfigDict(allow_inf_nan=False)
+    value: float
+
+
+Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
+
+
+def nested(levels: int) -> Any:
+    """Return a list that holds lists, `levels` of them."""
+    made: list[Any] = []
+    for _ in range(levels - 1):
+        made = [made]
+    return made
+
+
+class TestLaxValidation:
+    @pytest.mark.parametrize(
+        ("annotation", "given", "expected"),
+        [
+            (int, "12", 12),
+            (int, True, 1),
+            (float, "1.5", 1.5),
+            (bool, "yes", True),
+            (dt.date, "2024-02-29", dt.date(2024, 2, 29)),
+            (uuid.UUID, "12345678123456781234567812345678", uuid.UUID(int=0x12345678123456781234567812345678)),
+            (Decimal, "1.10", Decimal("1.10")),
+            (Path, "a/b", Path("a/b")),
+            (bytes, "text", b"text"),
+            (Colour, "red", Colour.RED),
+            (set[int], [1, "2"], {1, 2}),
+            (tuple[int, str], ["1", "a"], (1, "a")),
+            (dict[str, int], {"a": "1"}, {"a": 1}),
+            (Point, {"x": "1"}, Point(x=1)),
+        ],
+    )
+    def test_values_are_converted_as_pydantic_does(self, annotation, given, expected):
+        received = Taking(annotation)(given)
+        assert received == expected
+        assert type(received) is type(expected)
+
+    @pytest.mark.parametrize("given", ["one", [1], {"a": 1}, 1.5, None])
+    def test_what_does_not_fit_is_refused(self, given):
+        assert Taking(int).refusal(given).startswith("Invalid arguments: 'it' ")
+
+    def test_a_string_is_not_made_of_a_number(self):
+        assert Taking(str).refusal(5) == "Invalid arguments: 'it' should be a valid string."
+
+    def test_call_raises_what_exec_tells(self):
+        taking = Taking(int)
+        with pytest.raises(InvalidParametersError) as caught:
+            taking.spec.call(it="one")
+        assert str(caught.value) == taking.refusal("one")
+
+    def test_nothing_of_the_input_hangs_on_the_error(self):
+        """Loggers that print the whole chain of exceptions print no argument either."""
+        with pytest.raises(InvalidParametersError) as caught:
+            Taking(list[int]).spec.call(it={CANARY: CANARY})
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+    @pytest.mark.parametrize("annotation", [Iterable[int], Sequence[int]])
+    def test_an_iterable_is_checked_before_the_body_runs(self, annotation):
+        taking = Taking(annotation)
+        assert taking([1, "2"]) == [1, 2]
+        assert taking.refusal(["a"]) == (
+            "Invalid arguments: 'it[0]' should be a valid integer, unable to parse string as an integer."
+        )
+
+
+def _scalars(count: int, ratio: float, name: str, flag: bool) -> None:
+    RECEIVED.append(dict(locals()))
+
+
+def _containers(numbers: list[int], table: dict[str, list[float]], pair: tuple[int, str], words: set[str]) -> None:
+    RECEIVED.append(dict(locals()))
+
+
+def _models(point: Point, pet: Pet, plain: Plain, pair: Pair, settings: Settings) -> None:
+    RECEIVED.append(dict(locals()))
+
+
+def _optional(
+    maybe: int | None = 3, size: Size = Size.SMALL, choice: Literal["a", "b"] = "a", free: Any = None
+) -> None:
+    RECEIVED.append(dict(locals()))
+
+
+def _standard(day: dt.date, when: dt.datetime, amount: Decimal, key: uuid.UUID) -> None:
+    RECEIVED.append(dict(locals()))
+
+
+RECEIVED: list[dict[str, Any]] = []
+VALID = [
+    (_scalars, {"count": 1, "ratio": 2.5, "name": "a", "flag": True}),
+    (_scalars, {"count": "1", "ratio": 2, "name": "a", "flag": "no"}),
+    (_containers, {"numbers": ["1", 2], "table": {"a": [1]}, "pair": [1, "b"], "words": ["x", "x"]}),
+    (
+        _models,
+        {
+            "point": {"x": 1, "labels": ["a"]},
+            "pet": {"kind": "dog", "lives": None},
+            "plain": {"value": 1},
+            "pair": [1],
+            "settings": {"size": "3"},
+        },
+    ),
+    (_optional, {"maybe": None, "size": 2, "choice": "b"}),
+    (_optional, {}),
+    (_standard, {"day": "2024-01-01", "when": "2024-01-01T10:00:00Z", "amount": "1.5", "key": "0" * 32}),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments"), VALID)
+def test_valid_arguments_arrive_as_from_pydantic_validate_call(function, arguments):
+    RECEIVED.clear()
+    ToolSpec.from_function(function).call(**arguments)
+    validate_call(function)(**arguments)
+    ours, theirs = RECEIVED
+    assert ours == theirs
+
+
+class TestUnknownArguments:
+    def test_an_unknown_argument_is_refused_with_near_misses(self):
+        spec = ToolSpec.from_function(_scalars)
+        result = spec.exec(count=1, ratio=1, name="a", flag=True, cuont=2)
+        assert result.error.message == "Invalid arguments: unknown argument 'cuont' (did you mean 'count'?)."
+
+    def test_unknown_arguments_are_told_before_missing_ones(self):
+        result = ToolSpec.from_function(_scalars).exec(nme="a")
+        assert result.error.message.startswith("Invalid arguments: unknown argument 'nme' (did you mean 'name'?); ")
+
+    def test_null_does_not_make_an_unknown_argument_known(self):
+        assert "unknown argument 'other'" in ToolSpec.from_function(_optional).exec(other=None).error.message
+
+    def test_null_does_not_slip_into_a_bound_parameter(self):
+        spec = ToolSpec.from_function(_optional).bind("maybe", default=1)
+        assert "unknown argument 'maybe'" in spec.exec(maybe=None).error.message
+
+    def test_near_misses_are_parameters_and_not_members_of_them(self):
+        message = ToolSpec.from_function(_models).exec(label=1).error.message
+        assert "'labels'" not in message.partition(")")[0]
+
+    @pytest.mark.parametrize("name", [f"{CANARY} {CANARY}", f"{CANARY}@example.org", f"a{CANARY}" * 20, "4" + CANARY])
+    def test_a_name_that_is_no_plain_name_is_not_repeated(self, name):
+        message = Taking(int).spec.exec(**{name: 1}).error.message
+        assert "unknown argument with a name that is no parameter" in message
+        assert CANARY not in message
+
+    def test_a_member_that_a_closed_model_does_not_know_is_refused_without_its_name(self):
+        message = Taking(Closed).refusal({CANARY: 1})
+        assert message == "Invalid arguments: 'it' has a member that is not known."
+
+    def test_null_does_not_make_a_member_of_a_closed_model_known(self):
+        assert Taking(Closed).refusal({CANARY: None}) == "Invalid arguments: 'it' has a member that is not known."
+
+
+class TestNonFiniteNumbers:
+    @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+    @pytest.mark.parametrize(
+        ("annotation", "wrap"),
+        [
+            (float, lambda n: n),
+            (int, lambda n: n),
+            (Decimal, lambda n: n),
+            (Any, lambda n: n),
+            (object, lambda n: n),
+            (Any, lambda n: [n]),
+            (Any, lambda n: {"a": {"b": [n]}}),
+            (Any, lambda n: (n,)),
+            (Any, lambda n: {n}),
+            (Any, lambda n: deque([n])),
+            (Any, lambda n: OrderedDict(a=n)),
+            (list, lambda n: [n]),
+            (dict, lambda n: {"a": n}),
+            (list[Any], lambda n: [1, [n]]),
+            (dict[str, Any], lambda n: {"a": n}),
+            (dict[str, float], lambda n: {"a": n}),
+            (list[float | None], lambda n: [n]),
+            (float | str, lambda n: n),
+            (Annotated[float, Field(gt=-5)], lambda n: n),
+            (deque[Any], lambda n: [n]),
+            (tuple[Any, ...], lambda n: [n]),
+            (Reading, lambda n: {"value": n, "note": 1}),
+            (Reading, lambda n: {"value": 1, "note": n}),
+            (Plain, lambda n: {"value": n}),
+            (Plain, lambda n: {"value": 1, "note": [n]}),
+            (list[Plain], lambda n: [{"value": 1, "note": n}]),
+            (Finite, lambda n: {"value": n}),
+        ],
+    )
+    def test_they_are_refused_wherever_they_stand(self, annotation, wrap, number):
+        assert Taking(annotation).refusal(wrap(number))
+
+    def test_they_are_refused_in_parameters_without_annotation(self):
+        assert "NaN and Infinity" in ToolSpec.from_function(lambda it: None, name="f").exec(it=[math.nan]).error.message
+
+    @pytest.mark.parametrize("text", ["NaN", "nan", "Infinity", "-inf"])
+    def test_their_names_are_refused_where_a_number_is_wanted(self, text):
+        assert Taking(float).refusal(text)
+        assert Taking(Decimal).refusal(text)
+        assert Taking(list[float]).refusal([text])
+
+    def test_a_text_that_is_too_large_for_a_float_is_refused(self):
+        assert Taking(float).refusal("1e999")
+
+    def test_their_names_are_texts_where_a_text_is_wanted(self):
+        assert Taking(str)("NaN") == "NaN"
+        assert Taking(Any)("NaN") == "NaN"
+
+    @pytest.mark.parametrize("text", ["[NaN]", "[1, -Infinity]", "[1e999]", '[{"a": [NaN]}]'])
+    def test_a_json_text_with_one_is_not_parsed(self, text):
+        assert Taking(list).refusal(text) == "Invalid arguments: 'it' should be a valid list."
+
+    def test_subclasses_of_float_are_seen_through(self):
+        assert Taking(Any).refusal(type("Float", (float,), {})(math.nan))
+
+    @pytest.mark.parametrize("annotation", [Open, Checked])
+    def test_inside_a_pydantic_model_its_own_config_decides(self, annotation):
+        received = Taking(annotation)({"value": math.inf, "note": math.inf})
+        assert (received.value, received.note) == (math.inf, math.inf)
+
+    def test_a_model_that_allows_them_does_not_open_what_is_beside_it(self):
+        taking = Taking(list[Open | Any])
+        assert taking([{"value": math.inf}])[0].value == math.inf
+        assert taking.refusal([{"value": math.inf}, math.inf])
+
+
+class TestExtremes:
+    @pytest.mark.parametrize("annotation", [Any, list, list[Any], object])
+    def test_exactly_200_levels_pass(self, annotation):
+        assert Taking(annotation)(nested(200)) == nested(200)
+
+    @pytest.mark.parametrize("annotation", [Any, list, list[Any], object, int, str, dict[str, Any]])
+    @pytest.mark.parametrize("levels", [201, 5_000])
+    def test_more_than_200_levels_are_refused(self, annotation, levels):
+        assert Taking(annotation).refusal(nested(levels)) == ("Invalid arguments: they nest more than 200 levels deep.")
+
+    def test_200_levels_pass_as_json_text(self):
+        assert Taking(list)(json.dumps(nested(200))) == nested(200)
+
+    def test_more_than_200_levels_of_json_text_are_refused(self):
+        assert Taking(list).refusal(json.dumps(nested(201))) == (
+            "Invalid arguments: they nest more than 200 levels deep."
+        )
+
+    @pytest.mark.parametrize("text", ["[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"a":' * 100_000])
+    def test_a_text_of_100_000_brackets_is_refused(self, text):
+        assert Taking(list).refusal(text).startswith("Invalid arguments: ")
+
+    def test_a_list_that_holds_itself_is_refused(self):
+        cyclic: list[Any] = []
+        cyclic.append(cyclic)
+        assert "200 levels" in Taking(Any).refusal(cyclic)
+
+    @pytest.mark.parametrize("annotation", [int, Any, float | int, list[int], dict[str, Any], Point, Size, Literal[1]])
+    @pytest.mark.parametrize("number", [10**4300, -(10**4300), 10**9000], ids=["least", "negative", "huge"])
+    def test_integers_of_more_than_4300_digits_are_refused(self, annotation, number):
+        wrapped = {list[int]: [number], dict[str, Any]: {"a": [number]}, Point: {"x": number}}.get(annotation, number)
+        assert Taking(annotation).refusal(wrapped) == "Invalid arguments: an integer has more than 4300 digits."
+
+    @pytest.mark.parametrize("annotation", [int, Any, list[int]])
+    def test_integers_of_4300_digits_pass(self, annotation):
+        number = 10**4300 - 1
+        assert Taking(annotation)([number] if annotation == list[int] else number)
+
+    def test_integers_beside_strings_and_behind_defaults_are_looked_at_too(self):
+        def f(text: str, count: int = 1, other: int = 2) -> None: ...
+
+        assert ToolSpec.from_function(f).exec(text="a", other=10**4300).error.code == "invalid_parameters"
+
+    @pytest.mark.parametrize("text", ["9" * 4301, "[" + "9" * 4301 + "]"])
+    def test_integers_in_texts_are_refused_without_an_exception(self, text):
+        assert Taking(int).refusal(text)
+        assert Taking(list[int]).refusal(text)
+
+    def test_many_errors_in_one_value_make_one_short_message(self):
+        message = Taking(list[int]).refusal(["a"] * 3_000)
+        assert message.endswith("; and 2995 more.")
+        assert len(message) < 1_000
+
+    def test_a_long_list_of_choices_is_cut(self):
+        choices = Literal[tuple(f"choice{number}" for number in range(500))]
+        message = Taking(choices).refusal("x")
+        assert "'choice0', 'choice1'" in message
+        assert len(message) < 500
+
+
+def _failing(make):
+    def check(value):
+        raise make(value)
+
+    return AfterValidator(check)
+
+
+def _asserting(value):
+    assert value is None, f"{value} is wrong"
+    return value
+
+
+ECHOES = [
+    (int, CANARY),
+    (list[int], [CANARY]),
+    (list[int], CANARY),
+    (dict[str, int], {CANARY: CANARY}),
+    (dict[int, int], {CANARY: 1}),
+    (dict[str, int], {CANARY: None}),
+    (dict[str, Point], {CANARY: {"x": CANARY}}),
+    (dict[str, list[int]], {CANARY: {CANARY: CANARY}}),
+    (Point, {"x": CANARY, CANARY: CANARY}),
+    (Point, CANARY),
+    (Closed, {CANARY: CANARY}),
+    (Pet, {"kind": CANARY}),
+    (Pet, {CANARY: "cat"}),
+    (Pet, CANARY),
+    (Annotated[Annotated[int, Tag("a")] | Annotated[str, Tag("b")], Discriminator(str)], CANARY),
+    (int | list[int], CANARY),
+    (Point | Plain | int, {CANARY: CANARY}),
+    (Colour, CANARY),
+    (Size, CANARY),
+    (Literal["a", 2], CANARY),
+    (Annotated[str, Field(pattern="^x$")], CANARY),
+    (Annotated[str, Field(max_length=2)], CANARY),
+    (HttpUrl, CANARY),
+    (HttpUrl, f"ftp://{CANARY}"),
+    (AnyUrl, f"http://{CANARY}:{CANARY}/"),
+    (uuid.UUID, CANARY),
+    (uuid.UUID, f"12345678-1234-1234-1234-{CANARY}"),
+    (dt.datetime, CANARY),
+    (dt.datetime, f"2024-01-01T{CANARY}"),
+    (AwareDatetime, CANARY),
+    (dt.date, CANARY),
+    (dt.time, CANARY),
+    (dt.timedelta, CANARY),
+    (Decimal, CANARY),
+    (Json[int], CANARY),
+    (Json[int], f'"{CANARY}"'),
+    (re.Pattern, f"({CANARY}"),
+    (ipaddress.IPv4Address, CANARY),
+    (Sequence[int], CANARY),
+    (Mapping[str, int], CANARY),
+    (Annotated[str, _failing(lambda value: ValueError(f"{value} is wrong"))], CANARY),
+    (Annotated[str, _failing(lambda value: ValueError(f"{value!r} is wrong"))], f"{CANARY}\n'"),
+    (Annotated[str, _failing(lambda value: ValueError(value.upper()))], CANARY),
+    (Annotated[str, _failing(lambda value: ValueError(f"starts with {value[:6]}…"))], CANARY),
+    (Annotated[str, _failing(lambda value: ValueError(f"first word {value.split()[0]}"))], f"{CANARY} and more"),
+    (Annotated[dict, _failing(lambda value: ValueError(f"{next(iter(value))} is wrong"))], {CANARY: 1}),
+    (Annotated[list, _failing(lambda value: ValueError(str(value)))], [[{"a": CANARY}]]),
+    (Annotated[str, _failing(lambda value: PydanticCustomError("mine", "{it} is wrong", {"it": value}))], CANARY),
+    (Annotated[str, _failing(lambda value: PydanticCustomError("mine", "{error}", {"error": value}))], CANARY),
+    (Annotated[str, _failing(lambda value: PydanticCustomError("too_long", f"{value} is too long"))], CANARY),
+    (Annotated[str, _failing(lambda value: PydanticCustomError("value_error", f"{value} is wrong"))], CANARY),
+    (Annotated[str, _failing(lambda value: PydanticCustomError("enum", "{expected}", {"expected": value}))], CANARY),
+    (Annotated[str, AfterValidator(_asserting)], CANARY),
+    (Annotated[str, _failing(KeyError)], CANARY),
+    (Annotated[str, _failing(TypeError)], CANARY),
+    (Annotated[str, BeforeValidator(lambda value: value.nothing)], CANARY),
+]
+
+
+class TestNoEcho:
+    @pytest.mark.parametrize(("annotation", "value"), ECHOES, ids=lambda value: str(value)[:40])
+    def test_no_message_repeats_a_part_of_the_input(self, annotation, value):
+        message = Taking(annotation).refusal(value)
+        assert CANARY[:6].casefold() not in message.casefold()
+        assert message.startswith("Invalid arguments: ")
+
+    @pytest.mark.parametrize(
+        ("annotation", "value"),
+        [
+            (Annotated[int, _failing(lambda value: ValueError(f"{value} is wrong"))], 73519),
+            (Annotated[int, _failing(lambda value: ValueError(f"{value:,} is wrong"))], 7351973519),
+            (Annotated[float, _failing(lambda value: ValueError(f"{value:09.2f} is wrong"))], 7351.97),
+            (dict[int, int], {73519: "x"}),
+            (AwareDatetime, "2024-01-01T10:00"),
+        ],
+    )
+    def test_no_message_repeats_a_number_of_the_input(self, annotation, value):
+        message = Taking(annotation).refusal(value)
+        assert "735" not in message
+        assert "2024" not in message
+
+    def test_a_short_value_is_found_as_a_word(self):
+        taking = Taking(Annotated[str, _failing(lambda value: ValueError(f"no {value} here"))])
+        assert taking.refusal("ab") == "Invalid arguments: 'it' is not valid."
+
+    def test_an_empty_value_hides_nothing(self):
+        taking = Taking(Annotated[str, _failing(lambda value: ValueError("give some text"))])
+        assert taking.refusal("") == "Invalid arguments: 'it' is not valid: give some text."
+
+    def test_a_text_about_a_very_large_input_is_not_shown(self):
+        taking = Taking(Annotated[list, _failing(lambda value: ValueError("too many rows"))])
+        assert taking.refusal([1]) == "Invalid arguments: 'it' is not valid: too many rows."
+        assert taking.refusal(list(range(2_000))) == "Invalid arguments: 'it' is not valid."
+
+    def test_a_validator_that_says_nothing_is_told_as_not_valid(self):
+        taking = Taking(Annotated[str, _failing(lambda value: ValueError())])
+        assert taking.refusal("x") == "Invalid arguments: 'it' is not valid."
+
+
+class TestMessages:
+    @pytest.mark.parametrize(
+        ("annotation", "value", "message"),
+        [
+            (int, "x", "'it' should be a valid integer, unable to parse string as an integer"),
+            (Point, {}, "'it.x' is missing"),
+            (list[Point], [{"x": 1}, {"x": "a"}], "'it[1].x' should be a valid integer"),
+            (Pair, {"first": 1, "second": "a"}, "'it.second' should be a valid integer"),
+            (dict[str, int], {"a": "b"}, "a value in 'it' should be a valid integer"),
+            (dict[int, int], {5: "b"}, "a value in 'it' should be a valid integer"),
+            (Pet, {"kind": "bird"}, "'it' has an unknown tag; expected one of 'cat', 'dog'"),
+            (Colour, "blue", "'it' should be 'red'"),
+            (Annotated[int, Field(ge=3)], 2, "'it' should be greater than or equal to 3"),
+            (Annotated[dt.date, Field(gt=dt.date(2020, 1, 1))], "2019-01-01", "greater than 2020-01-01"),
+            (Annotated[str, Field(min_length=3)], "a", "at least 3 characters"),
+            (dt.date, "tomorrow", "'it' is not a valid date (YYYY-MM-DD)"),
+            (uuid.UUID, "x", "'it' is not a valid UUID"),
+            (int | list[int], {}, "'it' should be a valid integer; 'it' should be a valid list"),
+            (
+                Annotated[str, _failing(lambda value: ValueError("must be a weekday"))],
+                "x",
+                "not valid: must be a weekday",
+            ),
+            (
+                Annotated[str, _failing(lambda value: PydanticCustomError("a", "must be odd"))],
+                "x",
+                "not valid: must be odd",
+            ),
+        ],
+    )
+    def test_they_name_the_place_and_what_is_wanted(self, annotation, value, message):
+        assert message in Taking(annotation).refusal(value)
+
+    def test_a_models_own_text_may_name_its_fields(self):
+        class Span(BaseModel):
+            start: int
+            end: int
+
+            @model_validator(mode="after")
+            def check(self):
+                raise ValueError("start must be before end")
+
+        assert Taking(Span).refusal({"start": 5, "end": 3}) == (
+            "Invalid arguments: 'it' is not valid: start must be before end."
+        )
+
+    def test_equal_problems_are_told_once(self):
+        assert Taking(dict[str, int]).refusal({"a": "x", "b": "y"}).count("should be") == 1
+
+
+class TestValidatorsThatRaise:
+    @pytest.mark.parametrize("error", [KeyError, TypeError, ZeroDivisionError, AttributeError, RecursionError, OSError])
+    def test_what_is_no_value_error_is_told_by_its_type(self, error):
+        taking = Taking(Annotated[str, _failing(error)])
+        assert taking.refusal(CANARY) == f"Invalid arguments: checking them raised {error.__name__}."
+
+    def test_the_developer_finds_it_as_the_cause(self):
+        with pytest.raises(InvalidParametersError) as caught:
+            Taking(Annotated[str, _failing(KeyError)])("x")
+        assert isinstance(caught.value.__cause__, KeyError)
+
+    def test_one_that_raises_after_a_repair_is_told_the_same_way(self):
+        assert Taking(Annotated[list, _failing(KeyError)]).refusal("[1]") == (
+            "Invalid arguments: checking them raised KeyError."
+        )
+
+    def test_a_tool_error_of_a_validator_speaks_to_the_model(self):
+        result = Taking(Annotated[str, _failing(lambda _: ToolError("ask the user first"))]).spec.exec(it="x")
+        assert (result.error.code, result.error.message) == ("tool_error", "ask the user first")
+
+    def test_a_keyboard_interrupt_is_not_caught(self):
+        with pytest.raises(KeyboardInterrupt):
+            Taking(Annotated[str, _failing(lambda _: KeyboardInterrupt())]).spec.exec(it="x")
+
+
+class TestSignatures:
+    def test_an_alias_is_the_name_that_callers_use(self):
+        def f(user_id: Annotated[int, Field(alias="userId")], limit: int = 1) -> list[int]:
+            return [user_id, limit]
+
+        spec = ToolSpec.from_function(f)
+        assert spec.call(userId="5") == [5, 1]
+        assert spec.call(5, 2) == [5, 2]
+        assert spec.exec(userId=None).error.message == "Invalid arguments: 'userId' must not be null."
+        assert "unknown argument 'user_id' (did you mean 'userId'?)" in spec.exec(user_id=5).error.message
+
+    def test_a_parameter_with_an_alias_is_bound_by_its_own_name(self):
+        def f(user_id: Annotated[int, Field(alias="userId")]) -> int:
+            return user_id
+
+        spec = ToolSpec.from_function(f).bind("user_id", default=4)
+        assert spec.params == {}
+        assert spec.call() == 4
+        assert spec.exec(userId=5).error.code == "invalid_parameters"
+
+    def test_a_default_factory_gives_each_call_its_own(self):
+        def f(items: list[int] = Field(default_factory=list)) -> list[int]:
+            items.append(1)
+            return items
+
+        spec = ToolSpec.from_function(f)
+        assert [spec.call(), spec.call(), spec.call(items=None)] == [[1], [1], [1]]
+
+    def test_field_defaults_and_limits_hold(self):
+        def f(limit: int = Field(5, le=10)) -> int:
+            return limit
+
+        spec = ToolSpec.from_function(f)
+        assert spec.call() == 5
+        assert spec.exec(limit=11).error.message == "Invalid arguments: 'limit' should be less than or equal to 10."
+
+    def test_defaults_are_not_validated(self):
+        def f(count: int = "none given") -> str:  # type: ignore[assignment]
+            return repr(count)
+
+        assert ToolSpec.from_function(f).call() == "'none given'"
+        assert ToolSpec.from_function(f).call(count=None) == "'none given'"
+
+    def test_any_word_can_be_a_parameter(self):
+        def f(self: int, args: int, kwargs: int, arguments: int, name: int, body: int, plan: int, loc: int = 8):
+            return [self, args, kwargs, arguments, name, body, plan, loc]
+
+        spec = ToolSpec.from_function(f)
+        names = {"self": 1, "args": 2, "kwargs": 3, "arguments": 4, "name": 5, "body": 6, "plan": 7}
+        assert spec.call(**names) == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert spec.exec(**names).value == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert spec.call(*range(8)) == list(range(8))
+
+    def test_collected_arguments_are_checked_too(self):
+        def f(*numbers: int, **limits: int) -> list[int]:
+            return [*numbers, *limits.values()]
+
+        spec = ToolSpec.from_function(f, include_var_positional=True, include_var_keyword=True)
+        assert spec.call(numbers=["1", 2.0], limits={"a": "3"}) == [1, 2, 3]
+        assert "'numbers[0]' should be a valid integer" in spec.exec(numbers=["x"]).error.message
+        assert "a value in 'limits'" in spec.exec(limits={CANARY: "x"}).error.message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6) | st.sampled_from("xy"), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+ANNOTATIONS = [
+    Any, int, list[int], dict[str, int], Point, list[Point], Point | int, Pet, Settings, Pair, Plain, Literal[1, 2],
+    Size, dict[str, list[Point]], tuple[int, str], set[int], Iterable[int],
+]  # fmt: skip
+TAKING = [Taking(annotation) for annotation in ANNOTATIONS]
+
+
+@given(taking=st.sampled_from(TAKING), value=JSON)
+@settings(deadline=None)
+def test_no_value_of_a_caller_is_ever_changed_and_none_raises_anything_else(taking, value):
+    before = copy.deepcopy(value)
+    result = taking.spec.exec(it=value)
+    taking.received.clear()
+    assert value == before
+    assert result.error is None or result.error.code == "invalid_parameters"
+
+
+@given(
+    taking=st.sampled_from(TAKING),
+    value=st.builds(json.dumps, JSON) | st.lists(st.builds(json.dumps, JSON), max_size=3),
+)
+@settings(deadline=None)
+def test_json_texts_of_a_caller_are_never_changed_and_none_raises_anything_else(taking, value):
+    before = copy.deepcopy(value)
+    result = taking.spec.exec(it=value)
+    taking.received.clear()
+    assert value == before
+    assert result.error is None or result.error.code == "invalid_parameters"
+
+
+def test_recursion_limits_are_as_they_were():
+    """Deep input is refused by counting, never by raising Python's own limit."""
+    before = sys.getrecursionlimit()
+    Taking(Any).refusal(nested(50_000))
+    assert sys.getrecursionlimit() == before

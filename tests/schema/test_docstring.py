@@ -1,0 +1,203 @@
+"""The texts of docstrings: four styles, one reading."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ahvn_tools import ToolSpec
+from ahvn_tools.schema.docstring import Docstring, parse
+
+GOOGLE = """Search the notes.
+
+Looks at titles first.
+
+Args:
+    query: Words to look for.
+    limit (int, optional): How many notes.
+        At most ten. Defaults to 3.
+    *rest: More words.
+
+Returns:
+    list[str]: The titles.
+
+Raises:
+    ValueError: Never.
+
+Example:
+    search("tides")
+"""
+NUMPY = """Search the notes.
+
+Looks at titles first.
+
+Parameters
+----------
+query : str
+    Words to look for.
+limit : int, optional
+    How many notes.
+    At most ten. Defaults to 3.
+*rest : str
+    More words.
+
+Returns
+-------
+list of str
+    The titles.
+"""
+REST = """Search the notes.
+
+Looks at titles first.
+
+:param query: Words to look for.
+:param int limit: How many notes.
+    At most ten. Defaults to 3.
+:param rest: More words.
+:returns: The titles.
+"""
+EPYDOC = """Search the notes.
+
+Looks at titles first.
+
+@param query: Words to look for.
+@param limit: How many notes.
+    At most ten. Defaults to 3.
+@param rest: More words.
+@return: The titles.
+"""
+
+
+@pytest.mark.parametrize("text", [GOOGLE, NUMPY, REST, EPYDOC], ids=["google", "numpy", "rest", "epydoc"])
+class TestStyles:
+    def test_the_description_is_short_and_long(self, text):
+        read = parse(text)
+        assert (read.short, read.long) == ("Search the notes.", "Looks at titles first.")
+        assert read.description(include_long=True) == "Search the notes.\n\nLooks at titles first."
+        assert read.description(include_long=False) == "Search the notes."
+
+    def test_parameters_are_described(self, text):
+        read = parse(text)
+        assert read.parameters["query"] == "Words to look for."
+        assert read.parameters["rest"] == "More words."
+        assert " ".join(read.parameters["limit"].split()) == "How many notes. At most ten. Defaults to 3."
+
+    def test_what_comes_back_is_described(self, text):
+        assert parse(text).returns == "The titles."
+
+    def test_indentation_as_in_a_method_makes_no_difference(self, text):
+        indented = "\n".join(f"    {line}" if line and number else line for number, line in enumerate(text.split("\n")))
+        assert parse(indented) == parse(text)
+
+    def test_a_tool_shows_it(self, text):
+        def search(query: str, limit: int = 3) -> list[str]:
+            return []
+
+        search.__doc__ = text
+        spec = ToolSpec.from_function(search)
+        assert spec.description == "Search the notes.\n\nLooks at titles first."
+        assert spec.params["query"] == {"type": "string", "description": "Words to look for."}
+        assert spec.params["limit"]["type"] == "integer"
+        assert spec.definition.returns == "The titles."
+
+
+class TestOptions:
+    def made(self, **options):
+        def search(query: str) -> None: ...
+
+        search.__doc__ = GOOGLE
+        return ToolSpec.from_function(search, **options)
+
+    def test_the_long_part_can_be_left_out(self):
+        assert self.made(include_long_description=False).description == "Search the notes."
+
+    def test_the_docstring_can_be_taken_whole(self):
+        spec = self.made(parse_docstring=False)
+        assert spec.description == GOOGLE.strip()
+        assert "description" not in spec.params["query"]
+        assert (spec.definition.returns, spec.definition.usage) == ("", "")
+
+    def test_a_given_description_wins_and_parameters_are_still_described(self):
+        spec = self.made(description="Find.")
+        assert spec.description == "Find."
+        assert spec.params["query"]["description"] == "Words to look for."
+
+    def test_example_texts_are_kept_apart(self):
+        assert 'search("tides")' in self.made().definition.usage
+        assert "tides" not in self.made().description
+
+
+class TestWhatIsNotRead:
+    def test_a_default_in_the_text_creates_none_and_is_never_evaluated(self, tmp_path):
+        trace = tmp_path / "trace"
+
+        def f(query: str) -> str:
+            return query
+
+        f.__doc__ = f"""Do it.
+
+        Args:
+            query (int): Something. Defaults to open({str(trace)!r}, "w") or "x".
+        """
+        spec = ToolSpec.from_function(f)
+        assert spec.input_schema["required"] == ["query"]
+        assert "default" not in spec.params["query"]
+        assert spec.exec().error.message == "Invalid arguments: 'query' is missing."
+        assert not trace.exists()
+
+    def test_types_in_the_text_do_not_beat_annotations(self):
+        def f(count: int, free) -> None:
+            """Do it.
+
+            Args:
+                count (str): A count.
+                free (int): Anything.
+            """
+
+        params = ToolSpec.from_function(f).params
+        assert params["count"] == {"type": "integer", "description": "A count."}
+        assert params["free"] == {"description": "Anything."}
+
+    def test_parameters_that_the_function_does_not_have_are_left_out(self):
+        def f(a: int) -> None:
+            """Do it.
+
+            Args:
+                a: One.
+                b: Two.
+            """
+
+        assert list(ToolSpec.from_function(f).params) == ["a"]
+
+    def test_attributes_are_no_parameters(self):
+        assert parse("Do it.\n\nAttributes:\n    a: One.\n").parameters == {}
+
+    def test_a_parameter_without_text_is_not_described(self):
+        assert parse("Do it.\n\nArgs:\n    a:\n").parameters == {}
+
+
+class TestCorners:
+    @pytest.mark.parametrize("text", [None, "", "  \n  "])
+    def test_without_text_there_are_no_texts(self, text):
+        assert parse(text) == Docstring()
+
+    def test_several_names_in_one_entry_are_described_alike(self):
+        text = "Do it.\n\nParameters\n----------\na, b : int\n    Numbers.\n"
+        assert parse(text).parameters == {"a": "Numbers.", "b": "Numbers."}
+
+    def test_a_role_at_the_start_of_a_line_is_prose(self):
+        text = "Do it.\n\n:class:`Thing` is what it makes.\n\nArgs:\n    a: One.\n"
+        assert parse(text).parameters == {"a": "One."}
+
+    def test_text_that_no_style_can_read_is_a_description(self):
+        text = "Do it.\n\n:param"
+        read = parse(text)
+        assert read.short == "Do it."
+        assert read.parameters == {}
+
+    @given(text=st.text(max_size=200) | st.text(alphabet=":@ \nArgsparm-=", max_size=60))
+    def test_no_text_makes_reading_fail(self, text):
+        read = parse(text)
+        assert isinstance(read.short, str)
+        assert all(isinstance(description, str) for description in read.parameters.values())

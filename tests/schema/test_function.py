@@ -1,0 +1,298 @@
+"""A function's parameters: what is shown, what is refused where the tool is made, and the check of bound values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from ahvn_tools import Secret, ToolSpec
+from ahvn_tools.errors import BindError, DefinitionError, UnboundStateError
+
+CANARY = "Zq7canary"
+
+
+class Database:
+    def __init__(self) -> None:
+        self.rows = [1]
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 7
+
+
+class Tree(BaseModel):
+    name: str
+    children: list[Tree] = []
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+class TestWhatIsRefusedWhereTheToolIsMade:
+    @pytest.mark.parametrize("annotation", [Database, Callable[[], int], type, type[Point], re.Match, list[Database]])
+    def test_a_type_without_json_form(self, annotation):
+        def f(it) -> None: ...
+
+        f.__annotations__["it"] = annotation
+        with pytest.raises(DefinitionError, match=r"Parameter 'it' of 'f'.*binds=\{'it': 'state.key'\}"):
+            ToolSpec.from_function(f)
+
+    def test_a_name_that_nothing_defines(self):
+        def f(it: Nowhere) -> None: ...  # noqa: F821
+
+        with pytest.raises(DefinitionError, match="'it' of 'f' is annotated 'Nowhere': name 'Nowhere' is not defined"):
+            ToolSpec.from_function(f)
+
+    def test_what_pydantic_advises_is_passed_on(self):
+        class Bad(BaseModel):
+            model_config = ConfigDict(arbitrary_types_allowed=True)
+            database: Database
+
+        def f(it: Bad) -> None: ...
+
+        with pytest.raises(DefinitionError, match="'it' of 'f'"):
+            ToolSpec.from_function(f)
+
+    def test_a_typed_dict_of_typing_is_refused_with_the_way_out_or_works(self):
+        """Before Python 3.12 pydantic wants the one of typing_extensions, and the message says so."""
+
+        class Settings(TypedDict):
+            size: int
+
+        def f(it: Settings) -> int:
+            return it["size"]
+
+        try:
+            spec = ToolSpec.from_function(f)
+        except DefinitionError as error:
+            assert "typing_extensions.TypedDict" in str(error)  # noqa: PT017
+        else:
+            assert spec.call(it={"size": 1}) == 1
+
+    def test_the_first_of_several_is_named(self):
+        def f(good: int, bad: Database, worse: Database) -> None: ...
+
+        with pytest.raises(DefinitionError, match="Parameter 'bad'"):
+            ToolSpec.from_function(f)
+
+    def test_one_that_is_bound_does_not_hide_one_that_is_not(self):
+        def f(bound: Nowhere, shown: Database) -> None: ...  # noqa: F821
+
+        with pytest.raises(DefinitionError, match="Parameter 'shown'"):
+            ToolSpec.from_function(f, binds={"bound": "there"})
+
+    def test_a_callable_without_signature(self):
+        with pytest.raises(DefinitionError, match="tells no signature; wrap it"):
+            ToolSpec.from_function(dict.update)
+
+
+class TestWhereNamesAreLookedUp:
+    def test_in_the_closure_even_while_parts_of_it_are_not_set_yet(self):
+        class Local(BaseModel):
+            size: int
+
+        def f(it: Local) -> int:
+            return it.size + len(later) + (Local is not None)
+
+        spec = ToolSpec.from_function(f)
+        later = [1, 2]
+        assert spec.call(it={"size": 1}) == 4
+
+
+class TestBoundWhereTheToolIsMade:
+    def test_a_parameter_needs_no_schema(self):
+        def count(database: Database, offset: int = 0) -> int:
+            return len(database.rows) + offset
+
+        spec = ToolSpec.from_function(count, binds={"database": "session.database"})
+        spec.state = {"session": {"database": Database()}}
+        assert list(spec.params) == ["offset"]
+        assert spec.call(offset=1) == 2
+
+    def test_it_is_passed_as_it_is(self):
+        def same(database: Database) -> int:
+            return id(database)
+
+        database = Database()
+        spec = ToolSpec.from_function(same, binds={"database": "db"})
+        spec.state["db"] = database
+        assert spec.call() == id(database)
+
+    def test_it_cannot_be_shown_again(self):
+        def count(database: Database) -> int:
+            return 1
+
+        spec = ToolSpec.from_function(count, binds={"database": "db"})
+        with pytest.raises(BindError, match="its type has no JSON form"):
+            spec.unbind("database")
+
+    def test_its_annotation_need_not_be_resolvable(self):
+        def count(database: Nowhere, offset: int = 0) -> int:  # noqa: F821
+            return database + offset
+
+        spec = ToolSpec.from_function(count, binds={"database": "db"})
+        spec.state["db"] = 4
+        assert spec.call(offset=1) == 5
+
+    def test_collected_arguments_can_be_bound(self):
+        def f(*numbers: int, **limits: int) -> list[int]:
+            return [*numbers, *limits.values()]
+
+        spec = ToolSpec.from_function(f, binds={"numbers": "numbers", "limits": "limits"})
+        assert spec.params == {}
+        spec.state = {"numbers": [1, 2], "limits": {"a": 3}}
+        assert spec.call() == [1, 2, 3]
+
+
+class TestSchema:
+    def test_titles_that_were_given_are_kept_and_made_ones_are_not(self):
+        def f(a: int, b: Annotated[int, Field(title="Bee")]) -> None: ...
+
+        assert ToolSpec.from_function(f).params == {"a": {"type": "integer"}, "b": {"type": "integer", "title": "Bee"}}
+
+    def test_text_in_annotated_is_a_description_and_beats_the_docstring(self):
+        def f(a: Annotated[int, "From the annotation."], b: int) -> None:
+            """Do it.
+
+            Args:
+                a: From the docstring.
+                b: From the docstring.
+            """
+
+        params = ToolSpec.from_function(f).params
+        assert params["a"]["description"] == "From the annotation."
+        assert params["b"]["description"] == "From the docstring."
+
+    def test_hiding_a_parameter_drops_the_definitions_only_it_used(self):
+        def f(tree: Tree, point: Point, count: int = 1) -> None: ...
+
+        spec = ToolSpec.from_function(f)
+        assert sorted(spec.input_schema["$defs"]) == ["Point", "Tree"]
+        spec.bind("tree")
+        assert sorted(spec.input_schema["$defs"]) == ["Point"]
+        assert spec.input_schema["required"] == ["point"]
+        spec.bind("point")
+        assert "$defs" not in spec.input_schema
+        assert "required" not in spec.input_schema
+
+    def test_recursive_models_are_shown_and_checked(self):
+        def depth(tree: Tree) -> int:
+            return 1 + max((depth(child) for child in tree.children), default=0)
+
+        spec = ToolSpec.from_function(depth)
+        assert spec.call(tree={"name": "a", "children": [{"name": "b", "children": None}]}) == 2
+        assert "'tree.children[0].name' is missing" in spec.exec(tree={"name": "a", "children": [{}]}).error.message
+
+    def test_what_a_schema_hands_out_can_be_changed_without_harm(self):
+        spec = ToolSpec.from_function(lambda a: a, name="f")
+        spec.input_schema["properties"]["a"]["type"] = "string"
+        spec.params.clear()
+        assert spec.call(a=1) == 1
+        assert spec.params == {"a": {}}
+
+
+class TestTheCheckOfABoundValue:
+    def made(self, annotation, default=...):
+        received = []
+
+        def take(it):
+            received.append(it)
+
+        take.__annotations__["it"] = annotation
+        if default is not ...:
+            take.__defaults__ = (default,)
+        spec = ToolSpec.from_function(take).bind("it", "there.it")
+
+        def call(value):
+            spec.state = {"there": {"it": value}}
+            spec.call()
+            return received.pop()
+
+        return call
+
+    @pytest.mark.parametrize(
+        ("annotation", "value"),
+        [
+            (list[int], [1, 2]),
+            (dict[str, list[int]], {"a": [1]}),
+            (set[int], {1}),
+            (Point, Point(x=1)),
+            (Any, object()),
+            (list | None, []),
+            (Iterable[int], [1, 2]),
+            (Pair, Pair(1, 2)),
+            (dt.date, dt.date(2024, 1, 1)),
+        ],
+        ids=str,
+    )
+    def test_the_object_itself_is_passed(self, annotation, value):
+        assert self.made(annotation)(value) is value
+
+    def test_an_iterator_is_not_used_up(self):
+        items = iter([1, 2])
+        assert list(self.made(Iterable[int])(items)) == [1, 2]
+
+    @pytest.mark.parametrize(
+        ("annotation", "value", "expected"),
+        [
+            (int, "5", 5),
+            (list[int], ["1"], [1]),
+            (Point, {"x": "1"}, Point(x=1)),
+            (dt.date, "2024-01-01", dt.date(2024, 1, 1)),
+            (set[int], [1], {1}),
+        ],
+        ids=str,
+    )
+    def test_what_has_to_be_converted_is_replaced(self, annotation, value, expected):
+        received = self.made(annotation)(value)
+        assert received == expected
+        assert type(received) is type(expected)
+
+    @pytest.mark.parametrize("annotation", [int, list[int], dict[str, int], Point, Iterable[int]])
+    def test_what_does_not_fit_is_told_by_parameter_key_and_type_alone(self, annotation):
+        class Odd:
+            def __repr__(self):
+                return CANARY
+
+        with pytest.raises(UnboundStateError) as caught:
+            self.made(annotation)(Odd())
+        message = str(caught.value)
+        assert "'it'" in message
+        assert "'there.it'" in message
+        assert "Odd" in message
+        assert CANARY not in message
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__
+
+    def test_the_repairs_for_models_are_not_for_bound_values(self):
+        with pytest.raises(UnboundStateError):
+            self.made(list[int])("[1]")
+        with pytest.raises(UnboundStateError):
+            self.made(int, 5)(None)
+
+    def test_a_default_factory_gives_each_call_its_own(self):
+        def f(items: list[int] = Field(default_factory=list)) -> list[int]:
+            items.append(1)
+            return items
+
+        spec = ToolSpec.from_function(f).bind("items")
+        assert [spec.call(), spec.call()] == [[1], [1]]
+
+    def test_secrets_are_told_by_annotation(self):
+        def f(
+            a: Annotated[str, Secret], b: SecretStr, c: Annotated[str, Secret(), Field(min_length=2)] = "xx"
+        ) -> None: ...
+
+        spec = ToolSpec.from_function(f).bind("a").bind("b").bind("c")
+        spec.state = {"a": CANARY, "b": SecretStr(CANARY), "c": CANARY}
+        assert spec.exec().error is None
+        assert CANARY.encode() not in pickle.dumps(spec)

@@ -1,0 +1,298 @@
+"""What comes back: the value, the structured content and the blocks, for every kind of return annotation."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import enum
+import pathlib
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Union
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_serializer
+from typing_extensions import TypeAliasType
+
+from ahvn_tools import ToolSpec
+from ahvn_tools.errors import DefinitionError, InvalidResultError
+from tests.execution.doors import DOORS, RESULT_DOORS, Door
+
+each_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+class One(BaseModel):
+    only: int
+
+
+class Aliased(BaseModel):
+    model_config = ConfigDict(serialize_by_alias=True)
+    inner: int = Field(alias="outerName")
+    other: int = 0
+
+
+class ReadByAlias(BaseModel):
+    inner: int = Field(alias="outerName")
+    other: int = 0
+
+
+class Square(BaseModel):
+    side: int
+
+    @computed_field
+    @property
+    def area(self) -> int:
+        return self.side**2
+
+
+class Node(BaseModel):
+    name: str
+    children: list[Node] = []
+
+
+class Breaks(BaseModel):
+    x: int = 1
+
+    @model_serializer
+    def broken(self) -> dict[str, Any]:
+        raise RuntimeError("cannot be shown")
+
+
+@dataclass
+class Pair:
+    a: int
+    b: str
+
+
+class Typed(TypedDict):
+    a: int
+    b: str
+
+
+class Named(NamedTuple):
+    a: int
+    b: str
+
+
+Alias = TypeAliasType("Alias", list[int])
+
+
+def returning(annotation: Any, value: Any, **options: Any) -> ToolSpec:
+    def body():
+        return value
+
+    if annotation is not ...:
+        body.__annotations__["return"] = annotation
+    return ToolSpec.from_function(body, **options)
+
+
+OBJECTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "dict": (dict[str, int], {"a": 1, "b": 2}, {"a": 1, "b": 2}),
+    "bare dict": (dict, {"a": 1, "b": 2}, {"a": 1, "b": 2}),
+    "model": (Point, Point(x=1), {"x": 1, "y": 0}),
+    "aliases written": (Aliased, Aliased(outerName=1), {"outerName": 1, "other": 0}),
+    "aliases read": (ReadByAlias, ReadByAlias(outerName=1), {"inner": 1, "other": 0}),
+    "computed field": (Square, Square(side=3), {"side": 3, "area": 9}),
+    "recursive": (Node, Node(name="a", children=[Node(name="b")]),
+                  {"name": "a", "children": [{"name": "b", "children": []}]}),
+    "dataclass": (Pair, Pair(1, "b"), {"a": 1, "b": "b"}),
+    "TypedDict": (Typed, {"a": 1, "b": "b"}, {"a": 1, "b": "b"}),
+    "annotated model": (Annotated[Point, "where"], Point(x=1), {"x": 1, "y": 0}),
+}  # fmt: skip
+
+WRAPPED: dict[str, tuple[Any, Any, Any]] = {
+    "str": (str, "text", "text"),
+    "int": (int, 5, 5),
+    "a bool for an int": (int, True, True),
+    "float": (float, 1.5, 1.5),
+    "bool": (bool, False, False),
+    "list": (list[int], [1, 2], [1, 2]),
+    "list of models": (list[Point], [Point(x=1)], [{"x": 1, "y": 0}]),
+    "tuple": (tuple[int, str], (1, "a"), [1, "a"]),
+    "NamedTuple": (Named, Named(1, "b"), [1, "b"]),
+    "set": (set[int], {1}, [1]),
+    "optional": (Optional[int], None, None),
+    "optional value": (int | None, 5, 5),
+    "union": (Union[int, str], "a", "a"),
+    "union with a model": (Point | str, Point(x=1), {"x": 1, "y": 0}),
+    "literal": (Literal["a", "b"], "a", "a"),
+    "enum": (Colour, Colour.RED, "red"),
+    "datetime": (dt.datetime, dt.datetime(2024, 5, 6, 7, 8), "2024-05-06T07:08:00"),
+    "date": (dt.date, dt.date(2024, 5, 6), "2024-05-06"),
+    "timedelta": (dt.timedelta, dt.timedelta(seconds=90), "PT1M30S"),
+    "UUID": (uuid.UUID, uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    "Decimal": (decimal.Decimal, decimal.Decimal("1.50"), "1.50"),
+    "Path": (pathlib.PurePosixPath, pathlib.PurePosixPath("/a"), "/a"),
+    "alias": (Alias, [1], [1]),
+    "annotated": (Annotated[int, Field(ge=0)], 5, 5),
+}
+
+UNPROMISED: dict[str, tuple[Any, Any, Any, Any]] = {
+    "no annotation, text": (..., "text", "text", None),
+    "no annotation, object": (..., {"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 1, "b": 2}),
+    "no annotation, one property": (..., {"a": 1}, {"a": 1}, {"a": 1}),
+    "no annotation, list": (..., [1], [1], None),
+    "no annotation, None": (..., None, None, None),
+    "no annotation, model": (..., Point(x=1), {"x": 1, "y": 0}, {"x": 1, "y": 0}),
+    "no annotation, number as key": (..., {1: "a"}, {"1": "a"}, {"1": "a"}),
+    "None": (None, None, None, None),
+    "None that is none": (None, 5, 5, None),
+    "Any": (Any, {"a": 1}, {"a": 1}, {"a": 1}),
+    "bytes": (bytes, b"text", "text", None),
+    "bare list": (list, [1, "a"], [1, "a"], None),
+}
+
+
+@pytest.mark.parametrize(("annotation", "returned", "shown"), OBJECTS.values(), ids=OBJECTS)
+@each_door
+def test_an_object_is_its_own_structured_content(door: Door, annotation: Any, returned: Any, shown: Any) -> None:
+    result = door(returning(annotation, returned))
+    assert (result.value, result.structured_content, len(result.content)) == (shown, shown, 1)
+
+
+@pytest.mark.parametrize(("annotation", "returned", "shown"), WRAPPED.values(), ids=WRAPPED)
+@each_door
+def test_what_is_no_object_is_wrapped_for_mcp(door: Door, annotation: Any, returned: Any, shown: Any) -> None:
+    spec = returning(annotation, returned)
+    result = door(spec)
+    assert (result.value, result.structured_content) == (shown, {"result": shown})
+    assert list(spec.output_schema["properties"]) == ["result"]
+    assert spec.output_schema["x-fastmcp-wrap-result"] is True
+
+
+@pytest.mark.parametrize(("annotation", "returned", "shown", "structured"), UNPROMISED.values(), ids=UNPROMISED)
+@each_door
+def test_without_a_schema_only_an_object_is_structured(
+    door: Door, annotation: Any, returned: Any, shown: Any, structured: Any
+) -> None:
+    spec = returning(annotation, returned)
+    result = door(spec)
+    assert spec.output_schema is None
+    assert (result.value, result.structured_content) == (shown, structured)
+    assert len(result.content) == (0 if shown is None else 1)
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_the_one_property_of_an_object_is_the_value(door: Door) -> None:
+    for spec in (returning(One, One(only=5)), returning(..., {"only": 5}, output_schema=_ONE)):
+        made = door(spec)
+        assert getattr(made, "value", made) == 5
+        assert getattr(made, "structured_content", {"only": 5}) == {"only": 5}
+
+
+_ONE = {"type": "object", "properties": {"only": {"type": "integer"}}}
+
+
+def test_a_given_schema_that_wraps_has_its_value_wrapped() -> None:
+    schema = {"type": "object", "properties": {"result": {"type": "integer"}}, "x-fastmcp-wrap-result": True}
+    result = returning(..., 5, output_schema=schema).exec()
+    assert (result.value, result.structured_content) == (5, {"result": 5})
+
+
+def test_an_output_schema_describes_an_object() -> None:
+    with pytest.raises(DefinitionError, match="object"):
+        returning(int, 5, output_schema={"type": "integer"})
+
+
+def test_an_output_schema_is_a_fresh_copy() -> None:
+    spec = returning(int, 5)
+    spec.output_schema["properties"].clear()
+    assert spec.output_schema["properties"]
+    assert returning(..., 5).output_schema is None
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+DEEP: Any = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+INVALID: dict[str, Any] = {
+    "object": object(),
+    "object inside": {"a": [object()]},
+    "NaN": float("nan"),
+    "Infinity": float("inf"),
+    "NaN inside": {"a": [float("nan")]},
+    "cycle": LOOP,
+    "too deep": DEEP,
+    "bytes that are no text": b"\xff\xfe",
+    "such bytes inside": [b"\xff"],
+    "function": len,
+    "class": int,
+    "model that cannot be shown": Breaks(),
+    "module": pathlib,
+}
+
+
+@pytest.mark.parametrize("returned", INVALID.values(), ids=INVALID)
+@pytest.mark.parametrize("annotation", [..., Any, dict[str, Any], float])
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_what_has_no_json_form_is_an_invalid_result(door: Door, annotation: Any, returned: Any) -> None:
+    try:
+        error = door(returning(annotation, returned)).error
+    except InvalidResultError as invalid:
+        error = invalid
+    assert error.code == "invalid_result"
+    assert type(returned).__name__ in error.message
+    assert "0x" not in error.message
+
+
+@pytest.mark.parametrize(("annotation", "returned"), [(int, "text"), (Point, {"z": 1}), (list[int], {"a": 1})])
+@each_door
+def test_a_value_that_is_not_what_was_promised_is_shown_as_what_it_is(
+    door: Door, annotation: Any, returned: Any
+) -> None:
+    assert door(returning(annotation, returned)).value == returned
+
+
+@each_door
+def test_a_union_is_shown_by_the_member_that_fits(door: Door) -> None:
+    assert door(returning(Union[Aliased, Square], Square(side=2))).value == {"side": 2, "area": 4}
+    assert door(returning(Union[Aliased, Square], Aliased(outerName=1))).value == {"outerName": 1, "other": 0}
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Iterator[int],
+        Iterable[int],
+        Generator[int, None, None],
+        AsyncIterator[int],
+        Awaitable[Iterator[int]],
+        Annotated[Iterator[int], "numbers"],
+    ],
+)
+def test_a_stream_promises_the_wrapped_list_of_its_items(annotation: Any) -> None:
+    spec = returning(annotation, iter([1, 2]))
+    assert spec.output_schema["properties"]["result"] == {"type": "array", "items": {"type": "integer"}}
+    assert spec.exec().structured_content == {"result": [1, 2]}
+
+
+def test_a_stream_of_anything_promises_nothing_unless_the_body_is_a_generator() -> None:
+    assert returning(Iterator[Any], iter([1])).output_schema is None
+    assert returning(Iterator, iter([1])).exec().value == [1]
+
+
+@each_door
+def test_an_annotation_that_names_nothing_promises_nothing(door: Door) -> None:
+    spec = returning("NoSuchName", 5)
+    assert (spec.output_schema, door(spec).value) == (None, 5)
+
+
+@each_door
+def test_a_type_without_a_schema_promises_nothing(door: Door) -> None:
+    class Plain:
+        """No JSON form."""
+
+    spec = returning(Plain, 5)
+    assert (spec.output_schema, door(spec).value) == (None, 5)

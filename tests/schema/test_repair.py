@@ -1,0 +1,392 @@
+"""What is repaired of what models send: JSON text, null for "absent", integral floats; and what is left alone."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import NotRequired, TypedDict
+
+from ahvn_tools import ToolSpec
+from tests.schema.taking import Taking
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 7
+    labels: list[str] = []
+    inner: Point | None = None
+    note: str | None = "none"
+
+
+class Named(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    size: int = Field(3, alias="theSize")
+
+
+class Counted(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int]
+    size: int = 1
+
+
+@dataclasses.dataclass
+class Plain:
+    x: int
+    y: int = 2
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int = 5
+
+
+class Settings(TypedDict, total=False):
+    size: int
+    colour: str
+
+
+class Mixed(TypedDict):
+    needed: int
+    free: NotRequired[int]
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    lives: int | None = 1
+
+
+class First(BaseModel):
+    tag: Literal[1]
+    size: int = 5
+
+
+class Second(BaseModel):
+    tag: Literal[2]
+    size: int | None = 6
+
+
+Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
+
+
+class TestJsonText:
+    @pytest.mark.parametrize(
+        ("annotation", "text", "expected"),
+        [
+            (list, "[1, [2]]", [1, [2]]),
+            (list[int], " [1, 2] ", [1, 2]),
+            (dict, '{"a": 1}', {"a": 1}),
+            (dict[str, int], '{"a": 1}', {"a": 1}),
+            (dict[int, int], '{"1": 2}', {1: 2}),
+            (Mapping[str, int], '{"a": 1}', {"a": 1}),
+            (set[int], "[1, 1]", {1}),
+            (frozenset[int], "[1]", frozenset({1})),
+            (deque[int], "[1]", deque([1])),
+            (tuple[int, str], '[1, "a"]', (1, "a")),
+            (tuple[int, ...], "[1, 2]", (1, 2)),
+            (Sequence[int], "[1]", [1]),
+            (Iterable[int], "[1]", [1]),
+            (Point, '{"x": 1}', Point(x=1)),
+            (Plain, '{"x": 1}', Plain(1)),
+            (Settings, '{"size": 1}', {"size": 1}),
+            (Pair, '{"first": 1}', Pair(1)),
+            (Pair, "[1, 2]", Pair(1, 2)),
+            (Pet, '{"kind": "cat"}', Cat(kind="cat")),
+            (Point | None, '{"x": 1}', Point(x=1)),
+            (int | list[int], "[1]", [1]),
+            (Point | Plain | int, '{"x": 1, "inner": {"x": 2}}', Point(x=1, inner=Point(x=2))),
+        ],
+        ids=str,
+    )
+    def test_is_parsed_where_a_container_is_wanted(self, annotation, text, expected):
+        received = Taking(annotation)(text)
+        assert received == expected
+        assert type(received) is type(expected)
+
+    @pytest.mark.parametrize(
+        ("annotation", "value", "expected"),
+        [
+            (list[list[int]], ["[1]", [2]], [[1], [2]]),
+            (list[Point], ['{"x": 1}'], [Point(x=1)]),
+            (dict[str, Point], {"a": '{"x": 1}'}, {"a": Point(x=1)}),
+            (Point, {"x": 1, "labels": '["a"]'}, Point(x=1, labels=["a"])),
+            (Point, {"x": 1, "inner": '{"x": 2}'}, Point(x=1, inner=Point(x=2))),
+            (list[Pet], ['{"kind": "dog"}'], [Dog(kind="dog")]),
+            (tuple[list[int], int], ["[1]", 2], ([1], 2)),
+            (list[int | list[int]], [1, "[2]"], [1, [2]]),
+        ],
+        ids=str,
+    )
+    def test_is_parsed_at_any_depth(self, annotation, value, expected):
+        assert Taking(annotation)(value) == expected
+
+    @pytest.mark.parametrize(
+        ("annotation", "value", "expected"),
+        [
+            (Point, json.dumps({"x": 1, "labels": json.dumps(["a"])}), Point(x=1, labels=["a"])),
+            (list[list[int]], json.dumps([json.dumps([1.0])]), [[1]]),
+            (Point, json.dumps({"x": 1, "y": None}), Point(x=1)),
+            (list[Literal[1]], "[1.0]", [1]),
+        ],
+        ids=str,
+    )
+    def test_what_was_in_a_text_is_repaired_in_turn(self, annotation, value, expected):
+        assert Taking(annotation)(value) == expected
+
+    @pytest.mark.parametrize("text", ['["a"]', '{"a": 1}', "[", "null", '"a"'])
+    @pytest.mark.parametrize("annotation", [str, Any, object, str | None, str | list[int], str | Point, bytes | str])
+    def test_a_string_parameter_keeps_its_text(self, annotation, text):
+        assert Taking(annotation)(text) == text
+
+    def test_a_list_of_strings_keeps_its_texts(self):
+        assert Taking(list[str])(['["a"]', "{}"]) == ['["a"]', "{}"]
+
+    def test_a_parameter_without_annotation_keeps_its_text(self):
+        received = []
+
+        def take(it):
+            received.append(it)
+
+        ToolSpec.from_function(take).call(it="[1]")
+        assert received == ["[1]"]
+
+    def test_text_in_text_is_parsed_sixteen_levels_deep(self):
+        def layers(number):
+            annotation, value = list[int], [1]
+            for _ in range(number):
+                annotation, value = list[annotation], [json.dumps(value)]
+            return annotation, value
+
+        annotation, value = layers(16)
+        assert str(Taking(annotation)(value)).strip("[]") == "1"
+        annotation, value = layers(17)
+        assert Taking(annotation).refusal(value).endswith("should be a valid list.")
+
+    @pytest.mark.parametrize(
+        "text", ["", "x", "1", "null", '"[1]"', "[1", "[1],", "[1] [2]", "['a']", "{1: 2}", "[NaN]"]
+    )
+    def test_what_is_no_list_or_object_is_left_alone(self, text):
+        assert Taking(list).refusal(text) == "Invalid arguments: 'it' should be a valid list."
+
+    def test_a_text_of_the_wrong_container_is_refused(self):
+        assert Taking(list[int]).refusal('{"a": 1}') == "Invalid arguments: 'it' should be a valid list."
+        assert Taking(Point).refusal("[1]").startswith("Invalid arguments: 'it' ")
+
+
+class TestNull:
+    @pytest.mark.parametrize(
+        ("annotation", "default"),
+        [
+            (int, 5),
+            (str, "a"),
+            (list[int], [1]),
+            (Point, Point(x=1)),
+            (Literal["a"], "a"),
+            (Size, Size.LARGE),
+            (Pair, None),
+        ],
+    )
+    def test_means_absent_for_a_parameter_with_a_default(self, annotation, default):
+        assert Taking(annotation, default)(None) == default
+
+    @pytest.mark.parametrize(
+        ("annotation", "value", "expected"),
+        [
+            (Point, {"x": 1, "y": None}, Point(x=1)),
+            (Point, {"x": 1, "y": None, "labels": None}, Point(x=1)),
+            (Point, {"x": 1, "inner": {"x": 2, "y": None}}, Point(x=1, inner=Point(x=2))),
+            (list[Point], [{"x": 1, "y": None}, {"x": 2, "labels": None}], [Point(x=1), Point(x=2)]),
+            (dict[str, Point], {"a": {"x": 1, "y": None}}, {"a": Point(x=1)}),
+            (Point | None, {"x": 1, "y": None}, Point(x=1)),
+            (Point | str, {"x": 1, "y": None}, Point(x=1)),
+            (Point | int | list[int], {"x": 1, "y": None}, Point(x=1)),
+            (Settings, {"size": None, "colour": "red"}, {"colour": "red"}),
+            (list[Settings], [{"size": None}], [{}]),
+            (Mixed, {"needed": 1, "free": None}, {"needed": 1}),
+            (Plain, {"x": 1, "y": None}, Plain(1)),
+            (Pair, {"first": 1, "second": None}, Pair(1)),
+            (Pet, {"kind": "cat", "lives": None}, Cat(kind="cat")),
+            (Named, {"theSize": None}, Named()),
+            (tuple[Point, int], [{"x": 1, "y": None}, 2], (Point(x=1), 2)),
+            (tuple[Point, int], ({"x": 1, "y": None}, 2), (Point(x=1), 2)),
+        ],
+        ids=str,
+    )
+    def test_means_absent_for_a_member_that_is_not_required_at_any_depth(self, annotation, value, expected):
+        assert Taking(annotation)(value) == expected
+
+    @pytest.mark.parametrize(
+        ("annotation", "value", "place"),
+        [
+            (int, None, "'it'"),
+            (Point, {"x": None}, "'it.x'"),
+            (list[Point], [{"x": 1}, {"x": None}], "'it[1].x'"),
+            (Point | str, {"x": None}, "'it.x'"),
+            (Mixed, {"needed": None}, "'it.needed'"),
+            (Plain, {"x": None}, "'it.x'"),
+            (Pair, {"first": None}, "'it.first'"),
+        ],
+        ids=str,
+    )
+    def test_for_something_required_is_told_as_such(self, annotation, value, place):
+        assert f"{place} must not be null" in Taking(annotation).refusal(value)
+
+    @pytest.mark.parametrize(
+        ("annotation", "value"),
+        [
+            (int | None, None),
+            (Any, None),
+            (Literal["a", None], None),
+            (list[int | None], [None]),
+            (dict[str, int | None], {"a": None}),
+            (dict[str, Any], {"a": None}),
+            (list, [None]),
+        ],
+        ids=str,
+    )
+    def test_stays_where_it_is_legal(self, annotation, value):
+        assert Taking(annotation, 5)(value) == value
+
+    def test_stays_in_a_member_that_takes_it(self):
+        assert Taking(Point)({"x": 1, "note": None, "y": None}) == Point(x=1, note=None)
+        assert Taking(Pet)({"kind": "dog", "lives": None}) == Dog(kind="dog", lives=None)
+
+    def test_stays_where_a_branch_takes_it_and_another_repair_is_enough(self):
+        assert Taking(First | Second)({"tag": 2.0, "size": None}) == Second(tag=2, size=None)
+
+    def test_goes_when_the_branch_that_takes_it_does_not_fit(self):
+        assert Taking(First | Second)({"tag": 1, "size": None}) == First(tag=1)
+
+    @pytest.mark.parametrize("annotation", [dict[str, int], Mapping[str, int], Counted])
+    def test_in_an_entry_of_a_free_object_is_refused_and_not_dropped(self, annotation):
+        assert Taking(annotation).refusal({"ann": None, "bob": 2}).startswith("Invalid arguments: a value in 'it' ")
+
+    @pytest.mark.parametrize("annotation", [list[int], tuple[int, ...], set[int]])
+    def test_in_a_list_is_refused_and_not_dropped(self, annotation):
+        assert Taking(annotation).refusal([1, None]).startswith("Invalid arguments: 'it[1]' ")
+
+    def test_for_each_of_many_parameters_is_taken_at_once(self):
+        def f(a: int, b: int = 1, c: list[int] = [1], d: Point = Point(x=1), e: int | None = 1) -> list[Any]:
+            return [a, b, c, d.x, e]
+
+        assert ToolSpec.from_function(f).call(a=0, b=None, c=None, d=None, e=None) == [0, 1, [1], 1, None]
+
+
+class TestIntegralFloats:
+    @pytest.mark.parametrize(
+        ("annotation", "value", "expected"),
+        [
+            (int, 3.0, 3),
+            (int, -0.0, 0),
+            (int, 1e18, 10**18),
+            (int, 1e300, int(1e300)),
+            (int, "3.0", 3),
+            (int | None, 3.0, 3),
+            (Annotated[int, Field(ge=1)], 3.0, 3),
+            (Literal[1, 2], 2.0, 2),
+            (Literal[1, "a"] | None, 1.0, 1),
+            (Size, 2.0, Size.LARGE),
+            (list[int], [1.0, 2], [1, 2]),
+            (list[Size], [1.0], [Size.SMALL]),
+            (list[Literal[1]], [1.0], [1]),
+            (set[int], [1.0], {1}),
+            (dict[str, int], {"a": 1.0}, {"a": 1}),
+            (dict[str, list[Literal[1]]], {"a": [1.0]}, {"a": [1]}),
+            (Point, {"x": 1.0}, Point(x=1)),
+            (list[Point], [{"x": 1, "inner": {"x": 2.0}}], [Point(x=1, inner=Point(x=2))]),
+            (First | Second, {"tag": 1.0}, First(tag=1)),
+            (tuple[int, int], [1.0, 2.0], (1, 2)),
+        ],
+        ids=str,
+    )
+    def test_are_integers_at_any_depth(self, annotation, value, expected):
+        received = Taking(annotation)(value)
+        assert received == expected
+        assert type(received) is type(expected)
+        assert ".0" not in repr(received)
+
+    @pytest.mark.parametrize("value", [1.5, "1.5", 0.1])
+    def test_others_are_not(self, value):
+        assert Taking(int).refusal(value)
+        assert Taking(Literal[1, 2]).refusal(value)
+
+    def test_a_float_stays_one_where_a_float_is_wanted(self):
+        assert type(Taking(float)(3.0)) is float
+        assert type(Taking(int | float)(3.0)) is float
+        assert type(Taking(Any)(3.0)) is float
+
+    def test_one_that_no_choice_equals_is_refused(self):
+        assert Taking(Literal[1, 2]).refusal(3.0) == "Invalid arguments: 'it' should be 1 or 2."
+        assert Taking(Size).refusal(3.0) == "Invalid arguments: 'it' should be 1 or 2."
+
+
+class TestTheCallersObjects:
+    @pytest.mark.parametrize(
+        ("annotation", "value"),
+        [
+            (Point, {"x": 1.0, "y": None, "inner": {"x": 2, "labels": None}}),
+            (list[Point], [{"x": 1, "labels": '["a"]'}, '{"x": 2}']),
+            (list[Literal[1]], [1.0]),
+            (tuple[list[int], Point], ("[1]", {"x": 1, "y": None})),
+            (dict[str, list[list[int]]], {"a": ["[1]"]}),
+        ],
+        ids=str,
+    )
+    def test_are_never_changed_by_a_repair(self, annotation, value):
+        before = copy.deepcopy(value)
+        Taking(annotation)(value)
+        assert value == before
+        assert repr(value) == repr(before)
+
+    def test_are_not_changed_where_one_object_stands_in_two_places(self):
+        shared = {"x": 1, "y": None}
+        assert Taking(list[Point])([shared, shared]) == [Point(x=1), Point(x=1)]
+        assert shared == {"x": 1, "y": None}
+
+    @given(
+        points=st.lists(
+            st.fixed_dictionaries(
+                {"x": st.integers(-5, 5) | st.sampled_from([1.0, None])},
+                optional={
+                    "y": st.none() | st.integers() | st.floats(allow_nan=False),
+                    "labels": st.none() | st.just('["a"]') | st.lists(st.text()),
+                    "note": st.none() | st.text(),
+                },
+            ),
+            max_size=5,
+        )
+    )
+    @settings(deadline=None)
+    def test_are_never_changed_by_whatever_is_repaired_in_them(self, points):
+        before = copy.deepcopy(points)
+        Taking(list[Point]).spec.exec(it=points)
+        assert repr(points) == repr(before)
+
+    def test_many_repairs_in_one_list_are_made_on_one_copy(self):
+        """The work grows with the list and not with its square: with its square this would run for an hour."""
+        assert Taking(list[Literal[1]])([1.0] * 50_000) == [1] * 50_000
+
+
+def test_a_repair_is_not_tried_when_plain_validation_succeeds():
+    """`[1.0]` fits `list[float] | list[int]` as it is."""
+    received = Taking(list[float] | list[int])([1.0])
+    assert [type(item) for item in received] == [float]

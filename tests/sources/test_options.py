@@ -1,0 +1,256 @@
+"""Options: what each says of a tool, and what is told about a wrong one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types import Icon, ToolAnnotations
+
+from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec, tool
+from ahvn_tools.errors import DefinitionError, StateKeyError
+
+
+def search(query: str, limit: int = 10) -> list[str]:
+    """Search the shelf.
+
+    All of it, from left to right.
+
+    Args:
+        query: What to look for.
+        limit: How many at most.
+
+    Returns:
+        The titles.
+    """
+    return [query] * limit
+
+
+NAMES = {"title": "Find", "version": "2.1", "description": "Look around.", "name": "find"}
+
+
+def test_an_unknown_option_names_the_near_one():
+    with pytest.raises(DefinitionError, match=r"'desciption'.*'description'"):
+        ToolSpec.from_function(search, desciption="x")
+
+
+@pytest.mark.parametrize("option", ["auth", "task"])
+def test_options_of_serving_are_refused_as_such(option):
+    with pytest.raises(DefinitionError, match=f"{option!r} is an option of serving"):
+        ToolSpec.from_function(search, **{option: object()})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: ToolSpec.from_function(search, **options),
+        lambda **options: tool(**options)(search),
+        reg_toolspec,
+        lambda **options: ToolSpec.from_code("def f(a: int): ...", **options),
+        lambda **options: ToolSpec.from_mcp(ToolSpec.from_function(search).to_mcp(), **options),
+    ],
+)
+def test_every_door_refuses_an_unknown_option(make):
+    with pytest.raises(DefinitionError, match="'tagz'"):
+        make(tagz={"a"})
+
+
+def test_from_code_refuses_an_option_before_the_code_runs():
+    ran: list[int] = []
+    with pytest.raises(DefinitionError, match="'tagz'"):
+        ToolSpec.from_code("ran.append(1)\ndef f(): ...", env={"ran": ran}, tagz=1)
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"timeout": 0}, "greater than 0"),
+        ({"timeout": -1}, "greater than 0"),
+        ({"timeout": True}, "greater than 0"),
+        ({"timeout": "3"}, "greater than 0"),
+        ({"timeout": float("nan")}, "greater than 0"),
+        ({"timeout": float("inf")}, "greater than 0"),
+        ({"timeout": 1, "run_in_thread": False}, "leave out run_in_thread=False"),
+        ({"tags": "search"}, "set of texts"),
+        ({"tags": [1]}, "set of texts"),
+        ({"binds": "query"}, "parameter -> state key"),
+        ({"binds": {"nope": "a"}}, "'nope'"),
+        ({"binds": {"querry": "a"}}, "Did you mean 'query'"),
+        ({"examples": ["x"]}, "An example is a dict"),
+        ({"examples": {"query": "x"}}, "An example is a dict"),
+        ({"examples": [{"inputs": 3}]}, "An example is a dict"),
+        ({"examples": iter([{"query": "x"}])}, "give a list"),
+        ({"annotations": 5}, "annotations is a dict"),
+        ({"icons": ["x"]}, "icons is a dict"),
+        ({"icons": [{"href": "x"}]}, "An icon is a dict"),
+        ({"meta": {"a": object()}}, "no JSON form"),
+        ({"meta": {"a": float("nan")}}, "no JSON form"),
+        ({"meta": {"fastmcp": "x"}}, "FastMCP keeps"),
+        ({"name": 5}, "name is a text"),
+        ({"title": 5}, "title is a text"),
+        ({"description": 5}, "description is a text"),
+        ({"version": 5}, "version is a text"),
+        ({"output_schema": {"type": "integer"}}, "must describe an object"),
+        ({"output_schema": {"type": "object", "properties": {"x": {"type": "bogus"}}}}, "Not a usable JSON Schema"),
+        ({"output_schema": []}, "output_schema is a dict"),
+        ({"input_schema": []}, "input_schema is a dict"),
+        ({"input_schema": {"type": "object", "required": 5}}, "Not a usable JSON Schema"),
+        ({"input_schema": {"type": "array"}}, "must describe an object"),
+        ({"input_schema": {"type": "object", "properties": {"q": {}}}}, "'q', which is no parameter"),
+    ],
+)
+def test_a_bad_value_is_told_where_the_tool_is_made(options: dict[str, Any], told: str):
+    with pytest.raises(DefinitionError, match=told):
+        ToolSpec.from_function(search, **options)
+
+
+def test_a_malformed_key_is_told_where_the_tool_is_made():
+    with pytest.raises(StateKeyError, match=r"a\.\.b"):
+        ToolSpec.from_function(search, binds={"query": "a..b"})
+
+
+def test_names_and_texts_are_in_every_form():
+    spec = ToolSpec.from_function(search, **NAMES)
+    definition, wire, served = spec.definition, spec.to_mcp(), spec.to_fastmcp()
+    assert {key: getattr(definition, key) for key in NAMES} == NAMES
+    assert (spec.name, spec.title, spec.description) == ("find", "Find", "Look around.")
+    assert (wire.name, wire.title, wire.description) == ("find", "Find", "Look around.")
+    assert (served.name, served.title, served.description, served.version) == ("find", "Find", "Look around.", "2.1")
+    assert wire.meta == {"fastmcp": {"tags": [], "version": "2.1"}}
+
+
+def test_given_empty_texts_are_no_description():
+    assert ToolSpec.from_function(search, description="").description == ""
+
+
+def test_annotations_are_written_as_on_the_wire():
+    wanted = {"readOnlyHint": True, "title": "T"}
+    for given in (
+        wanted,
+        {"read_only_hint": True, "title": "T", "idempotentHint": None},
+        ToolAnnotations(read_only_hint=True, title="T"),
+    ):
+        spec = ToolSpec.from_function(search, annotations=given)
+        assert spec.definition.annotations == wanted
+        assert spec.to_mcp().annotations == ToolAnnotations(read_only_hint=True, title="T")
+        assert spec.to_fastmcp().annotations == ToolAnnotations(read_only_hint=True, title="T")
+
+
+def test_icons_and_meta_are_in_every_form():
+    icons = [{"src": "https://example.org/a.png", "mimeType": "image/png"}]
+    for given in (icons, [Icon(src="https://example.org/a.png", mime_type="image/png")]):
+        spec = ToolSpec.from_function(search, icons=given, meta={"team": "core"}, tags={"b", "a"})
+        assert spec.definition.icons == icons
+        assert spec.definition.meta == {"team": "core"}
+        assert spec.definition.tags == spec.tags == {"a", "b"}
+        assert spec.to_mcp().icons == spec.to_fastmcp().icons == [Icon.model_validate(icons[0])]
+        assert spec.to_mcp().meta == {"team": "core", "fastmcp": {"tags": ["a", "b"]}}
+        assert spec.to_fastmcp().meta == {"team": "core"}
+        assert spec.to_fastmcp().tags == {"a", "b"}
+
+
+def test_the_wire_form_is_the_one_fastmcp_makes():
+    spec = ToolSpec.from_function(search, **NAMES, tags={"a"}, meta={"k": 1}, annotations={"readOnlyHint": True})
+    assert spec.to_mcp() == spec.to_fastmcp().to_mcp_tool()
+
+
+def test_examples_of_both_forms_are_shown_without_what_is_bound():
+    given = [{"query": "x", "limit": 1}, {"inputs": {"query": "y", "limit": 2}, "expected": ["y"], "note": "n"}]
+    spec = ToolSpec.from_function(search, examples=given, binds={"limit": "search.limit"})
+    assert spec.examples is given
+    assert spec.definition.examples == [
+        {"inputs": {"query": "x"}},
+        {"inputs": {"query": "y"}, "expected": ["y"], "note": "n"},
+    ]
+    assert given[0] == {"query": "x", "limit": 1}
+    spec.unbind("limit")
+    assert spec.definition.examples[0] == {"inputs": {"query": "x", "limit": 1}}
+
+
+def test_an_example_may_set_a_parameter_called_inputs():
+    def run(inputs: dict[str, int], steps: int = 1) -> None: ...
+
+    spec = ToolSpec.from_function(run, examples=[{"inputs": {"a": 1}, "steps": 2}])
+    assert spec.definition.examples == [{"inputs": {"inputs": {"a": 1}, "steps": 2}}]
+
+
+def test_no_examples_are_none():
+    assert ToolSpec.from_function(search).examples is None
+    assert ToolSpec.from_function(search).definition.examples is None
+
+
+def test_the_docstring_gives_the_texts():
+    spec = ToolSpec.from_function(search)
+    assert spec.description == "Search the shelf.\n\nAll of it, from left to right."
+    assert spec.params["query"]["description"] == "What to look for."
+    assert spec.definition.returns == "The titles."
+
+
+def test_the_long_description_can_be_left_out():
+    assert ToolSpec.from_function(search, include_long_description=False).description == "Search the shelf."
+
+
+def test_without_parsing_the_whole_docstring_is_the_description():
+    spec = ToolSpec.from_function(search, parse_docstring=False)
+    assert spec.description.startswith("Search the shelf.")
+    assert "Args:" in spec.description
+    assert "description" not in spec.params["query"]
+
+
+def test_a_given_input_schema_is_shown_and_enforced():
+    schema = {
+        "type": "object",
+        "properties": {"query": {"type": "string", "minLength": 3}, "limit": {"type": "integer", "maximum": 5}},
+        "required": ["query"],
+    }
+    spec = ToolSpec.from_function(search, input_schema=schema)
+    assert spec.input_schema == schema
+    assert spec(query="tea", limit=2) == ["tea", "tea"]
+    assert spec.exec(query="te").error.code == "invalid_parameters"
+    assert spec.exec(query="tea", limit=6).error.code == "invalid_parameters"
+    spec.bind("limit", default=1)
+    assert spec.input_schema == {"type": "object", "properties": {"query": schema["properties"]["query"]}, **REQUIRED}
+    assert spec(query="tea") == ["tea"]
+    assert spec.exec(query="tea", limit=1).error.code == "invalid_parameters"
+
+
+REQUIRED = {"required": ["query"]}
+
+
+def test_a_given_output_schema_is_shown_and_names_the_value():
+    schema = {"type": "object", "properties": {"hits": {"type": "integer"}}, "required": ["hits"]}
+
+    def count(text: str) -> Any:
+        return {"hits": len(text)}
+
+    spec = ToolSpec.from_function(count, output_schema=schema)
+    assert spec.output_schema == schema
+    assert spec(text="abc") == 3
+    assert spec.exec(text="abc").structured_content == {"hits": 3}
+
+
+def test_the_collecting_parameters_are_shown_on_request():
+    def total(first: int, *more: int, **named: int) -> int:
+        return first + sum(more) + sum(named.values())
+
+    plain = ToolSpec.from_function(total)
+    assert list(plain.params) == ["first"]
+    spec = ToolSpec.from_function(total, include_var_positional=True, include_var_keyword=True)
+    assert list(spec.params) == ["first", "more", "named"]
+    assert spec(first=1, more=["2", 3], named={"x": 4}) == 10
+    assert spec(first=1) == 1
+    assert spec.exec(first=1, named={"first": 4}).error.code == "invalid_parameters"
+
+
+def test_the_same_options_stand_on_methods_and_code():
+    class Shelf(ToolRegistry):
+        @reg_toolspec(**NAMES, tags={"a"}, examples=[{"query": "x"}])
+        def search(self, query: str) -> str:
+            return query
+
+    made = Shelf().toolspec("find")
+    coded = ToolSpec.from_code(
+        "def search(query: str) -> str: return query", **NAMES, tags={"a"}, examples=[{"query": "x"}]
+    )
+    assert made.definition == coded.definition

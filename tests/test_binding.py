@@ -1,0 +1,157 @@
+"""Resolvers and constants: what may give a parameter's value, and what it is asked with."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from ahvn_tools import ToolSpec
+from ahvn_tools.binding import Binding
+from ahvn_tools.errors import BindError, UnboundStateError
+from ahvn_tools.state import MISSING, UNSET, Key
+
+
+def show(question: str, token: str) -> str:
+    return f"{question}:{token}"
+
+
+class Vault:
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self) -> str:
+        self.asked += 1
+        return f"t{self.asked}"
+
+    def of(self, state) -> str:
+        return state["user"]
+
+    async def later(self) -> str:
+        return "later"
+
+
+class AsyncVault:
+    async def __call__(self, state) -> str:
+        return f"async {state['user']}"
+
+
+async def fetched() -> str:
+    return "fetched"
+
+
+async def fetched_for(state) -> str:
+    return f"fetched for {state['user']}"
+
+
+class TestResolvers:
+    @pytest.mark.parametrize(
+        ("resolver", "value"),
+        [
+            (lambda: "plain", "plain"),
+            (lambda state: state["user"], "ann"),
+            (lambda state=None: f"given {state}", "given None"),
+            (lambda *anything: f"{len(anything)} arguments", "0 arguments"),
+            (functools.partial(lambda name, state: f"{name} {state['user']}", "for"), "for ann"),
+            (Vault().of, "ann"),
+            (Vault(), "t1"),
+            (str, ""),
+            (fetched, "fetched"),
+            (fetched_for, "fetched for ann"),
+            (functools.partial(fetched_for), "fetched for ann"),
+            (Vault().later, "later"),
+            (AsyncVault(), "async ann"),
+        ],
+    )
+    @pytest.mark.parametrize("is_async", [False, True], ids=["call", "acall"])
+    async def test_a_resolver_of_any_kind_gives_the_value(self, resolver, value, is_async):
+        if isinstance(resolver, Vault):
+            resolver = Vault()
+        spec = ToolSpec.from_function(show).bind("token", resolver=resolver)
+        spec.state["user"] = "ann"
+        given = await spec.acall(question="q") if is_async else spec.call(question="q")
+        assert given == f"q:{value}"
+
+    def test_a_resolver_is_asked_at_each_call(self):
+        spec = ToolSpec.from_function(show).bind("token", resolver=Vault())
+        assert [spec(question="q"), spec(question="q")] == ["q:t1", "q:t2"]
+
+    def test_a_resolver_is_not_asked_when_the_tool_is_shown(self):
+        vault = Vault()
+        spec = ToolSpec.from_function(show).bind("token", resolver=vault)
+        assert list(spec.params) == ["question"]
+        assert spec.to_prompt()
+        assert vault.asked == 0
+
+    def test_a_resolver_beats_what_the_state_holds(self):
+        spec = ToolSpec.from_function(show).bind("token", resolver=lambda: "resolved")
+        spec.state["token"] = "stored"
+        assert spec(question="q") == "q:resolved"
+
+    def test_a_resolver_gets_the_state_of_the_spec(self):
+        seen = []
+        spec = ToolSpec.from_function(show).bind("token", resolver=lambda state: seen.append(state) or "x")
+        spec(question="q")
+        assert seen[0] is spec.state
+
+    @pytest.mark.parametrize(
+        "resolver",
+        [lambda state, more: "", lambda *, state: "", lambda state, *, more: ""],
+        ids=["two", "keyword only", "one and a keyword"],
+    )
+    def test_a_resolver_that_wants_more_than_the_state_is_refused_when_bound(self, resolver):
+        with pytest.raises(BindError, match="'token' must take no argument, or one: the state"):
+            ToolSpec.from_function(show).bind("token", resolver=resolver)
+
+    def test_what_cannot_be_called_is_no_resolver(self):
+        with pytest.raises(BindError, match="not callable") as caught:
+            ToolSpec.from_function(show).bind("token", resolver="canary-token")
+        assert "canary" not in str(caught.value)
+
+    @pytest.mark.parametrize("is_async", [False, True], ids=["call", "acall"])
+    async def test_a_plain_function_that_gives_a_coroutine_is_told_to_be_async(self, is_async):
+        spec = ToolSpec.from_function(show).bind("token", resolver=lambda: fetched_for({"user": "ann"}))
+        with pytest.raises(UnboundStateError, match="reading it raised BindError") as caught:
+            await spec.acall(question="q") if is_async else spec.call(question="q")
+        assert "write it with `async def`" in str(caught.value.__cause__)
+
+    def test_a_resolver_and_a_default_exclude_each_other(self):
+        with pytest.raises(BindError, match="both a resolver and a default"):
+            ToolSpec.from_function(show).bind("token", default="x", resolver=lambda: "y")
+
+
+class TestBinding:
+    def test_a_constant_asks_no_layer(self):
+        binding = Binding.constant("token", "fixed")
+        assert binding.is_constant
+        assert binding.read(({"token": "stored"},)) == "fixed"
+
+    def test_a_key_is_looked_up_layer_by_layer_and_never_across(self):
+        binding = Binding(parameter="id", key=Key.parse("user.id"), default=0)
+        assert binding.read(({"user": {"name": "x"}}, {"user": {"id": 5}})) == 5
+        assert binding.read(({}, {})) == 0
+        assert Binding(parameter="id", key=Key.parse("user.id")).read(({},)) is MISSING
+
+    def test_a_resolver_over_several_layers_sees_the_first_one_first(self):
+        binding = Binding.resolved("id", Key.of("id"), lambda state: (state["a"], state["b"]))
+        assert binding.read(({"a": 1}, {"a": 2, "b": 3})) == (1, 3)
+
+    def test_containers_of_a_default_are_new_in_each_reading(self):
+        binding = Binding(parameter="log", key=Key.of("log"), default=[])
+        binding.read(({},)).append("x")
+        assert binding.read(({},)) == []
+
+    def test_what_was_left_behind_has_no_value_until_the_state_has_one(self):
+        binding = Binding(parameter="token", key=Key.of("token"), default="canary", is_secret=True).left_behind()
+        assert binding.default is UNSET
+        assert binding.is_left_behind
+        assert binding.read(({},)) is MISSING
+        assert binding.read(({"token": "again"},)) == "again"
+
+    def test_a_repr_shows_no_value(self):
+        bindings = [
+            Binding.constant("token", "canary"),
+            Binding(parameter="token", key=Key.of("token"), default="canary"),
+            Binding.resolved("token", Key.of("token"), functools.partial(str, "canary")),
+        ]
+        assert "canary" not in repr(bindings)

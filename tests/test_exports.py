@@ -1,0 +1,185 @@
+"""What the package exports, when it is loaded, and that a local tool loads nothing that is dear."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import ahvn_tools
+from ahvn_tools import errors
+
+
+def test_every_public_name_is_there_and_is_the_one_of_its_room():
+    for name in ahvn_tools.__all__:
+        thing = getattr(ahvn_tools, name)
+        assert getattr(sys.modules[thing.__module__], name) is thing
+        assert thing.__module__.startswith("ahvn_tools.")
+
+
+def test_the_public_names_are_sorted_and_listed():
+    assert sorted(ahvn_tools.__all__) == ahvn_tools.__all__
+    assert set(ahvn_tools.__all__) <= set(dir(ahvn_tools))
+
+
+def test_a_star_import_gives_the_public_names():
+    namespace: dict[str, object] = {}
+    exec("from ahvn_tools import *", namespace)
+    assert set(namespace) - {"__builtins__"} == set(ahvn_tools.__all__)
+
+
+def test_the_names_for_type_checkers_are_the_loaded_ones():
+    source = inspect.getsource(ahvn_tools)
+    imported = {
+        name.strip()
+        for line in source.splitlines()
+        if line.startswith("    from ahvn_tools.")
+        for name in line.partition(" import ")[2].split(",")
+    }
+    assert imported == set(ahvn_tools.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'ToolSpek'"):
+        ahvn_tools.ToolSpek
+    with pytest.raises(ImportError):
+        from ahvn_tools import ToolSpek  # noqa: F401
+
+
+def test_the_version_is_the_distributions():
+    assert ahvn_tools.__version__.count(".") == 2
+
+
+LOCAL_WORK = """
+import sys
+from ahvn_tools import ToolSpec, ToolRegistry, reg_toolspec, tool, ToolResult, ToolError
+
+@tool(tags={"math"}, binds={"token": "session.token"})
+def add(a: int, b: int = 2, token: str = "none") -> int:
+    '''Add two numbers.
+
+    Args:
+        a: The first.
+    '''
+    return a + b
+
+class Notes(ToolRegistry):
+    @reg_toolspec
+    def put(self, text: str) -> dict[str, str]:
+        '''Put a note.'''
+        return {"text": text}
+
+assert add(a="1") == 3
+assert add.exec(a=1).value == 3
+assert add.exec(a="x").is_error
+assert [result.value for result in add.stream(a=1)][-1] == 3
+assert Notes().toolspec("put")(text="x") == {"text": "x"}
+add.to_jsonschema(), add.definition, add.definition.fingerprint, add.to_prompt(), add.code, add.docstring
+add.signature(a=1), add.to_function()(1), add.clone(), add.input_schema, add.output_schema, repr(add)
+add.bind("b", default=3).unbind("b").state
+print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_a_local_tool_loads_no_mcp_and_no_sdk():
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LOCAL_WORK], capture_output=True, text=True, timeout=120, check=True
+    )
+    loaded = set(ran.stdout.split())
+    assert {"ahvn_tools", "pydantic"} <= loaded
+    dear = {"fastmcp", "mcp", "mcp_types", "httpx", "httpx2", "openai", "anthropic", "rich", "jsonschema_rs"}
+    assert loaded & dear == set()
+
+
+def test_importing_the_package_loads_no_room():
+    program = "import sys, ahvn_tools; print([name for name in sys.modules if name.startswith('ahvn_tools.')])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout == "[]\n"
+
+
+# the errors
+
+
+def tree() -> list[type[Exception]]:
+    return [
+        thing
+        for _, thing in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(thing, Exception) and thing.__module__ == "ahvn_tools.errors"
+    ]
+
+
+def test_every_error_is_of_one_of_the_two_families():
+    for error in tree():
+        families = [family for family in (errors.ToolSpecError, errors.ToolCallError) if issubclass(error, family)]
+        assert len(families) == 1, error
+
+
+def test_the_docstring_draws_the_whole_tree():
+    drawn = errors.__doc__
+    for error in tree():
+        assert error.__name__ in drawn
+        for base in error.__bases__:
+            if base.__module__ == "builtins" and base is not Exception:
+                assert base.__name__ in drawn
+
+
+@pytest.mark.parametrize(
+    ("name", "builtin"),
+    [
+        ("DefinitionError", ValueError),
+        ("BindError", ValueError),
+        ("StateKeyError", ValueError),
+        ("ToolLookupError", KeyError),
+        ("SyncCallError", RuntimeError),
+        ("ToolTimeoutError", TimeoutError),
+    ],
+)
+def test_an_error_is_of_the_builtin_family_too(name, builtin):
+    assert issubclass(getattr(errors, name), builtin)
+
+
+def test_codes_are_stable():
+    assert {error.__name__: error.code for error in tree() if issubclass(error, errors.ToolCallError)} == {
+        "ToolCallError": "tool_error",
+        "InvalidParametersError": "invalid_parameters",
+        "UnboundStateError": "unbound_state",
+        "InvalidResultError": "invalid_result",
+        "ToolTimeoutError": "timeout",
+        "CallCancelledError": "cancelled",
+        "ToolConnectionError": "connection",
+        "ToolError": "tool_error",
+    }
+
+
+def test_a_lookup_error_reads_as_it_was_written():
+    assert str(errors.ToolLookupError("no 'x'")) == "no 'x'"
+
+
+def test_errors_of_a_call_travel_with_what_they_carry():
+    sent = errors.UnboundStateError("m", tool="t", parameter="p", key="k")
+    came = pickle.loads(pickle.dumps(sent))
+    assert (str(came), came.tool, came.parameter, came.key) == ("m", "t", "p", "k")
+    late = pickle.loads(pickle.dumps(errors.ToolTimeoutError("m", tool="t", timeout=2)))
+    assert (late.message, late.tool, late.timeout) == ("m", "t", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "told"),
+    [
+        ("serch", ["search", "read"], "Did you mean 'search'?"),
+        ("zzz", ["search", "read"], "Known: 'search', 'read'."),
+        ("zzz", [f"tool{i}" for i in range(99)], "There are 99 known names, none like it."),
+        ("zzz", [], "There are none."),
+    ],
+)
+def test_near_misses_are_told(name, known, told):
+    assert errors.near_misses(name, known) == told
+
+
+def test_every_room_says_what_is_in_it():
+    for name in ("spec", "registry", "text", "errors", "sources.function", "sources.code", "sources.mcp", "mcp.client"):
+        assert importlib.import_module(f"ahvn_tools.{name}").__doc__

@@ -1,0 +1,228 @@
+"""Masking: no value that was bound in a call stands in a text that comes from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections import UserDict, deque
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Annotated, Any, NewType, Optional
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, SecretBytes, SecretStr
+from typing_extensions import TypeAliasType
+
+from ahvn_tools import Secret, ToolError, ToolSpec
+from ahvn_tools.redaction import LONGEST_TEXT, clip, is_secret, redact
+
+CANARY = "canary-7f3a9c"
+
+
+class Model(BaseModel):
+    token: str
+
+
+@dataclass
+class Record:
+    token: str
+
+
+class ApiKey(SecretStr):
+    pass
+
+
+class Unreadable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Closed(UserDict):
+    def values(self):
+        raise ConnectionError
+
+
+class TestRedact:
+    @pytest.mark.parametrize(
+        "value",
+        [
+            CANARY,
+            SecretStr(CANARY),
+            SecretBytes(CANARY.encode()),
+            pydantic.Secret[str](CANARY),
+            CANARY.encode(),
+            bytearray(CANARY.encode()),
+            {"api": {"token": CANARY}},
+            {"api": {"token": SecretStr(CANARY)}},
+            [1, [2, [3, [4, [5, [6, CANARY]]]]]],
+            (CANARY,),
+            {CANARY},
+            frozenset({CANARY}),
+            deque([CANARY]),
+            UserDict(token=CANARY),
+            Model(token=CANARY),
+            Record(token=CANARY),
+            [Model(token=CANARY)],
+            {"records": [Record(token=CANARY)]},
+        ],
+        ids=repr,
+    )
+    def test_a_value_is_masked_however_it_is_wrapped(self, value):
+        assert redact(f"failed for {CANARY}!", {"key": value}) == "failed for <key>!"
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            'it\'s "quoted"\n',
+            "back\\slash",
+            "größer als",
+            "two\nlines",
+            b"\xff\x00binary",
+            {"a": 1, "b": [2]},
+            [1, 2, 3],
+            123456,
+        ],
+        ids=repr,
+    )
+    @pytest.mark.parametrize("form", [str, repr], ids=["str", "repr"])
+    def test_a_value_is_masked_in_the_form_in_which_python_shows_it(self, value, form):
+        masked = redact(f"failed for {form(value)}!", {"key": value})
+        assert "<key>" in masked
+        assert form(value) not in masked
+
+    @pytest.mark.parametrize("value", ['it\'s "quoted"\n', "größer als", "back\\slash"])
+    def test_a_text_is_masked_in_json(self, value):
+        assert json.dumps(value)[1:-1] not in redact(json.dumps({"sent": value}), {"key": value})
+
+    @pytest.mark.parametrize("value", ["short", "", 12345, True, None, b"12345", Unreadable()])
+    def test_what_is_short_or_has_no_text_is_not_masked(self, value):
+        text = "a short text: 12345 True None"
+        assert redact(text, {"key": value}) == text
+
+    def test_six_characters_are_masked(self):
+        assert redact("abcdef abcde", {"key": "abcdef"}) == "<key> abcde"
+
+    def test_the_longest_value_is_masked_first(self):
+        assert redact("tok-123456-long", {"a": "tok-123456", "b": "tok-123456-long"}) == "<b>"
+
+    def test_a_mask_is_not_masked_again(self):
+        assert redact("it is secret-value", {"api_key": "secret-value", "other": "api_key"}) == "it is <api_key>"
+
+    def test_a_container_that_holds_itself_ends(self):
+        ring: list[Any] = [CANARY]
+        ring.extend([ring] * 1_000)
+        assert redact(CANARY, {"key": ring}) == "<key>"
+
+    def test_a_container_with_very_many_items_ends(self):
+        rows = [{"id": number, "name": f"name-{number:09}"} for number in range(50_000)]
+        assert redact("see name-000000001", {"rows": rows}) == "see <rows>"
+
+    def test_a_container_that_will_not_tell_does_no_harm(self):
+        assert redact(CANARY, {"state": Closed(), "key": CANARY}) == "<key>"
+
+    def test_names_of_keys_are_not_values(self):
+        assert redact("password is wrong", {"config": {"password": CANARY}}) == "password is wrong"
+
+    @given(st.text(min_size=6, max_size=40), st.text(max_size=20), st.text(max_size=20))
+    def test_no_text_of_six_characters_survives(self, value, before, after):
+        masked = redact(before + value + after, {"k": value})
+        assert masked.count("<k>") >= 1
+        assert value not in masked.replace("<k>", "\N{NULL}" if "\N{NULL}" not in value else "|")
+
+
+class TestClip:
+    def test_a_text_that_fits_stays(self):
+        assert clip("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
+
+    def test_a_longer_one_is_cut_and_says_how_much(self):
+        assert clip("abcdef", 4) == "abcd… (2 more characters)"
+
+
+Token = NewType("Token", SecretStr)
+Alias = TypeAliasType("Alias", Annotated[str, Secret])
+
+
+class TestIsSecret:
+    @pytest.mark.parametrize(
+        "annotation",
+        [
+            SecretStr,
+            SecretBytes,
+            ApiKey,
+            pydantic.Secret[int],
+            Annotated[str, Secret],
+            Annotated[str, Secret()],
+            Annotated[str, "The token.", Secret],
+            Annotated[SecretStr, "The token."],
+            Optional[SecretStr],
+            SecretStr | None,
+            Annotated[str, Secret] | None,
+            list[SecretStr],
+            dict[str, Annotated[str, Secret]],
+            Token,
+            Alias,
+            Annotated[Alias, "The token."],
+        ],
+        ids=str,
+    )
+    def test_these_annotations_mark_a_secret(self, annotation):
+        assert is_secret(annotation)
+
+    @pytest.mark.parametrize(
+        "annotation",
+        [str, Annotated[str, "Secret"], list[str], str | None, Any, "SecretStr", None, Model, NewType("Plain", str)],
+        ids=str,
+    )
+    def test_these_do_not(self, annotation):
+        assert not is_secret(annotation)
+
+
+class TestInCalls:
+    """What tools raise reaches `exec` masked, and `call` untouched."""
+
+    @pytest.mark.parametrize("error", [ValueError, ToolError, KeyError, TimeoutError])
+    def test_exec_masks_and_call_does_not(self, error):
+        def use(query: str, token: str) -> str:
+            raise error(f"bad token {token}")
+
+        spec = ToolSpec.from_function(use).bind("token", default=CANARY)
+        result = spec.exec(query="q")
+        assert result.error.code == "tool_error"
+        assert "bad token <token>" in result.error.message
+        assert CANARY not in repr(result)
+        with pytest.raises(error, match=CANARY):
+            spec.call(query="q")
+
+    def test_constants_and_what_resolvers_give_are_masked(self):
+        import functools
+
+        def use(constant: str, resolved: str) -> str:
+            raise ValueError(f"{constant} and {resolved}")
+
+        spec = ToolSpec.from_function(functools.partial(use, "constant-1")).bind(
+            "resolved", resolver=lambda: "resolved-2"
+        )
+        assert spec.exec().error.message == "ValueError: <constant> and <resolved>"
+
+    def test_what_the_caller_gave_is_not_masked(self):
+        def use(query: str, token: str) -> str:
+            raise ValueError(f"no results for {query}")
+
+        spec = ToolSpec.from_function(use).bind("token", default=CANARY)
+        assert spec.exec(query="kangaroos").error.message == "ValueError: no results for kangaroos"
+
+    def test_an_object_is_masked_by_its_text(self):
+        def use(handle: Any) -> str:
+            raise ValueError(f"closed: {handle}")
+
+        spec = ToolSpec.from_function(use).bind("handle", default=SimpleNamespace(token=CANARY))
+        assert spec.exec().error.message == "ValueError: closed: <handle>"
+
+    def test_a_long_text_is_masked_before_it_is_cut(self):
+        def use(token: str) -> str:
+            raise ValueError("x" * (LONGEST_TEXT - 20) + token)
+
+        message = ToolSpec.from_function(use).bind("token", default=CANARY * 3).exec().error.message
+        assert "canary" not in message

@@ -1,0 +1,228 @@
+"""ToolResult and content: what a body may hand over as it is, and what a reader gets of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from fastmcp.tools.base import ToolResult as FastMCPResult
+from fastmcp.utilities.types import Audio, File, Image
+from mcp_types import (
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from ahvn_tools import ToolCall, ToolError, ToolResult, ToolSpec
+from ahvn_tools.errors import InvalidResultError
+from ahvn_tools.results import ErrorDetail
+from tests.execution.doors import DOORS, RESULT_DOORS, VALUE_DOORS, Door, run
+
+each_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
+each_value_door = pytest.mark.parametrize("door", VALUE_DOORS.values(), ids=VALUE_DOORS)
+
+
+def returning(value: Any, **options: Any) -> ToolSpec:
+    def body() -> Any:
+        return value
+
+    return ToolSpec.from_function(body, **options)
+
+
+TEXT = TextContent(type="text", text="block")
+IMAGE = ImageContent(type="image", data="cG5n", mime_type="image/png")
+SOUND = AudioContent(type="audio", data="d2F2", mime_type="audio/wav")
+LINK = ResourceLink(type="resource_link", uri="file:///a", name="a")
+RESOURCE = EmbeddedResource(type="resource", resource=TextResourceContents(uri="file:///a", text="a"))
+
+
+@pytest.mark.parametrize("block", [IMAGE, SOUND, LINK, RESOURCE], ids=lambda block: block.type)
+@each_door
+def test_a_block_is_its_own_content(door: Door, block: Any) -> None:
+    result = door(returning(block))
+    assert (result.content, result.value, result.structured_content) == ([block], [block], None)
+
+
+@each_door
+def test_the_value_of_text_blocks_is_their_text(door: Door) -> None:
+    assert door(returning(TEXT)).value == "block"
+    assert door(returning([TEXT, TEXT])).value == "block\nblock"
+
+
+@pytest.mark.parametrize(
+    ("media", "kind"),
+    [
+        (Image(data=b"png", format="png"), ImageContent),
+        (Audio(data=b"wav", format="wav"), AudioContent),
+        (File(data=b"text", format="plain", name="a"), EmbeddedResource),
+    ],
+    ids=["Image", "Audio", "File"],
+)
+@each_door
+def test_media_become_blocks(door: Door, media: Any, kind: type) -> None:
+    result = door(returning(media))
+    assert [type(block) for block in result.content] == [kind]
+    assert result.value == result.content
+
+
+@each_door
+def test_a_mixed_list_is_content_in_its_order(door: Door) -> None:
+    result = door(returning(["text", IMAGE, {"a": 1}, Image(data=b"png", format="png"), ["b"], None]))
+    assert [block.type for block in result.content] == ["text", "image", "text", "image", "text", "text"]
+    assert [block.text for block in result.content if block.type == "text"] == ["text", '{"a": 1}', '["b"]', "null"]
+
+
+@each_door
+def test_results_in_a_list_give_their_content(door: Door) -> None:
+    result = door(returning([ToolResult("ours"), FastMCPResult(content="theirs"), ToolResult({"a": 1})]))
+    assert [block.text for block in result.content] == ["ours", "theirs", '{"a": 1}']
+    assert result.value == 'ours\ntheirs\n{"a": 1}'
+
+
+@each_door
+def test_a_plain_list_is_no_content(door: Door) -> None:
+    result = door(returning(["a", {"b": 1}]))
+    assert (result.value, [block.text for block in result.content]) == (["a", {"b": 1}], ['["a", {"b": 1}]'])
+
+
+@pytest.mark.parametrize(
+    ("made", "value", "structured"),
+    [
+        (FastMCPResult(structured_content={"a": 1}, meta={"cost": 2}), {"a": 1}, {"a": 1}),
+        (FastMCPResult(content="text", meta={"cost": 2}), "text", None),
+        (FastMCPResult(content=[IMAGE], meta={"cost": 2}), [IMAGE], None),
+        (CallToolResult(content=[TEXT], structured_content={"a": 1}, _meta={"cost": 2}), {"a": 1}, {"a": 1}),
+        (CallToolResult(content=[TEXT], _meta={"cost": 2}), "block", None),
+        (ToolResult({"a": 1}, {"a": 1}, meta={"cost": 2}), {"a": 1}, {"a": 1}),
+    ],
+    ids=["structured", "text", "blocks", "mcp structured", "mcp text", "ours"],
+)
+@each_door
+def test_a_result_is_taken_as_it_is(door: Door, made: Any, value: Any, structured: Any) -> None:
+    result = door(returning(made))
+    assert (result.value, result.structured_content, result.meta["cost"]) == (value, structured, 2)
+    assert result.content == list(made.content)
+    assert "duration" in result.meta
+
+
+@each_door
+def test_a_result_is_not_changed_by_being_returned(door: Door) -> None:
+    for made in (FastMCPResult(structured_content={"a": 1}, meta={"cost": 2}), ToolResult(1, meta={"cost": 2})):
+        door(returning(made))
+        assert made.meta == {"cost": 2}
+
+
+ERRORS = {
+    "FastMCP's": FastMCPResult(content="it failed", is_error=True),
+    "mcp's": CallToolResult(content=[TextContent(type="text", text="it failed")], is_error=True),
+    "ours": ToolResult(error=ErrorDetail(code="tool_error", message="it failed")),
+}
+
+
+@pytest.mark.parametrize("made", ERRORS.values(), ids=ERRORS)
+@each_value_door
+def test_call_raises_an_error_result_as_a_tool_error(door: Door, made: Any) -> None:
+    with pytest.raises(ToolError, match="it failed"):
+        door(returning(made))
+
+
+@pytest.mark.parametrize("made", ERRORS.values(), ids=ERRORS)
+@each_door
+def test_exec_gives_an_error_result_as_one(door: Door, made: Any) -> None:
+    result = door(returning(made))
+    assert (result.error, result.value) == (ErrorDetail(code="tool_error", message="it failed"), None)
+    assert [block.text for block in result.content] == ["it failed"]
+
+
+def test_an_error_result_without_a_text_says_that_it_failed() -> None:
+    assert returning(CallToolResult(content=[IMAGE], is_error=True)).exec().text == "The tool failed."
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_media_that_cannot_be_read_are_an_invalid_result(door: Door) -> None:
+    def items() -> Any:
+        yield Image(path="/nowhere/at/all.png")
+
+    for spec in (returning(Image(path="/nowhere/at/all.png")), ToolSpec.from_function(items)):
+        try:
+            error = door(spec).error
+        except InvalidResultError as invalid:
+            error = invalid
+        assert error.code == "invalid_result"
+        assert "nowhere" not in error.message
+
+
+def test_content_is_made_from_the_value() -> None:
+    assert [block.text for block in ToolResult("text").content] == ["text"]
+    assert [block.text for block in ToolResult({"ü": [1, None]}).content] == ['{"ü": [1, null]}']
+    assert [block.text for block in ToolResult(0).content] == ["0"]
+    assert [block.text for block in ToolResult("").content] == [""]
+    assert ToolResult(None).content == []
+
+
+def test_content_is_a_fresh_list() -> None:
+    result = ToolResult(1, blocks=(TEXT,))
+    result.content.clear()
+    assert result.content == [TEXT]
+
+
+def test_to_mcp_is_what_a_server_sends() -> None:
+    sent = ToolResult(5, {"result": 5}, meta={"duration": 0.5}).to_mcp()
+    assert sent.model_dump(by_alias=True, exclude_none=True) == {
+        "_meta": {"duration": 0.5},
+        "content": [{"type": "text", "text": "5"}],
+        "structuredContent": {"result": 5},
+        "isError": False,
+        "resultType": "complete",
+    }
+
+
+def test_to_mcp_tells_an_error() -> None:
+    sent = ToolResult(error=ErrorDetail(code="timeout", message="too late")).to_mcp()
+    assert (sent.is_error, sent.content[0].text, sent.structured_content) == (True, "too late", None)
+
+
+def test_a_result_over_mcp_and_back_is_the_same() -> None:
+    for value in ("text", 5, [1, 2], {"a": 1, "b": 2}):
+        first = returning(value).exec()
+        again = returning(first.to_mcp()).exec()
+        assert again.content == first.content
+        assert again.structured_content == first.structured_content
+
+
+def test_a_result_is_a_frozen_value() -> None:
+    result = ToolResult(5, {"result": 5})
+    assert result == ToolResult(5, {"result": 5})
+    assert result != ToolResult(6, {"result": 6})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.value = 6
+    assert (result.is_error, result.is_last, result.is_interrupted, result.id, result.meta) == (
+        False, True, False, None, {},
+    )  # fmt: skip
+
+
+def test_a_result_can_be_replaced_field_by_field() -> None:
+    result = ToolResult(5, {"result": 5}, None, {"a": 1}, False, True, "id-1", (TEXT,))
+    changed = dataclasses.replace(result, value=6)
+    assert (changed.value, changed.meta, changed.is_last, changed.is_interrupted, changed.id, changed.blocks) == (
+        6, {"a": 1}, False, True, "id-1", (TEXT,),
+    )  # fmt: skip
+
+
+def test_a_repr_fits_one_line_and_shows_no_blocks() -> None:
+    assert "png" not in repr(ToolResult(1, blocks=(IMAGE,)))
+
+
+def test_a_call_is_a_value() -> None:
+    assert ToolCall(id="1", name="add", arguments={"a": 1}) == ToolCall(id="1", name="add", arguments={"a": 1})
+    assert (ToolCall(id="1", name="add").arguments, ToolCall(id="1", name="add").provider) == ({}, {})
+
+
+def test_served_blocks_arrive_as_they_are() -> None:
+    result = run(returning([TEXT, IMAGE]).to_fastmcp().run, {})
+    assert result.content == [TEXT, IMAGE]

@@ -1,0 +1,387 @@
+"""A definition as text: the seed's forms exactly, and Python that is valid whatever the definition says."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import keyword
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from ahvn_tools import ToolDefinition, ToolSpec, tool
+from ahvn_tools import text as texts
+
+
+@tool
+def search_database(
+    query: str,
+    limit: int = 10,
+    tags: Optional[list[str]] = None,
+    when: dict[str, int] = {"year": 1},
+) -> list[str]:
+    """Search the database.
+
+    It takes a while.
+
+    Args:
+        query: What to look for.
+        limit: How many at most,
+            at the very most.
+        tags: Only these.
+
+    Returns:
+        The records.
+
+    Raises:
+        ValueError: Never.
+    """
+    return [query] * limit
+
+
+# the seed's forms
+
+
+def test_a_call_has_given_values_defaults_and_bare_required_parameters():
+    assert search_database.signature(query="example", limit=10) == snapshot(
+        "search_database(query='example', limit=10, tags=None, when={'year': 1})"
+    )
+    assert search_database.signature() == snapshot("search_database(query, limit=10, tags=None, when={'year': 1})")
+
+
+def test_a_call_leaves_out_what_is_optional_and_has_no_default():
+    definition = ToolDefinition(
+        name="f",
+        input_schema={"type": "object", "properties": {"a": {}, "b": {}, "c": True}, "required": ["b", "c"]},
+    )
+    assert texts.signature(definition, {}) == "f(b, c)"
+    assert texts.signature(definition, {"a": 1, "unknown": 2}) == "f(a=1, b, c)"
+
+
+def test_the_docstring_is_google_style():
+    assert search_database.docstring == snapshot("""\
+Search the database.
+
+It takes a while.
+
+Args:
+    query (str): What to look for.
+    limit (int): How many at most,
+        at the very most. Defaults to 10.
+    tags (Any): Only these. Optional.
+    when (Dict[str, Any]): Defaults to {'year': 1}.
+
+Returns:
+    List[str]: The records.\
+""")
+
+
+def test_the_code_is_a_function_definition():
+    assert search_database.code == snapshot('''\
+def search_database(query: str, limit: int = 10, tags: Any = None, when: Dict[str, Any] = {'year': 1}) -> List[str]:
+    """\\
+    Search the database.
+
+    It takes a while.
+
+    Args:
+        query (str): What to look for.
+        limit (int): How many at most,
+            at the very most. Defaults to 10.
+        tags (Any): Only these. Optional.
+        when (Dict[str, Any]): Defaults to {'year': 1}.
+
+    Returns:
+        List[str]: The records.
+    """
+    pass\
+''')
+
+
+def test_the_prompt_is_the_call_and_the_docstring_below_it():
+    @tool
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers.
+
+        Carefully.
+        """
+        return a + b
+
+    assert add.to_prompt() == snapshot("""\
+- `add(a, b=1)`:
+    Add two numbers.
+
+    Carefully.
+
+    Args:
+        a (int):
+        b (int): Defaults to 1.
+
+    Returns:
+        int: The return value\
+""")
+
+
+def test_the_prompt_of_a_tool_without_any_text_has_no_colon():
+    assert ToolSpec.from_function(lambda: None, name="f").to_prompt() == "- `f()`"
+    assert ToolSpec.from_function(lambda: None, name="f").code == "def f() -> Any:\n    pass"
+
+
+@dataclass
+class Point:
+    x: int
+    y: float
+
+
+def test_several_properties_are_listed_and_one_is_named():
+    @tool
+    def point() -> Point: ...
+
+    assert point.docstring == snapshot("""\
+Returns:
+    Dict[str, Any]: A dictionary containing:
+    - x (int):
+    - y (float):\
+""")
+    assert point.code.startswith("def point() -> Dict[str, Any]:")
+
+    @tool(output_schema={"type": "object", "properties": {"n": {"type": "null", "description": "Nothing."}}})
+    def one() -> Any: ...
+
+    assert one.docstring == "Returns:\n    None: Nothing."
+    assert one.code.startswith("def one() -> None:")
+
+    @tool
+    def free() -> dict[str, int]:
+        """Do.
+
+        Returns:
+            Counts by
+            name.
+        """
+
+    assert free.docstring == "Do.\n\nReturns:\n    Dict[str, Any]: Counts by name."
+
+    @tool
+    def unknown():
+        """Do.
+
+        Returns:
+            Whatever.
+        """
+
+    assert unknown.docstring == "Do.\n\nReturns:\n    Any: Whatever."
+
+
+@pytest.mark.parametrize(
+    ("node", "name"),
+    [
+        ({"type": "integer"}, "int"),
+        ({"type": "number"}, "float"),
+        ({"type": "string"}, "str"),
+        ({"type": "boolean"}, "bool"),
+        ({"type": "null"}, "None"),
+        ({"type": "array"}, "List[Any]"),
+        ({"type": "array", "items": {"type": "array", "items": {"type": "string"}}}, "List[List[str]]"),
+        ({"type": "object"}, "Dict[str, Any]"),
+        ({"anyOf": [{"type": "integer"}]}, "Any"),
+        ({"type": ["integer", "null"]}, "Any"),
+        ({"type": "bogus"}, "Any"),
+        (True, "Any"),
+        ({}, "Any"),
+    ],
+)
+def test_a_type_has_its_python_name(node, name):
+    assert texts.type_name(node) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "python"),
+    [
+        ("plain", "plain"),
+        ("a-b.c d", "a_b_c_d"),
+        ("", "_"),
+        ("1st", "_1st"),
+        ("class", "class_"),
+        ("ｃｌａｓｓ", "class_"),
+        ("__debug__", "__debug___"),
+        ("é", "é"),
+        ("half ৴", "_half__"),
+    ],
+)
+def test_a_name_has_an_identifier_near_to_it(name, python):
+    assert texts.identifier(name) == python
+    assert python.isidentifier()
+
+
+def test_what_is_bound_is_in_no_text():
+    spec = search_database.clone().bind("limit", "search.limit", 98765)
+    for text in (spec.signature(), spec.docstring, spec.code, spec.to_prompt()):
+        assert "limit" not in text.replace("limit at most", "")
+        assert "98765" not in text
+
+
+# hostile definitions
+
+NAMES = st.one_of(
+    st.text(st.characters(), max_size=12),
+    st.sampled_from([
+        *keyword.kwlist, *keyword.softkwlist, "__debug__", "_ABSENT", "_forward", "Any", "List", "Dict", "self", "",
+        "ﬁle", "file", "ﬀ", "ff", "ª", "a", "a_", "a-b", "a.b", "a b", "1", "１", "²", "½", "ｄｅｆ", "def_", "é", "é",
+        "\ud800", "x\udfff", '"""', "\\", "'", "\n", "x: int = 1, y", "\u2028", "\x00", "𝐝𝐞𝐟", "·", "a·", "℘", "᧚",
+    ]),
+)  # fmt: skip
+TEXTS = st.one_of(
+    st.text(st.characters(), max_size=40),
+    st.lists(
+        st.sampled_from(['"', '""', '"""', "'''", "\\", "\\\\", "\\N{", "\n", "\r", "\t", "\x0c", "\x85", "\u2028",
+                         "\ud800", "\\u", "\\x", "x", " ", "    ", "pass", "#", "{", "}", "\x00", "é"]),
+        max_size=12,
+    ).map("".join),
+)  # fmt: skip
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+NODES = st.one_of(
+    st.booleans(),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["integer", "string", "array", "object", "null", "bogus", ["string", "null"]]),
+            "description": TEXTS,
+            "default": VALUES,
+            "items": st.sampled_from([{}, True, {"type": "integer"}, {"type": "array"}]),
+        },
+    ),
+)
+
+
+@st.composite
+def definitions(draw: st.DrawFn) -> ToolDefinition:
+    properties = draw(st.dictionaries(NAMES, NODES, max_size=5))
+    required = [name for name in properties if draw(st.booleans())]
+    outputs = draw(st.none() | st.dictionaries(NAMES, NODES, max_size=3))
+    return ToolDefinition(
+        name=draw(NAMES),
+        description=draw(TEXTS),
+        input_schema={"type": "object", "properties": properties, "required": required},
+        output_schema=None if outputs is None else {"type": "object", "properties": outputs},
+        returns=draw(TEXTS),
+    )
+
+
+def hostile(**fields: Any) -> ToolDefinition:
+    return ToolDefinition(**{"name": "f", **fields})
+
+
+@given(definitions())
+@example(hostile(description='ends with a quote"'))
+@example(hostile(description="\\"))
+@example(hostile(name="__debug__", input_schema={"type": "object", "properties": {"__debug__": {}, "def": {}}}))
+@example(hostile(input_schema={"type": "object", "properties": {"ﬁ": {}, "fi": {}}, "required": ["fi"]}))
+def test_the_code_of_any_definition_is_python(definition):
+    tree = ast.parse(texts.code(definition))
+    (function,) = tree.body
+    assert isinstance(function, ast.FunctionDef)
+    taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    assert len(taken) == len(definition.input_schema["properties"])
+    told = texts.docstring(definition)
+    shown = ast.get_docstring(function, clean=False)
+    if told:
+        assert [line.strip() for line in shown.split("\n")] == ["", *[line.strip() for line in told.split("\n")], ""][
+            1:
+        ]
+    else:
+        assert shown is None
+    compile(tree, "<code>", "exec")
+
+
+@given(definitions(), st.data())
+def test_a_made_function_passes_on_what_it_is_given(definition, data):
+    properties, required = definition.input_schema["properties"], definition.input_schema.get("required", [])
+    calls: list[dict[str, Any]] = []
+    made = texts.function(definition, lambda **arguments: calls.append(arguments))
+    given_values = {
+        name: data.draw(st.integers()) for name in properties if name in required or data.draw(st.booleans())
+    }
+    python = texts.parameter_names(definition)
+    made(**{python[name]: value for name, value in given_values.items()})
+    defaults = {
+        name: node["default"] for name, node in properties.items() if isinstance(node, dict) and "default" in node
+    }
+    left = {name: value for name, value in defaults.items() if name not in required}
+    assert calls == [{**left, **given_values}]
+
+
+@given(definitions())
+def test_every_text_can_be_made_of_any_definition(definition):
+    assert texts.signature(definition, {}).endswith(")")
+    assert texts.prompt(definition).startswith("- `")
+
+
+# round trip
+
+
+def test_a_made_function_answers_as_the_spec_does():
+    function = search_database.to_function()
+    assert function("tea", 2) == search_database("tea", 2) == ["tea", "tea"]
+    assert function(query="tea", limit="1") == ["tea"]
+    assert function.__name__ == "search_database"
+    assert function.__doc__ == search_database.docstring
+    assert list(inspect.signature(function).parameters) == list(search_database.params)
+    with pytest.raises(TypeError):
+        function(nope=1)
+
+
+def test_a_made_function_raises_what_the_spec_raises():
+    @tool
+    def fail(a: int) -> int:
+        raise KeyError(a)
+
+    with pytest.raises(KeyError, match="3"):
+        fail.to_function()(3)
+
+
+def test_a_made_function_leaves_absent_what_is_not_given():
+    @tool
+    def count(*, given: int, **rest: int) -> int:
+        return given
+
+    definition = ToolDefinition(
+        name="f", input_schema={"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "required": ["b"]}
+    )
+    calls: list[dict[str, Any]] = []
+    made = texts.function(definition, lambda **arguments: calls.append(arguments))
+    made(b=1)
+    made(None, b=1)
+    assert calls == [{"b": 1}, {"a": None, "b": 1}]
+    with pytest.raises(TypeError):
+        made(1, 2)
+    assert count.to_function()(given=1) == 1
+
+
+def test_a_made_function_is_a_tool_again():
+    again = ToolSpec.from_function(search_database.to_function())
+    assert again(query="tea", limit=1) == ["tea"]
+    assert list(again.params) == list(search_database.params)
+    assert again.params["limit"]["type"] == "integer"
+
+
+def test_a_made_function_has_types_and_not_their_names():
+    function = search_database.to_function()
+    assert inspect.signature(function).parameters["limit"].annotation is int
+    assert inspect.signature(function).return_annotation == list[str]
+
+
+def test_a_made_function_follows_the_state():
+    spec = search_database.clone().bind("limit", default=1)
+    function = spec.to_function()
+    assert function(query="tea") == ["tea"]
+    spec.state["limit"] = 2
+    assert function(query="tea") == ["tea", "tea"]

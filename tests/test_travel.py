@@ -1,0 +1,733 @@
+"""Pickling: the function by import path or by value, the state without secrets, nothing that is compiled."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+from collections import OrderedDict, UserDict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import cloudpickle
+import pytest
+from pydantic import BaseModel, SecretStr
+
+from ahvn_tools import Secret, ToolRegistry, ToolSpec, reg_toolspec, tool
+from ahvn_tools.errors import PickleError, ToolConnectionError, ToolSpecError, UnboundStateError
+
+ROOT = Path(__file__).resolve().parent.parent
+CANARY = "canary-7f3a9c"
+PICKLERS = [pickle.dumps, cloudpickle.dumps, functools.partial(pickle.dumps, protocol=2)]
+
+
+def carried(spec: Any, dumps: Any = pickle.dumps) -> Any:
+    """Return what comes out on the other side."""
+    return pickle.loads(dumps(spec))
+
+
+def greet(name: str, tone: str = "plain") -> str:
+    """Greet somebody.
+
+    Args:
+        name: Whom to greet.
+    """
+    return f"{tone}: hello, {name}"
+
+
+@tool(tags={"math"}, timeout=5)
+def double(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+@tool
+def countdown(number: int) -> list[int]:
+    """Count down to nought."""
+    return [number, *countdown(number=number - 1)] if number else [0]
+
+
+class Shop(ToolRegistry):
+    """A registry that travels."""
+
+    def __init__(self, prices: dict[str, int]) -> None:
+        self.prices = prices
+
+    @reg_toolspec
+    def price(self, item: str, currency: str = "EUR") -> str:
+        """Tell what an item costs."""
+        return f"{self.prices[item]} {currency}"
+
+    @reg_toolspec
+    @classmethod
+    def kind(cls) -> str:
+        """Tell the class."""
+        return cls.__name__
+
+    @reg_toolspec
+    @staticmethod
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+
+class Labelled(ToolSpec):
+    """A subclass of ToolSpec."""
+
+    label = "none"
+
+
+class TestInProcess:
+    @pytest.mark.parametrize("dumps", PICKLERS)
+    def test_a_spec_of_a_module_function_does_the_same_afterwards(self, dumps):
+        spec = ToolSpec.from_function(greet, title="Greet", version="1").bind("tone", "style.tone", "warm")
+        twin = carried(spec, dumps)
+        assert twin(name="Ann") == "warm: hello, Ann"
+        assert twin.definition == spec.definition
+        assert dict(twin.binds) == {"tone": "style.tone"}
+        assert twin.function is greet
+
+    @pytest.mark.parametrize("dumps", PICKLERS)
+    def test_a_spec_that_stands_under_its_functions_name_finds_the_function(self, dumps):
+        twin = carried(double, dumps)
+        assert twin.function is double.function
+        assert (twin(number=4), twin.tags, twin.timeout) == (8, {"math"}, 5)
+
+    @pytest.mark.parametrize("spec", [countdown, countdown.clone()])
+    def test_a_tool_that_calls_itself_by_its_own_name(self, spec):
+        assert carried(spec)(number=2) == [2, 1, 0]
+
+    def test_nothing_compiled_travels(self):
+        spec = ToolSpec.from_function(greet)
+        before = len(pickle.dumps(spec))
+        spec(name="Ann")
+        spec.binded  # makes the FastMCP tool
+        assert spec.definition.fingerprint
+        assert len(pickle.dumps(spec)) == before
+
+    def test_a_lambda_a_closure_and_a_partial_travel_by_value(self):
+        factor = 3
+
+        def times(a: int, b: int = 2) -> int:
+            return a * b * factor
+
+        assert carried(ToolSpec.from_function(times))(a=1) == 6
+        assert carried(ToolSpec.from_function(functools.partial(times, b=5)))(a=1) == 15
+        assert carried(ToolSpec.from_function(lambda a: a, name="same"))(a=1) == 1
+
+    async def test_async_functions_and_generators_travel(self):
+        async def later(a: int) -> int:
+            return a + 1
+
+        def several(a: int):
+            yield from range(a)
+
+        assert await carried(ToolSpec.from_function(later)).acall(a=1) == 2
+        assert [chunk.value for chunk in carried(ToolSpec.from_function(several)).stream(a=2)] == [0, 1, [0, 1]]
+
+    def test_local_classes_in_string_annotations_travel(self):
+        class Point(BaseModel):
+            x: int = 1
+
+        def move(point: Point, by: int) -> Point:
+            return Point(x=point.x + by)
+
+        spec = ToolSpec.from_function(move)
+        twin = carried(spec)
+        assert twin(point={"x": 1}, by=2) == 3
+        assert twin.definition == spec.definition
+
+    @pytest.mark.parametrize("name", ["price", "kind", "add"])
+    def test_specs_of_a_registry_travel_with_their_instance(self, name):
+        spec = Shop({"tea": 3}).toolspec(name)
+        twin = carried(spec)
+        assert twin.definition == spec.definition
+        arguments = {"price": {"item": "tea"}, "kind": {}, "add": {"a": 1, "b": 2}}[name]
+        assert twin(**arguments) == spec(**arguments)
+
+    def test_a_registry_that_was_defined_in_a_function_travels(self):
+        class Local(ToolRegistry):
+            @reg_toolspec
+            def twice(self, a: int) -> int:
+                return 2 * a
+
+        assert carried(Local().toolspec("twice"))(a=2) == 4
+
+    def test_bindings_on_a_registry_spec_travel(self):
+        spec = Shop({"tea": 3}).toolspec("price").bind("currency", default="USD")
+        assert carried(spec)(item="tea") == "3 USD"
+
+    def test_a_spec_from_code_travels_with_helpers_and_classes(self):
+        code = textwrap.dedent("""
+            import math
+            from dataclasses import dataclass
+
+            @dataclass
+            class Circle:
+                radius: float
+
+            def _area(circle):
+                return math.pi * circle.radius ** 2
+
+            def area(circle: Circle, depth: int = 0) -> float:
+                '''Area of a circle.'''
+                return area(circle, depth - 1) if depth else round(_area(circle), 2)
+        """)
+        spec = ToolSpec.from_code(code, func_name="area")
+        twin = carried(spec)
+        assert twin(circle={"radius": 1}, depth=2) == 3.14
+        assert (twin.source, twin.definition) == (code, spec.definition)
+
+    def test_a_fastmcp_tool_travels(self):
+        from fastmcp.tools import Tool
+
+        spec = ToolSpec.from_mcp(Tool.from_function(greet)).bind("tone", default="warm")
+        twin = carried(spec)
+        assert twin(name="Ann") == spec(name="Ann") == "warm: hello, Ann"
+        assert twin.definition == spec.definition
+
+    def test_a_wire_tool_travels_and_says_what_is_missing(self):
+        from mcp_types import Tool as WireTool
+
+        twin = carried(ToolSpec.from_mcp(WireTool(name="echo", input_schema={"type": "object"})))
+        with pytest.raises(ToolConnectionError, match="nothing to call through"):
+            twin()
+
+    async def test_a_remote_tool_travels_without_its_connection(self):
+        from fastmcp import Client, FastMCP
+
+        server = FastMCP("test")
+        server.tool(greet)
+        async with Client(server) as client:
+            spec = (await ToolSpec.from_client(client, "greet")).bind("tone", default="warm")
+            assert await spec.acall(name="Ann") == "warm: hello, Ann"
+            twin = carried(spec)
+        assert twin.definition == spec.definition
+        with pytest.raises(ToolConnectionError, match="client"):
+            await twin.acall(name="Ann")
+
+    def test_a_subclass_and_its_attributes_travel(self):
+        spec = Labelled.from_function(greet)
+        spec.label, spec.notes = "first", ["a"]
+        twin = carried(spec)
+        assert (type(twin), twin.label, twin.notes) == (Labelled, "first", ["a"])
+        assert twin.clone().label == "first"
+
+    def test_a_spec_that_is_held_twice_is_one_afterwards(self):
+        first, second = carried([double, double])
+        assert first is second
+
+    def test_a_spec_in_the_state_of_another_travels(self):
+        spec = ToolSpec.from_function(greet).bind("tone", default="warm")
+        spec.state["tools"] = {"double": double, "me": spec}
+        twin = carried(spec)
+        assert twin.state["tools"]["double"](number=2) == 4
+        assert twin.state["tools"]["me"] is twin
+
+    def test_a_twin_can_be_bound_changed_and_sent_on(self):
+        twin = carried(carried(ToolSpec.from_function(greet).bind("tone", default="warm")))
+        twin.state["tone"] = "cold"
+        assert twin(name="Ann") == "cold: hello, Ann"
+        assert twin.unbind("tone")(name="Ann") == "plain: hello, Ann"
+        assert twin.exec(name="Ann").value == "plain: hello, Ann"
+
+    def test_examples_travel(self):
+        twin = carried(ToolSpec.from_function(greet, examples=[{"name": "Ann"}]))
+        assert twin.examples == [{"name": "Ann"}]
+        assert twin.definition.examples == [{"inputs": {"name": "Ann"}}]
+
+
+class TestState:
+    @pytest.mark.parametrize("kind", [dict, UserDict, OrderedDict])
+    def test_the_state_travels_as_a_dict_of_its_own(self, kind):
+        spec = ToolSpec.from_function(greet).bind("tone")
+        spec.state = kind(tone="warm", notes=[1])
+        twin = carried(spec)
+        assert dict(twin.state) == {"tone": "warm", "notes": [1]}
+        twin.state["notes"].append(2)
+        assert spec.state["notes"] == [1]
+
+    def test_a_remembered_default_travels(self):
+        twin = carried(ToolSpec.from_function(greet).bind("tone", default="warm"))
+        twin.state = {}
+        assert twin(name="Ann") == "warm: hello, Ann"
+
+    def test_a_state_that_holds_itself_travels(self):
+        spec = ToolSpec.from_function(greet).bind("tone", "me.tone", None)
+        spec.state["me"] = spec.state
+        spec.state["tone"] = "warm"
+        assert carried(spec)(name="Ann") == "warm: hello, Ann"
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise RuntimeError(CANARY)
+
+
+def holding(value: Any) -> ToolSpec:
+    spec = ToolSpec.from_function(greet)
+    spec.state = {"fine": 1, "session": {"user": "ann", "value": value}}
+    return spec
+
+
+class TestWhatCannotTravel:
+    @pytest.mark.parametrize(
+        "value", [threading.Lock(), Unpicklable(), sys._getframe()], ids=["lock", "reduce", "frame"]
+    )
+    @pytest.mark.parametrize("dumps", PICKLERS)
+    def test_a_state_that_cannot_be_pickled_says_which_key(self, value, dumps):
+        with pytest.raises(PickleError, match=r"State key 'session\.value' of 'greet' cannot be pickled") as caught:
+            dumps(holding(value))
+        assert isinstance(caught.value, ToolSpecError)
+        assert CANARY not in str(caught.value)
+
+    def test_a_list_is_named_by_its_key(self):
+        with pytest.raises(PickleError, match=r"'session\.value'"):
+            pickle.dumps(holding([1, threading.Lock()]))
+
+    def test_a_state_that_holds_itself_and_a_lock_names_the_lock(self):
+        spec = holding(threading.Lock())
+        spec.state["session"]["me"] = spec.state
+        with pytest.raises(PickleError, match=r"'session\.value'"):
+            pickle.dumps(spec)
+
+    def test_a_resolver_that_cannot_travel_is_named_by_its_parameter(self):
+        lock = threading.Lock()
+        spec = ToolSpec.from_function(greet).bind("tone", resolver=lambda: str(lock))
+        with pytest.raises(PickleError, match="What parameter 'tone' of 'greet' is bound to cannot be pickled"):
+            pickle.dumps(spec)
+
+    def test_a_constant_that_cannot_travel_is_named_by_its_parameter(self):
+        def use(query: str, limit: int, lock: Any) -> str:
+            return query
+
+        with pytest.raises(PickleError, match="What parameter 'lock' of 'use'"):
+            pickle.dumps(ToolSpec.from_function(functools.partial(use, limit=1, lock=threading.Lock())))
+
+    def test_an_attribute_that_cannot_travel_is_named(self):
+        spec = Labelled.from_function(greet)
+        spec.label, spec.connection = "fine", threading.Lock()
+        with pytest.raises(PickleError, match="Attribute 'connection' of 'greet'"):
+            pickle.dumps(spec)
+
+    def test_an_instance_that_cannot_travel_is_named_by_its_class(self):
+        shop = Shop({})
+        shop.lock = threading.Lock()
+        with pytest.raises(PickleError, match="The Shop whose method 'price' is cannot be pickled"):
+            pickle.dumps(shop.toolspec("price"))
+
+    def test_a_closure_that_cannot_travel_is_named(self):
+        lock = threading.Lock()
+
+        def locked(a: int) -> str:
+            return str(lock)
+
+        with pytest.raises(PickleError, match="What 'locked' was made from cannot be pickled"):
+            pickle.dumps(ToolSpec.from_function(locked))
+
+
+def use(query: str, token: str = "none", config: Any = None) -> str:
+    return f"{query} {token}"
+
+
+def marked(query: str, token: Annotated[str, Secret] = "none") -> str:
+    return f"{query} {token}"
+
+
+def required(query: str, token: str) -> str:
+    return f"{query} {token}"
+
+
+class TestSecrets:
+    @pytest.mark.parametrize(
+        ("key", "state"),
+        [
+            ("token", {"token": CANARY}),
+            ("a.b.c.token", {"a": {"b": {"c": {"token": CANARY, "user": 1}}}}),
+            (r"a\.b", {"a.b": CANARY}),
+            ("session.token", {"session": SimpleNamespace(token=CANARY)}),
+            ("a.session.token", {"a": {"session": SimpleNamespace(token=CANARY)}}),
+            ("tokens[1]", {"tokens": ["x", CANARY]}),
+            ("users[0].token", {"users": [{"token": CANARY}]}),
+            ("session.tokens[0]", {"session": {"tokens": (CANARY,)}}),
+            ("session.token", {"session": OrderedDict(token=CANARY)}),
+            ("session.token", {"session": UserDict(token=CANARY)}),
+        ],
+    )
+    @pytest.mark.parametrize("dumps", PICKLERS)
+    def test_a_secret_is_in_no_pickle_however_deep_it_lies(self, key, state, dumps):
+        spec = ToolSpec.from_function(use).bind("token", key, secret=True)
+        spec.state = {**state, "kept": 1}
+        assert spec(query="q") == f"q {CANARY}"
+        data = dumps(spec)
+        assert CANARY.encode() not in data
+        assert pickle.loads(data).state["kept"] == 1
+        assert spec(query="q") == f"q {CANARY}"
+
+    def test_siblings_of_a_secret_stay(self):
+        spec = ToolSpec.from_function(use).bind("token", "a.b.token", secret=True)
+        spec.state = {"a": {"b": {"token": CANARY, "user": 1}, "c": 2}}
+        assert carried(spec).state == {"a": {"b": {"user": 1}, "c": 2}}
+
+    def test_a_secret_default_stays_behind(self):
+        assert CANARY.encode() not in pickle.dumps(
+            ToolSpec.from_function(use).bind("token", default=CANARY, secret=True)
+        )
+
+    def test_a_secret_constant_stays_behind(self):
+        spec = ToolSpec.from_function(functools.partial(marked, token=CANARY))
+        data = pickle.dumps(spec)
+        assert CANARY.encode() not in data
+        with pytest.raises(UnboundStateError, match=r"'token'.*make the spec anew"):
+            pickle.loads(data)(query="q")
+
+    def test_a_secret_resolver_stays_behind(self):
+        spec = ToolSpec.from_function(use).bind("token", resolver=lambda: CANARY, secret=True)
+        data = pickle.dumps(spec)
+        assert CANARY.encode() not in data
+        with pytest.raises(UnboundStateError, match="set state key 'token'"):
+            pickle.loads(data)(query="q")
+
+    def test_a_resolver_that_is_no_secret_travels(self):
+        assert carried(ToolSpec.from_function(use).bind("token", resolver=lambda: "fresh"))(query="q") == "q fresh"
+
+    @pytest.mark.parametrize("annotation", [SecretStr, Annotated[str, Secret], SecretStr | None])
+    def test_an_annotation_makes_a_secret(self, annotation):
+        def body(token) -> str:
+            return "ok"
+
+        body.__annotations__["token"] = annotation
+        by_option = ToolSpec.from_function(body, binds={"token": "session.token"})
+        by_option.state = {"session": {"token": SecretStr(CANARY)}}
+        for spec in (by_option, ToolSpec.from_function(body).bind("token", default=CANARY)):
+            assert CANARY.encode() not in pickle.dumps(spec)
+
+    def test_a_secret_inside_the_default_of_another_binding_stays_behind(self):
+        spec = ToolSpec.from_function(use).bind("config", default={"token": CANARY, "user": 1})
+        spec.bind("token", "config.token", secret=True)
+        data = pickle.dumps(spec)
+        assert CANARY.encode() not in data
+        twin = pickle.loads(data)
+        twin.state = {}
+        with pytest.raises(UnboundStateError):
+            twin(query="q")
+
+    def test_the_same_key_bound_without_secret_stays_behind_all_the_same(self):
+        spec = ToolSpec.from_function(use).bind("config", "shared", CANARY).bind("token", "shared", secret=True)
+        assert CANARY.encode() not in pickle.dumps(spec)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda spec: spec.unbind("token"),
+            lambda spec: spec.bind("token", "elsewhere"),
+            lambda spec: spec.clone().unbind("token"),
+            lambda spec: carried(spec).unbind("token"),
+        ],
+        ids=["unbound", "bound elsewhere", "unbound in a clone", "unbound after a journey"],
+    )
+    def test_what_was_once_secret_stays_secret(self, change):
+        spec = change(ToolSpec.from_function(use).bind("token", default=CANARY, secret=True))
+        spec.state["token"] = CANARY
+        assert CANARY.encode() not in pickle.dumps(spec)
+
+    @pytest.mark.parametrize("function", [use, required, marked])
+    def test_using_one_afterwards_says_what_to_set_again(self, function):
+        """Not even the function's own default stands in for a secret that was there."""
+        spec = ToolSpec.from_function(function).bind("token", "session.token", secret=True)
+        spec.state = {"session": {"token": CANARY}}
+        twin = carried(carried(spec))
+        with pytest.raises(UnboundStateError, match=r"'token' is bound to 'session\.token'.*secret.*set state key"):
+            twin(query="q")
+        twin.state = {"session": {"token": "again"}}
+        assert twin(query="q") == "q again"
+
+    def test_a_secret_that_was_never_there_leaves_nothing_behind(self):
+        twin = carried(ToolSpec.from_function(use).bind("token", secret=True))
+        assert twin(query="q") == "q none"
+
+    def test_a_secret_that_cannot_be_pickled_is_no_hindrance(self):
+        def locked(lock: Any, query: str) -> str:
+            return query
+
+        spec = ToolSpec.from_function(locked).bind("lock", default=threading.Lock(), secret=True)
+        twin = carried(spec)
+        twin.state["lock"] = threading.Lock()
+        assert twin(query="q") == "q"
+
+    def test_a_property_that_raises_on_the_way_to_a_secret_takes_its_object_along(self):
+        class Vault:
+            def __init__(self) -> None:
+                self.hidden = CANARY
+
+            @property
+            def token(self):
+                raise PermissionError
+
+        spec = ToolSpec.from_function(use).bind("token", "vault.token", secret=True)
+        spec.state = {"vault": Vault()}
+        data = pickle.dumps(spec)
+        assert CANARY.encode() not in data
+        with pytest.raises(UnboundStateError, match=r"set state key 'vault\.token'"):
+            pickle.loads(data)(query="q")
+
+    def test_a_message_about_a_secret_that_never_travelled_does_not_speak_of_travelling(self):
+        spec = ToolSpec.from_function(required).bind("token", secret=True)
+        with pytest.raises(UnboundStateError) as caught:
+            spec(query="q")
+        assert "pickle" not in str(caught.value)
+
+    def test_what_goes_over_shows_nothing(self):
+        spec = ToolSpec.from_function(use).bind("token", default=CANARY)
+        assert CANARY not in repr(spec.__getstate__())
+
+
+MODULE = '''
+from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec, tool
+
+def plain(number: int = 2) -> str:
+    """Show a number."""
+    return f"{VERSION} {number}"
+
+VERSION = "first"
+
+@tool
+def decorated(number: int) -> str:
+    """Show a number."""
+    return f"{VERSION} {number}"
+
+class Shop(ToolRegistry):
+    @reg_toolspec
+    def method(self, number: int) -> str:
+        """Show a number."""
+        return f"{VERSION} {number}"
+'''
+
+MAKER = '''
+import pickle
+from pathlib import Path
+import cloudpickle
+from dataclasses import dataclass
+from pydantic import BaseModel
+from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec, tool
+
+FACTOR = 10
+
+def helper(number: int) -> int:
+    return FACTOR * number
+
+@dataclass
+class Point:
+    x: int = 1
+
+class Model(BaseModel):
+    points: list[Point]
+
+@tool(tags={"main"})
+def fact(number: int, factor: int = 1) -> int:
+    """Give the factorial, times a factor."""
+    return factor if number <= 1 else number * fact(number=number - 1, factor=factor)
+
+@tool
+def even(number: int, answer: bool = True) -> bool:
+    """Tell whether a number is even."""
+    return answer if number == 0 else odd(number=number - 1, answer=answer)
+
+@tool
+def odd(number: int, answer: bool = True) -> bool:
+    """Tell whether a number is odd."""
+    return not answer if number == 0 else even(number=number - 1, answer=answer)
+
+def models(model: Model, number: int = 2) -> Model:
+    """Take and give a model."""
+    return Model(points=[Point(x=helper(point.x) + number) for point in model.points])
+
+def record(point: Point, number: int = 2) -> int:
+    """Take a dataclass."""
+    return point.x * number
+
+class Shop(ToolRegistry):
+    def __init__(self, price: int) -> None:
+        self.price = price
+
+    @reg_toolspec
+    def cost(self, number: int, factor: int = 2) -> int:
+        """Tell the cost."""
+        return self.price * number * factor
+
+class Kind(ToolSpec):
+    label = "kind"
+
+if __name__ == "__main__":
+    kind = Kind.from_function(helper)
+    kind.label = "mine"
+    specs = {
+        "fact": fact, "clone": fact.clone().bind("factor", default=2), "even": even, "odd": odd.clone(),
+        "models": ToolSpec.from_function(models), "record": ToolSpec.from_function(record),
+        "shop": Shop(3).toolspec("cost"), "kind": kind,
+        "again": ToolSpec.from_function(fact.function, name="again"),
+    }
+    for name, spec in specs.items():
+        Path(name + ".pickle").write_bytes(pickle.dumps(spec))
+        Path(name + ".cloudpickle").write_bytes(cloudpickle.dumps(spec))
+    Path("all.pickle").write_bytes(pickle.dumps(specs))
+'''
+
+LOADER = """
+import pickle
+from pathlib import Path
+
+def load(name):
+    return pickle.loads(Path(name).read_bytes())
+
+EXPECTED = {
+    "fact": ({"number": 4, "factor": 2}, 48), "clone": ({"number": 4}, 48), "even": ({"number": 3}, False),
+    "odd": ({"number": 3}, True), "models": ({"model": {"points": [{"x": 1}, {}]}}, [{"x": 12}, {"x": 12}]),
+    "record": ({"point": {}, "number": 1}, 1), "shop": ({"number": 2}, 12), "kind": ({"number": 2}, 20),
+    "again": ({"number": 3}, 6),
+}
+OPTIONAL = {
+    "fact": "factor", "even": "answer", "odd": "answer", "models": "number", "shop": "factor", "again": "factor"
+}
+def check(name, spec):
+    arguments, value = EXPECTED[name]
+    assert spec(**arguments) == value, (name, spec(**arguments))
+    assert list(spec.params)[: len(arguments)] == list(arguments)
+    if name in OPTIONAL:
+        assert OPTIONAL[name] not in spec.input_schema["required"], spec.input_schema
+        assert spec.params[OPTIONAL[name]]["type"] in ("integer", "boolean"), spec.input_schema
+for name in EXPECTED:
+    for kind in ("pickle", "cloudpickle"):
+        check(name, load(f"{name}.{kind}"))
+for name, spec in load("all.pickle").items():
+    check(name, spec)
+kind = load("kind.pickle")
+assert type(kind).__name__ == "Kind" and kind.label == "mine"
+print("all came over")
+"""
+
+
+def run(script: str, folder: Path, *path: Path) -> str:
+    """Run a script in a process of its own; its warnings are errors."""
+    file = folder / "script.py"
+    file.write_text(textwrap.dedent(script))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *path)))}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(file)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class TestBetweenProcesses:
+    def test_what_a_script_defines_comes_over_by_value(self, tmp_path):
+        """Among them a tool that calls itself by its own name, two that call each other, and clones of both."""
+        run(MAKER, tmp_path)
+        assert "all came over" in run(LOADER, tmp_path)
+
+    def test_what_a_module_defines_comes_over_by_its_path(self, tmp_path):
+        """The other side has a newer version of the module, and that is what it runs."""
+        (tmp_path / "goods.py").write_text(MODULE)
+        run(
+            """
+            import pickle, goods
+            from pathlib import Path
+            specs = [goods.ToolSpec.from_function(goods.plain), goods.decorated, goods.Shop().toolspec("method")]
+            Path("specs.pickle").write_bytes(pickle.dumps(specs))
+            """,
+            tmp_path,
+            tmp_path,
+        )
+        (tmp_path / "goods.py").write_text(MODULE.replace('"first"', '"second"'))
+        shown = run(
+            """
+            import pickle
+            from pathlib import Path
+            print([spec(number=1) for spec in pickle.loads(Path("specs.pickle").read_bytes())])
+            """,
+            tmp_path,
+            tmp_path,
+        )
+        assert shown.strip() == "['second 1', 'second 1', 'second 1']"
+
+    def test_a_function_that_is_gone_on_the_other_side_is_named(self, tmp_path):
+        (tmp_path / "goods.py").write_text(MODULE)
+        run(
+            """
+            import pickle, goods
+            from pathlib import Path
+            Path("spec.pickle").write_bytes(pickle.dumps(goods.decorated))
+            """,
+            tmp_path,
+            tmp_path,
+        )
+        (tmp_path / "goods.py").write_text("")
+        shown = run(
+            """
+            import pickle
+            from pathlib import Path
+            from ahvn_tools.errors import PickleError
+            try:
+                pickle.loads(Path("spec.pickle").read_bytes())
+            except PickleError as error:
+                print(error)
+            """,
+            tmp_path,
+            tmp_path,
+        )
+        assert "Module 'goods' has no 'decorated' here" in shown
+
+    def test_a_spec_from_code_comes_over(self, tmp_path):
+        run(
+            """
+            import pickle
+            from pathlib import Path
+            from ahvn_tools import ToolSpec
+            code = "def twice(number: int, times: int = 2) -> int:\\n    return helper(number) * times\\n"
+            code += "def helper(number):\\n    return number + 0\\n"
+            spec = ToolSpec.from_code(code, func_name="twice").bind("times", "n.times", 3)
+            Path("spec.pickle").write_bytes(pickle.dumps(spec))
+            """,
+            tmp_path,
+        )
+        shown = run(
+            """
+            import pickle
+            from pathlib import Path
+            spec = pickle.loads(Path("spec.pickle").read_bytes())
+            print(spec(number=5), spec.source.count("def"), dict(spec.binds), list(spec.params))
+            """,
+            tmp_path,
+        )
+        assert shown.strip() == "15 2 {'times': 'n.times'} ['number']"
+
+    def test_a_spec_runs_in_a_process_pool(self, tmp_path):
+        shown = run(
+            """
+            import multiprocessing
+            from concurrent.futures import ProcessPoolExecutor
+            from ahvn_tools import tool
+
+            @tool
+            def fact(number: int) -> int:
+                return 1 if number <= 1 else number * fact(number=number - 1)
+
+            if __name__ == "__main__":
+                context = multiprocessing.get_context("spawn")
+                with ProcessPoolExecutor(1, mp_context=context) as pool:
+                    print(pool.submit(fact, number=5).result(timeout=40))
+            """,
+            tmp_path,
+        )
+        assert shown.strip() == "120"
