@@ -298,7 +298,7 @@ class ToolSpec:
                 if failure.is_cancellation(error):  # the body's own: nobody can cancel a sync call
                     raise settle.cancelled(plan) from error
                 raise
-            return returned if type(returned) is plan.exact else direct.settled(plan, returned, values)
+            return returned if type(returned) is plan.exact else direct.settled(plan, self._body, returned, values)
         return direct.call(plan, self._body, args, arguments, (self._state,))
 
     __call__ = call
@@ -316,7 +316,9 @@ class ToolSpec:
             returned = await self._body(**values)
         except execution.awaited.CancelledError as error:
             raise execution.awaited.cancellation(plan, error) from None
-        return returned if type(returned) is plan.exact else await execution.awaited.asettled(plan, returned)
+        if type(returned) is plan.exact:
+            return returned
+        return await execution.awaited.asettled(plan, self._body, returned, values)
 
     def exec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call from sync code and return a ToolResult, an error result for whatever exception came of it.

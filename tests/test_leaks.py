@@ -275,7 +275,6 @@ class Loud(Office):
 
 class TestInstances:
     @pytest.mark.parametrize("query", ["raise", "speak"])
-    @pytest.mark.xfail(strict=True, reason="a method's instance is not among the values that a call knows to be bound")
     def test_an_instance_whose_text_a_method_raises_is_masked(self, query):
         assert CANARY not in repr(Loud().toolspec("work").exec(query=query))
 

@@ -15,11 +15,10 @@ from ahvn_tools.binding import Layers
 from ahvn_tools.errors import CallCancelledError, ToolCallError
 from ahvn_tools.execution import failure
 from ahvn_tools.execution.deadline import Deadline, within
-from ahvn_tools.execution.direct import Body
 from ahvn_tools.execution.drive import agathered, carried, drive, is_being_cancelled, late
 from ahvn_tools.execution.outcome import Outcome, is_live
-from ahvn_tools.execution.plan import Arguments, Plan
-from ahvn_tools.execution.settle import NOTHING, cancelled, failed, finished, raised, result, shown
+from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.execution.settle import cancelled, failed, finished, raised, result, shown
 from ahvn_tools.results import ToolResult
 
 CancelledError = asyncio.CancelledError
@@ -29,21 +28,21 @@ async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: 
     """Return the value, or raise: the body's own exception unchanged, or a ToolCallError."""
     values = await aprepared(plan, positional, arguments, layers)
     if not plan.is_coroutine:
-        return shown(plan, raised(plan, await drive(plan, body, values)).get(), values)
+        return shown(plan, body, raised(plan, await drive(plan, body, values)).get(), values)
     try:
         returned = await (body(**values) if plan.is_named else plan.invoke(body, values))
     except CancelledError as error:
         raise cancellation(plan, error) from None
-    return await asettled(plan, returned, values)
+    return await asettled(plan, body, returned, values)
 
 
-async def asettled(plan: Plan, returned: Any, values: Mapping[str, Any] = NOTHING) -> Any:
+async def asettled(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> Any:
     """Return the value of what an async body returned."""
     if type(returned) is plan.exact:
         return returned
     if is_live(returned):
         returned = raised(plan, await carried(agathered, returned)).get()
-    return shown(plan, returned, values)
+    return shown(plan, body, returned, values)
 
 
 def cancellation(plan: Plan, error: CancelledError) -> CancelledError | CallCancelledError:
@@ -73,15 +72,15 @@ async def aexecute(
         try:
             returned = await (body(**values) if plan.is_named else plan.invoke(body, values))
         except Exception as error:  # noqa: BLE001  # whatever a body raises is its result
-            return result(plan, Outcome(error=error), values, started)
+            return result(plan, body, Outcome(error=error), values, started)
         except CancelledError as error:
             if is_being_cancelled():
                 raise
-            return result(plan, Outcome(error=error), values, started)
+            return result(plan, body, Outcome(error=error), values, started)
         if type(returned) is plan.exact or not is_live(returned):
-            return finished(plan, returned, values, started)
-        return result(plan, await carried(agathered, returned), values, started)
-    return result(plan, await drive(plan, body, values), values, started, is_served=is_served)
+            return finished(plan, body, returned, values, started)
+        return result(plan, body, await carried(agathered, returned), values, started)
+    return result(plan, body, await drive(plan, body, values), values, started, is_served=is_served)
 
 
 async def aprepared(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> Arguments:

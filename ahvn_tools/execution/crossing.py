@@ -10,10 +10,9 @@ from ahvn_tools.errors import SyncCallError
 from ahvn_tools.execution import bridge
 from ahvn_tools.execution.awaited import resolved as aresolved
 from ahvn_tools.execution.deadline import GRACE
-from ahvn_tools.execution.direct import Body
 from ahvn_tools.execution.drive import agathered, carried, drive, late
 from ahvn_tools.execution.outcome import Outcome
-from ahvn_tools.execution.plan import Arguments, Plan
+from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.settle import raised
 
 LOOP_IS_BLOCKED = "a body blocks the background loop"

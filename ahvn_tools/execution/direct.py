@@ -14,35 +14,33 @@ from ahvn_tools.binding import Layers
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution import failure
 from ahvn_tools.execution.outcome import Outcome, is_iterator, is_live
-from ahvn_tools.execution.plan import Arguments, Plan
-from ahvn_tools.execution.settle import NOTHING, cancelled, failed, finished, raised, result, shown
+from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.execution.settle import cancelled, failed, finished, raised, result, shown
 from ahvn_tools.results import ToolResult, item_value
-
-Body = Callable[..., Any]
 
 
 def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> Any:
     """Return the value, or raise: the body's own exception unchanged, or a ToolCallError."""
     values = prepared(plan, positional, arguments, layers)
     if not plan.is_direct:
-        return shown(plan, raised(plan, execution.crossing.outcome(plan, body, values)).get(), values)
+        return shown(plan, body, raised(plan, execution.crossing.outcome(plan, body, values)).get(), values)
     try:
         returned = body(**values) if plan.is_named else plan.invoke(body, values)
     except BaseException as error:
         if failure.is_cancellation(error):
             raise cancelled(plan) from error
         raise
-    return settled(plan, returned, values)
+    return settled(plan, body, returned, values)
 
 
-def settled(plan: Plan, returned: Any, values: Mapping[str, Any] = NOTHING) -> Any:
+def settled(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> Any:
     """Return the value of what a body returned to a sync caller."""
     if type(returned) is plan.exact:
         return returned
     if is_live(returned):
         live = returned
         returned = raised(plan, Outcome.of(lambda: gathered(live))).get()
-    return shown(plan, returned, values)
+    return shown(plan, body, returned, values)
 
 
 def execute(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> ToolResult:
@@ -53,14 +51,14 @@ def execute(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Argu
     except ToolCallError as error:
         return failed(failure.of_call(error), started)
     if not plan.is_direct:
-        return result(plan, execution.crossing.outcome(plan, body, values), values, started)
+        return result(plan, body, execution.crossing.outcome(plan, body, values), values, started)
     try:
         returned = body(**values) if plan.is_named else plan.invoke(body, values)
         if type(returned) is not plan.exact and is_live(returned):
             returned = gathered(returned)
     except BaseException as error:  # noqa: BLE001  # a body's own cancellation is a result, too; `result` raises the others
-        return result(plan, Outcome(error=error), values, started)
-    return finished(plan, returned, values, started)
+        return result(plan, body, Outcome(error=error), values, started)
+    return finished(plan, body, returned, values, started)
 
 
 def prepared(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> Arguments:

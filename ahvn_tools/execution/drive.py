@@ -9,10 +9,10 @@ from typing import Any
 
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution.deadline import Deadline, within
-from ahvn_tools.execution.direct import Body, gathered
+from ahvn_tools.execution.direct import gathered
 from ahvn_tools.execution.hand import Emit, Give, hand
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_iterator, is_live
-from ahvn_tools.execution.plan import Arguments, Plan
+from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import in_thread
 from ahvn_tools.results import item_value
 

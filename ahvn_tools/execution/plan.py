@@ -15,6 +15,7 @@ from ahvn_tools.schema.parameters import Check, Kind, Parameter
 from ahvn_tools.state import MISSING, UNSET
 
 Arguments = dict[str, Any]
+Body = Callable[..., Any]
 
 _BY_NAME = (Kind.POSITIONAL_OR_KEYWORD, Kind.KEYWORD_ONLY)
 

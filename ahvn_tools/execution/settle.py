@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
-from types import MappingProxyType
 from typing import Any
 
 from ahvn_tools.errors import CallCancelledError, ToolCallError, ToolError
 from ahvn_tools.execution import failure
 from ahvn_tools.execution.outcome import Outcome
-from ahvn_tools.execution.plan import Arguments, Plan
+from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.redaction import clip, redact
 from ahvn_tools.results import ErrorDetail, ToolResult
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
-"""The values of a call that binds nothing."""
 
-
-def shown(plan: Plan, returned: Any, values: Mapping[str, Any]) -> Any:
+def shown(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> Any:
     """Return what `call` gives for what a body returned. Raises InvalidResultError; for an error result, ToolError."""
     if type(returned) is plan.exact:
         return returned
     made = plan.output.result(returned)
     if made.error is not None:
-        raise ToolError(_masked(plan, made.error.message, values), tool=plan.name)
+        raise ToolError(_masked(plan, body, made.error.message, values), tool=plan.name)
     return made.value
 
 
-def result(plan: Plan, outcome: Outcome, values: Arguments, started: float, *, is_served: bool = False) -> ToolResult:
+def result(
+    plan: Plan, body: Body, outcome: Outcome, values: Arguments, started: float, *, is_served: bool = False
+) -> ToolResult:
     """Return the result of an outcome. A local caller gets KeyboardInterrupt, SystemExit and their like raised."""
     error = outcome.error
     if error is None:
-        return finished(plan, outcome.value, values, started)
+        return finished(plan, body, outcome.value, values, started)
     if outcome.is_ours and isinstance(error, ToolCallError):
         return failed(failure.of_call(error), started)
     if not (is_served or isinstance(error, Exception) or failure.is_cancellation(error)):
         raise error
-    return failed(failure.of_body(error, plan.bound_values(values), tool=plan.name, is_masked=is_served), started)
+    return failed(failure.of_body(error, _bound(plan, body, values), tool=plan.name, is_masked=is_served), started)
 
 
 def failed(detail: ErrorDetail, started: float) -> ToolResult:
@@ -46,7 +45,7 @@ def failed(detail: ErrorDetail, started: float) -> ToolResult:
     return ToolResult(error=detail, meta={"duration": perf_counter() - started})
 
 
-def finished(plan: Plan, returned: Any, values: Arguments, started: float) -> ToolResult:
+def finished(plan: Plan, body: Body, returned: Any, values: Arguments, started: float) -> ToolResult:
     """Return the result of what a body returned."""
     try:
         made = plan.output.result(returned)
@@ -55,14 +54,21 @@ def finished(plan: Plan, returned: Any, values: Arguments, started: float) -> To
     if made is returned:  # the body's own object: it may be used again
         made = replace(made, meta=dict(made.meta), is_last=True)
     if made.error is not None:
-        message = _masked(plan, made.error.message, values)
+        message = _masked(plan, body, made.error.message, values)
         made = replace(made, error=ErrorDetail(code=made.error.code, message=message), blocks=None)
     made.meta["duration"] = perf_counter() - started
     return made
 
 
-def _masked(plan: Plan, text: str, values: Mapping[str, Any]) -> str:
-    return clip(redact(text, plan.bound_values(values)))
+def _masked(plan: Plan, body: Body, text: str, values: Mapping[str, Any]) -> str:
+    return clip(redact(text, _bound(plan, body, values)))
+
+
+def _bound(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what was bound in a call: parameters, and the instance (or class) whose method the body is."""
+    owner = getattr(body, "__self__", None)
+    bound = plan.bound_values(values)
+    return bound if owner is None or inspect.isbuiltin(body) else {"self": owner, **bound}
 
 
 def raised(plan: Plan, outcome: Outcome) -> Outcome:

@@ -20,10 +20,10 @@ from ahvn_tools.execution import bridge, failure
 from ahvn_tools.execution.awaited import aprepared
 from ahvn_tools.execution.crossing import LOOP_IS_BLOCKED
 from ahvn_tools.execution.deadline import GRACE, Deadline, end, outcome_of
-from ahvn_tools.execution.direct import Body, prepared
+from ahvn_tools.execution.direct import prepared
 from ahvn_tools.execution.drive import drive, late
 from ahvn_tools.execution.outcome import Outcome, is_iterator, is_live
-from ahvn_tools.execution.plan import Arguments, Plan
+from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.settle import failed, result
 from ahvn_tools.results import ToolResult, item_value
 from ahvn_tools.schema.output import Output
@@ -46,7 +46,7 @@ def stream(
         outcome = yield from _direct(plan, body, values)
     else:
         outcome = yield from _bridged(plan, body, values)
-    yield result(plan, outcome, values, started)
+    yield result(plan, body, outcome, values, started)
 
 
 async def astream(
@@ -70,7 +70,7 @@ async def astream(
     finally:
         relay.is_over = True
         await end(task)
-    yield result(plan, outcome_of(task), values, started)
+    yield result(plan, body, outcome_of(task), values, started)
 
 
 class _Relay:

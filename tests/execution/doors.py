@@ -6,7 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+import time
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -161,8 +162,6 @@ BODIES: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 """What it is -> the body, and what it gives for 3."""
 
-TIMEOUTS = {"no timeout": None, "timeout": 30.0}
-
 WAYS = {
     "in a thread": {},
     "in the loop": {"run_in_thread": False},
@@ -173,8 +172,6 @@ WAYS = {
 
 def until(claim: Callable[[], bool]) -> bool:
     """Wait for a claim to come true; return whether it did."""
-    import time
-
     end = time.monotonic() + WAIT
     while not claim() and time.monotonic() < end:
         time.sleep(0.005)
@@ -203,10 +200,3 @@ def program(code: str, *arguments: str) -> tuple[int, str, str]:
     finally:
         running.kill()
     return running.returncode, output, errors
-
-
-def loop_threads() -> Iterator[str]:
-    """Give the names of the threads that run."""
-    import threading
-
-    return (thread.name for thread in threading.enumerate())
