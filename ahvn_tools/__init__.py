@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
     from ahvn_tools.redaction import Secret
-    from ahvn_tools.registry import ToolRegistry, reg_toolspec
+    from ahvn_tools.registry import ToolRegistry, reg_toolspec, tool
     from ahvn_tools.results import ToolCall, ToolResult
-    from ahvn_tools.spec import ToolSpec, tool
+    from ahvn_tools.spec import ToolSpec
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ _HOMES = {
     "ToolSpec": "spec",
     "ToolSpecError": "errors",
     "reg_toolspec": "registry",
-    "tool": "spec",
+    "tool": "registry",
 }
 
 

@@ -1,4 +1,4 @@
-"""ToolRegistry: a mixin that makes ToolSpecs of the methods that a class marks with `@reg_toolspec`."""
+"""The decorators, `@tool` and `@reg_toolspec`, and ToolRegistry: a mixin that makes ToolSpecs of marked methods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar, Unpack, get_args, get_origin, overloa
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.execution.sealed import Sealed
-from ahvn_tools.schema.annotations import Names, attempt, names_of
+from ahvn_tools.schema.annotations import Names, attempt, caller_locals, names_of
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions, checked
 from ahvn_tools.spec import ToolSpec
@@ -44,6 +44,32 @@ def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         return method
 
     return mark if method is None else mark(method)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> ToolSpec: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], ToolSpec]: ...
+def tool(
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
+) -> ToolSpec | Callable[[Callable[..., Any]], ToolSpec]:
+    """Make a ToolSpec of the decorated function, which stays reachable as `spec.function`.
+
+    >>> @tool(tags={"math"})
+    ... def add(a: int, b: int) -> int:
+    ...     '''Add two numbers.'''
+    ...     return a + b
+    >>> add(1, 2), add.function(1, 2)
+    (3, 3)
+    """
+    namespace = caller_locals()
+
+    def decorate(function: Callable[..., Any]) -> ToolSpec:
+        if function_source.wants_fastmcp(function):
+            return ToolSpec.from_function(function, **options)
+        return ToolSpec(*function_source.recipe(function, options, namespace=namespace))
+
+    return decorate if function is None else decorate(function)
 
 
 @dataclass(frozen=True, kw_only=True)

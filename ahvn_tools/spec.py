@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copyreg
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pydantic_core import ValidationError
 
@@ -18,6 +17,7 @@ from ahvn_tools.execution import direct, failure, settle
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.annotations import caller_locals
 from ahvn_tools.schema.strict import strict as strict_schema
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
@@ -72,7 +72,7 @@ class ToolSpec:
         """
         if function_source.wants_fastmcp(func):
             return cls._from_injected(func, options)
-        return cls(*function_source.recipe(func, options, namespace=_caller_locals()))
+        return cls(*function_source.recipe(func, options, namespace=caller_locals()))
 
     @classmethod
     def from_code(
@@ -456,34 +456,3 @@ class ToolSpec:
     def __repr__(self) -> str:
         binds = f" binds={dict(self.binds)}" if self.binds else ""
         return f"<{type(self).__name__} {self.name!r}{binds}>"
-
-
-@overload
-def tool(function: Function, /) -> ToolSpec: ...
-@overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Function], ToolSpec]: ...
-def tool(
-    function: Function | None = None, /, **options: Unpack[ToolOptions]
-) -> ToolSpec | Callable[[Function], ToolSpec]:
-    """Make a ToolSpec of the decorated function, which stays reachable as `spec.function`.
-
-    >>> @tool(tags={"math"})
-    ... def add(a: int, b: int) -> int:
-    ...     '''Add two numbers.'''
-    ...     return a + b
-    >>> add(1, 2), add.function(1, 2)
-    (3, 3)
-    """
-    namespace = _caller_locals()
-
-    def decorate(function: Function) -> ToolSpec:
-        if function_source.wants_fastmcp(function):
-            return ToolSpec.from_function(function, **options)
-        return ToolSpec(*function_source.recipe(function, options, namespace=namespace))
-
-    return decorate if function is None else decorate(function)
-
-
-def _caller_locals() -> Mapping[str, Any]:
-    """Return the locals of whoever called the function that calls this."""
-    return sys._getframe(2).f_locals  # noqa: SLF001  # the way to the caller that `typing` and `collections` take too

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import sys
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ def resolve(annotation: Any, names: Names) -> Any:
     holder = _Holder()
     holder.__annotations__ = {"it": annotation}
     return get_type_hints(holder, globalns={}, localns=names, include_extras=True)["it"]
+
+
+def caller_locals() -> Names:
+    """Return the locals of whoever called the function that calls this."""
+    return sys._getframe(2).f_locals  # noqa: SLF001  # the way to the caller that `typing` and `collections` take too
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,25 +53,7 @@ def recipe(
     if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
         docstring = inspect.getdoc(function)
     texts = _texts(body, options, docstring)
-    try:
-        inputs: Inputs = FunctionInputs(
-            name,
-            signature,
-            resolved,
-            bound=frozenset(bindings),
-            descriptions=lambda: texts.parameters,
-            include_var_positional=options.get("include_var_positional", False),
-            include_var_keyword=options.get("include_var_keyword", False),
-        )
-    except PydanticUserError as error:
-        raise DefinitionError(
-            f"{name!r} takes a type that is not whole yet; define all that it names, or call its `model_rebuild()`."
-        ) from error
-    _refuse_unknown_bindings(bindings, inputs)
-    if (given := options.get("input_schema")) is not None:
-        from ahvn_tools.schema.hybrid import HybridInputs
-
-        inputs = HybridInputs(inputs, given)
+    inputs = _inputs(name, signature, resolved, bindings=bindings, texts=texts, options=options)
     made = Recipe(
         name=name,
         texts=texts,
@@ -95,6 +77,37 @@ def recipe(
         hints={"docstring": docstring, "annotations": _told_apart(raw, resolved), "source": source},
     )
     return made, body
+
+
+def _inputs(
+    name: str,
+    signature: inspect.Signature,
+    resolved: Mapping[str, Any],
+    *,
+    bindings: Mapping[str, Binding],
+    texts: Texts,
+    options: Mapping[str, Any],
+) -> Inputs:
+    try:
+        inputs = FunctionInputs(
+            name,
+            signature,
+            resolved,
+            bound=frozenset(bindings),
+            descriptions=lambda: texts.parameters,
+            include_var_positional=options.get("include_var_positional", False),
+            include_var_keyword=options.get("include_var_keyword", False),
+        )
+    except PydanticUserError as error:
+        raise DefinitionError(
+            f"{name!r} takes a type that is not whole yet; define all that it names, or call its `model_rebuild()`."
+        ) from error
+    _refuse_unknown_bindings(bindings, inputs)
+    if options.get("input_schema") is None:
+        return inputs
+    from ahvn_tools.schema.hybrid import HybridInputs
+
+    return HybridInputs(inputs, options["input_schema"])
 
 
 def wants_fastmcp(function: Any) -> bool:
