@@ -211,10 +211,17 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a docstring literal, indented by four, that reads back as the text with that indent."""
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    """Return a docstring literal, indented by four, that reads back as the text with that indent.
+
+    A lone surrogate is spelled out: from Python 3.13 on no docstring can hold one.
+    """
+    escaped = _encodable(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     escaped = "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in escaped)
     return '"""\\\n' + textwrap.indent(escaped, "    ") + '\n    """'
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _escape(char: str) -> str:

@@ -283,6 +283,7 @@ def hostile(**fields: Any) -> ToolDefinition:
 @given(definitions())
 @example(hostile(description='ends with a quote"'))
 @example(hostile(description="\\"))
+@example(hostile(returns="\ud800"))
 @example(hostile(name="__debug__", input_schema={"type": "object", "properties": {"__debug__": {}, "def": {}}}))
 @example(hostile(input_schema={"type": "object", "properties": {"ﬁ": {}, "fi": {}}, "required": ["fi"]}))
 def test_the_code_of_any_definition_is_python(definition):
@@ -291,7 +292,7 @@ def test_the_code_of_any_definition_is_python(definition):
     assert isinstance(function, ast.FunctionDef)
     taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     assert len(taken) == len(definition.input_schema["properties"])
-    told = texts.docstring(definition)
+    told = texts.docstring(definition).encode("utf-8", "backslashreplace").decode("utf-8")
     shown = ast.get_docstring(function, clean=False)
     if told:
         assert [line.strip() for line in shown.split("\n")] == ["", *[line.strip() for line in told.split("\n")], ""][
