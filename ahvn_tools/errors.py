@@ -125,6 +125,9 @@ class ToolError(ToolCallError):
     """Raise it in a tool to speak to the model: the text is shown everywhere, as it is."""
 
 
+CLOSE_ENOUGH = 0.7
+"""How alike a known name must be to be offered, from 0 to 1: one that is not meant leads a model astray."""
+
 MOST_NAMES = 12
 """A message lists all known names when they are at most this many."""
 
@@ -134,7 +137,7 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     import difflib
 
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=CLOSE_ENOUGH)
     if close:
         return f"Did you mean {' or '.join(map(repr, close))}?"
     if names and len(names) <= MOST_NAMES:

@@ -226,11 +226,11 @@ def without_keys(state: Mapping[str, Any], keys: Iterable[Key]) -> dict[str, Any
     A key that leads through an object or a list takes the whole object or list out: what a pickle carries must not
     hold a secret in a corner that cannot be cut.
     """
-    kept: dict[str, Any] = own_containers(dict(state))
+    kept = own_state(state)  # copied as it is: a state that holds itself must not bring a second copy along
     for key in keys:
         if _may_hold(kept, key):
             _cut(kept, key.steps)
-    return kept
+    return dict(kept)
 
 
 def _may_hold(state: Mapping[str, Any], key: Key) -> bool:
@@ -240,7 +240,7 @@ def _may_hold(state: Mapping[str, Any], key: Key) -> bool:
         return True
 
 
-def _cut(state: dict[Any, Any], steps: tuple[str | int, ...]) -> None:
+def _cut(state: MutableMapping[Any, Any], steps: tuple[str | int, ...]) -> None:
     holder, here = state, 0
     while here < len(steps) - 1 and type(holder[steps[here]]) is dict:
         holder = holder[steps[here]]

@@ -28,6 +28,8 @@ _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool
 def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
     """Return a call as text: given values and defaults by their repr, other required parameters bare.
 
+    After a value by name, where Python takes nothing bare, a required one is `name=name`.
+
     An optional parameter that has neither is left out, as a caller would leave it out.
     """
     schema = definition.input_schema
@@ -39,7 +41,7 @@ def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
         elif isinstance(node, dict) and "default" in node:
             parts.append(f"{name}={node['default']!r}")
         elif name in required:
-            parts.append(name)
+            parts.append(f"{name}={name}" if any("=" in part for part in parts) else name)
     return f"{definition.name}({', '.join(parts)})"
 
 

@@ -387,6 +387,13 @@ class TestWithoutKeys:
         shared = {"token": "s", "user": 1}
         assert without_keys({"a": shared, "b": shared}, [Key.parse("a.token")]) == {"a": {"user": 1}, "b": {"user": 1}}
 
+    def test_a_state_that_holds_itself_loses_the_secret_there_too(self):
+        state = {"token": "s", "user": 1}
+        state["me"] = state
+        kept = without_keys(state, [Key.parse("token")])
+        assert "token" not in kept["me"]
+        assert state["token"] == "s"
+
 
 def test_the_marks_show_their_names():
     assert (repr(MISSING), repr(UNSET)) == ("MISSING", "UNSET")

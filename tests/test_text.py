@@ -59,7 +59,7 @@ def test_a_call_leaves_out_what_is_optional_and_has_no_default():
         input_schema={"type": "object", "properties": {"a": {}, "b": {}, "c": True}, "required": ["b", "c"]},
     )
     assert texts.signature(definition, {}) == "f(b, c)"
-    assert texts.signature(definition, {"a": 1, "unknown": 2}) == "f(a=1, b, c)"
+    assert texts.signature(definition, {"a": 1, "unknown": 2}) == "f(a=1, b=b, c=c)"
 
 
 def test_the_docstring_is_google_style():

@@ -192,7 +192,7 @@ class FunctionInputs:
             annotation=annotation,
             fixed_default=UNSET if default is EMPTY else default,
             default_factory=cast("Callable[[], Any] | None", factory),
-            exact=next((kind for kind in _PLAIN if annotation is kind), None),
+            exact=None if isinstance(parameter.default, FieldInfo) else _plain_type(annotation),
             is_required=is_required and not collects,
             is_secret=is_secret(annotation) or is_secret(parameter.annotation),
             expected=_shown_annotation(annotation),
@@ -259,7 +259,13 @@ def _adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
     return TypeAdapter[Any](shown, config=_CONFIG)  # type: ignore[arg-type]  # pydantic takes a function as a type
 
 
+def _plain_type(annotation: Any) -> type | None:
+    return next((kind for kind in _PLAIN if annotation is kind), None)
+
+
 def _shown_annotation(annotation: Any) -> str:
+    if get_origin(annotation) is Annotated:
+        return f"Annotated[{_shown_annotation(annotation.__origin__)}, …]"
     return str(annotation.annotation) if isinstance(annotation, Unresolved) else inspect.formatannotation(annotation)
 
 

@@ -18,7 +18,7 @@ class HybridInputs:
         self._function = function
         self._given = SchemaInputs(schema)
         taken = {parameter.property_name for parameter in function.parameters.values()}
-        for name in self._given.parameters:
+        for name in (*self._given.parameters, *schema.get("required", ())):
             if name not in taken:
                 raise DefinitionError(
                     f"input_schema has the property {name!r}, which is no parameter. {near_misses(name, taken)}"

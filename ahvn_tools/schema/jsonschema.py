@@ -96,8 +96,10 @@ def compiled(schema: JsonObject) -> Any:
     try:
         return jsonschema_rs.validator_for(schema, offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        place = "".join(f"[{step!r}]" for step in getattr(error, "instance_path", ()))
+        reason = clip(getattr(error, "message", None) or str(error), LONGEST)
         raise DefinitionError(
-            f"Not a usable JSON Schema: {type(error).__name__}; it must be valid and hold all it refers to."
+            f"Not a usable JSON Schema{place and f' at {place}'}: {reason}. It must be valid and hold all it refers to."
         ) from error
 
 

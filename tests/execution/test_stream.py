@@ -479,8 +479,9 @@ def test_a_body_that_fails_while_it_is_closed_does_not_trouble_its_reader(kind: 
 
     for way in WAYS.values():
         stream = ToolSpec.from_function(items if kind == "sync body" else aitems, **way).stream()
-        next(stream)
+        assert next(stream).value == 1
         stream.close()
+        assert list(stream) == []
 
 
 def test_a_reader_may_be_collected_in_the_loop_it_reads_from() -> None:

@@ -287,6 +287,23 @@ class TestTheCheckOfABoundValue:
         spec = ToolSpec.from_function(f).bind("items")
         assert [spec.call(), spec.call()] == [[1], [1]]
 
+    def test_constraints_that_stand_in_the_default_hold_for_bound_values_too(self):
+        def f(n: int = Field(default=4, ge=1)) -> int:
+            return n
+
+        spec = ToolSpec.from_function(f).bind("n")
+        assert spec.call() == 4
+        spec.state = {"n": 0}
+        assert spec.exec().error.code == "unbound_state"
+
+    def test_the_expected_type_is_told_without_what_its_metadata_hold(self):
+        def f(text: Annotated[str, Field(min_length=3)]) -> str:
+            return text
+
+        spec = ToolSpec.from_function(f).bind("text")
+        spec.state = {"text": 1}
+        assert spec.exec().error.message.endswith("does not fit 'Annotated[str, …]'; set state key 'text'.")
+
     def test_secrets_are_told_by_annotation(self):
         def f(
             a: Annotated[str, Secret], b: SecretStr, c: Annotated[str, Secret(), Field(min_length=2)] = "xx"

@@ -83,6 +83,26 @@ def test_a_property_that_is_no_parameter_is_refused_where_the_tool_is_made():
         made(properties={"sped": {"type": "integer"}}, required=[])
 
 
+def test_a_required_property_that_is_no_parameter_is_refused_where_the_tool_is_made():
+    schema = {"type": "object", "properties": {}, "required": ["nobody"]}
+    with pytest.raises(DefinitionError, match="'nobody', which is no parameter"):
+        ToolSpec.from_function(lambda: None, name="f", input_schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ({"type": "intgr"}, r"at \['properties'\]\['n'\]\['type'\]: \"intgr\" is not valid"),
+        ({"type": "string", "pattern": "("}, 'is not a "regex"'),
+        ({"$ref": "#/$defs/Nobody"}, "'/\\$defs/Nobody' does not exist"),
+        ({"$ref": "http://127.0.0.1:1/schema"}, "cannot fetch"),
+    ],
+)
+def test_an_unusable_schema_is_refused_with_the_place_and_the_reason(node, reason):
+    with pytest.raises(DefinitionError, match=reason):
+        ToolSpec.from_function(lambda n: n, name="f", input_schema={"type": "object", "properties": {"n": node}})
+
+
 def test_the_given_schema_may_be_changed_afterwards():
     schema = {"type": "object", "properties": {"point": {"type": "object"}}}
     spec = ToolSpec.from_function(move, input_schema=schema)
