@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import types
 from collections import ChainMap
@@ -14,6 +15,7 @@ from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.schema.annotations import Names, attempt, caller_locals, names_of
 from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources.injection import Injected
 from ahvn_tools.sources.options import ToolOptions, checked
 from ahvn_tools.spec import ToolSpec
 
@@ -65,8 +67,6 @@ def tool(
     namespace = caller_locals()
 
     def decorate(function: Callable[..., Any]) -> ToolSpec:
-        if function_source.wants_fastmcp(function):
-            return ToolSpec.from_function(function, **options)
         return ToolSpec(*function_source.recipe(function, options, namespace=namespace))
 
     return decorate if function is None else decorate(function)
@@ -80,11 +80,29 @@ class ToolMethod:
     sealed: Sealed
     descriptor: Any
     """What the class has under the method's name: a function, a classmethod or a staticmethod."""
+    injected: Injected | None = None
+    """The body without what FastMCP injects, on no instance; None when nothing is injected."""
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """What the method's annotations came to, where that differs from what is written."""
+        annotations: Mapping[str, Any] = self.sealed.recipe.hints["annotations"]
+        return annotations
 
     def spec(self, instance: Any) -> ToolSpec:
         """Return a new spec of one instance."""
         body = self.descriptor.__get__(instance, type(instance))
+        if self.injected is not None:
+            body = self.injected.on(body)
         return ToolSpec(self.sealed.recipe, body, sealed=self.sealed)
+
+
+@dataclass(frozen=True)
+class Unscanned:
+    """Stands for the tools of a class whose annotations name what is still to come."""
+
+    definer: Names
+    """Those locals of the definer that the annotations name."""
 
 
 class ToolRegistry:
@@ -105,7 +123,7 @@ class ToolRegistry:
     3
     """
 
-    _toolspecs: ClassVar[Mapping[str, ToolMethod]] = {}
+    _toolspecs: ClassVar[Mapping[str, ToolMethod] | Unscanned] = {}
     """The tools of the class by tool name; each scanned class has its own."""
 
     __slots__ = ()
@@ -113,12 +131,14 @@ class ToolRegistry:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Scan the class. Raises DefinitionError for a method that cannot be a tool, and for two of one name."""
         super().__init_subclass__(**kwargs)
+        definer = _definer_locals(cls)
         try:
-            cls._toolspecs = _scanned(cls, _definer_locals(cls))
+            cls._toolspecs = _scanned(cls, definer)
         except DefinitionError as error:
             if not _may_come_later(cls, error.__cause__):
                 raise
-            # the class is scanned when it is first asked
+            words = _words_of_annotations(cls)
+            cls._toolspecs = Unscanned({name: value for name, value in definer.items() if name in words})
 
     def to_toolspecs(self) -> dict[str, ToolSpec]:
         """Return new specs of this instance, by tool name; what is bound on one is not bound on the next."""
@@ -139,9 +159,16 @@ class ToolRegistry:
 
 def _tools(cls: type[ToolRegistry]) -> Mapping[str, ToolMethod]:
     """Return the tools of a class; scan it now if that could not be done when it was made."""
-    if "_toolspecs" not in cls.__dict__:
-        cls._toolspecs = _scanned(cls, {})
-    return cls._toolspecs
+    found: Mapping[str, ToolMethod] | Unscanned | None = cls.__dict__.get("_toolspecs")
+    if found is None or isinstance(found, Unscanned):
+        found = cls._toolspecs = _scanned(cls, _kept(cls))
+    return found
+
+
+def _kept(cls: type) -> Names:
+    """Return what is kept of the definer's locals until the class is scanned."""
+    found = vars(cls).get("_toolspecs")
+    return found.definer if isinstance(found, Unscanned) else {}
 
 
 def _may_come_later(cls: type, reason: BaseException | None) -> bool:
@@ -151,13 +178,12 @@ def _may_come_later(cls: type, reason: BaseException | None) -> bool:
 
 
 def _scanned(cls: type, definer: Names) -> Mapping[str, ToolMethod]:
-    namespace = ChainMap({cls.__name__: cls}, dict(vars(cls)), dict(definer))
     tools: dict[str, ToolMethod] = {}
     for name in _marked_names(cls):
         descriptor = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
         if descriptor is None:
             continue
-        made = _tool_method(cls, name, descriptor, namespace)
+        made = _tool_method(cls, name, descriptor, definer)
         tool_name = made.sealed.recipe.name
         if tool_name in tools:
             raise DefinitionError(
@@ -168,22 +194,65 @@ def _scanned(cls: type, definer: Names) -> Mapping[str, ToolMethod]:
     return types.MappingProxyType(tools)
 
 
-def _tool_method(cls: type, name: str, descriptor: Any, namespace: Names) -> ToolMethod:
+def _tool_method(cls: type, name: str, descriptor: Any, definer: Names) -> ToolMethod:
     if not isinstance(descriptor, _DESCRIPTORS):
         raise DefinitionError(
             f"{cls.__name__}.{name} overrides a tool with a {type(descriptor).__name__}; "
             f"write a method, or `{name} = None` to remove the tool."
         )
+    _refuse_without_self(cls, name, descriptor)
     function = _without_self(descriptor)
+    origin, known = _resolved_before(cls, name, descriptor)
+    namespace, scope = _names(cls, name, function, definer)
+    written = names_of(function, namespace, scope)
     options = {"name": name, **_options(cls, name)}
-    recipe, _ = function_source.recipe(
+    recipe, body = function_source.recipe(
         function,
         options,
         namespace=namespace,
+        scope=scope,
         docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
-        annotations=_substituted(_type_arguments(cls, _owner(cls, name)), function, namespace),
+        annotations={**known, **_substituted(_type_arguments(cls, origin), function, known, written)},
     )
-    return ToolMethod(method_name=name, sealed=Sealed(recipe, recipe.bindings), descriptor=descriptor)
+    return ToolMethod(
+        method_name=name,
+        sealed=Sealed(recipe, recipe.bindings),
+        descriptor=descriptor,
+        injected=body if isinstance(body, Injected) else None,
+    )
+
+
+def _refuse_without_self(cls: type, name: str, descriptor: Any) -> None:
+    if isinstance(descriptor, staticmethod):
+        return
+    parameters = inspect.signature(getattr(descriptor, "__func__", descriptor)).parameters.values()
+    if not any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):
+        raise DefinitionError(
+            f"{cls.__name__}.{name} has no {'cls' if isinstance(descriptor, classmethod) else 'self'!r} parameter; "
+            "write it first, or make the method a @staticmethod."
+        )
+
+
+def _resolved_before(cls: type, name: str, descriptor: Any) -> tuple[type, Mapping[str, Any]]:
+    """Return the class that first made a tool of a method, where its names are known, and what they came to there."""
+    for base in reversed(cls.__mro__[1:]):
+        methods = vars(base).get("_toolspecs")
+        for method in methods.values() if isinstance(methods, Mapping) else ():
+            if method.method_name == name and method.descriptor is descriptor:
+                return base, method.annotations
+    return _owner(cls, name), {}
+
+
+def _names(cls: type, name: str, function: Any, definer: Names) -> tuple[Names, Names]:
+    """Return the names of where a method is used, and of where it was written, as `names_of` takes them."""
+    owner = _owner(cls, name)
+    bodies = [dict(vars(base)) for base in owner.__mro__]
+    own = dict(definer if owner is cls else _kept(owner))
+    namespace = ChainMap({owner.__name__: owner}, bodies[0], own, *bodies[1:], {cls.__name__: cls}, dict(definer))
+    if function.__module__ != owner.__module__:
+        return namespace, {}
+    types_inside = {name: value for name, value in bodies[0].items() if isinstance(value, type)}
+    return namespace, ChainMap(types_inside, {owner.__name__: owner}, own)
 
 
 def _marked_names(cls: type) -> list[str]:
@@ -233,16 +302,23 @@ def _definer_locals(cls: type) -> Names:
     return {}
 
 
+def _words_of_annotations(cls: type) -> set[str]:
+    tools = (vars(_owner(cls, name))[name] for name in _marked_names(cls))
+    functions = (getattr(descriptor, "__func__", descriptor) for descriptor in tools)
+    annotations = (a for function in functions for a in getattr(function, "__annotations__", {}).values())
+    return {word for annotation in annotations for word in _WORD.findall(str(annotation))}
+
+
 def _owner(cls: type, name: str) -> type:
     return next(base for base in cls.__mro__ if name in vars(base))
 
 
-def _substituted(types_of: Mapping[Any, Any], function: Any, namespace: Names) -> dict[str, Any]:
+def _substituted(types_of: Mapping[Any, Any], function: Any, known: Mapping[str, Any], names: Names) -> dict[str, Any]:
     """Return the annotations in which a subclass of a generic class has put types for type variables."""
     if not types_of:
         return {}
-    names = names_of(function, namespace)
-    resolved = {name: attempt(annotation, names) for name, annotation in function.__annotations__.items()}
+    written = function.__annotations__
+    resolved = {name: attempt(annotation, names) for name, annotation in written.items()} | dict(known)
     return {
         name: _filled(annotation, types_of)
         for name, annotation in resolved.items()
@@ -277,3 +353,4 @@ _CLASS_MAKERS = frozenset({"__init_subclass__", "__new__"})
 
 _DESCRIPTORS = (types.FunctionType, classmethod, staticmethod)
 _NOBODY = object()
+_WORD = re.compile(r"\w+")

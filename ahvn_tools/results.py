@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -22,14 +22,24 @@ class ToolCall:
     arguments: dict[str, Any] = field(default_factory=dict)
     provider: dict[str, Any] = field(default_factory=dict)
     """What the provider sent along and wants echoed."""
+    error: str | None = None
+    """Why the call cannot be run, in words for the model: its arguments could not be read. None: it can."""
+    wire_name: str | None = None
+    """The name that the provider used, where a format read the call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorDetail:
-    """Why a call failed: a stable `code` and a text that is safe to show to a model."""
+    """Why a call failed: a stable `code` and a text that is safe to show to a model.
+
+    What UTF-8 cannot write (an undecodable file name has it) is spelled out: whoever sends the text can write it.
+    """
 
     code: str
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", self.message.encode("utf-8", "backslashreplace").decode())
 
 
 @dataclass(frozen=True, init=False)
@@ -104,15 +114,36 @@ class ToolResult:
         return [TextContent(type="text", text=self.text)]
 
     def to_mcp(self) -> CallToolResult:
-        """Return MCP's form of this result, as a server sends it."""
+        """Return MCP's form of this result, as a server sends it: an error where there is none."""
         from mcp_types import CallToolResult
 
+        sent = sendable(self)
         return CallToolResult(
-            content=self.content,
-            structured_content=self.structured_content,
-            is_error=self.is_error,
-            _meta=self.meta or None,
+            content=sent.content,
+            structured_content=sent.structured_content,
+            is_error=sent.is_error,
+            _meta=sent.meta or None,
         )
+
+
+def sendable(result: ToolResult) -> ToolResult:
+    """Return a result that can be written as JSON in UTF-8: the given one, or an error result in its place."""
+    if _is_writable(result):
+        return result
+    error = result.error or ErrorDetail(
+        code="invalid_result",
+        message="The tool returned what cannot be sent; return JSON-able data, with texts that UTF-8 can write.",
+    )
+    meta = {key: part for key, part in result.meta.items() if _is_writable(ToolResult(meta={key: part}))}
+    return ToolResult(error=error, meta=meta)
+
+
+def _is_writable(result: ToolResult) -> bool:
+    try:
+        to_json((result.content, result.structured_content, result.meta))
+    except Exception:  # noqa: BLE001  # a value of a class of its own may raise anything
+        return False
+    return True
 
 
 def has_content(value: object) -> bool:
@@ -137,7 +168,7 @@ def from_content(value: Any) -> ToolResult:
     error = None
     if is_result and getattr(value, "is_error", False):
         error = ErrorDetail(code="tool_error", message=text or "The tool failed.")
-    shown = structured if structured is not None else (text if text is not None else list(blocks))
+    shown = structured if structured is not None else (text if text is not None else list(blocks) or None)
     return ToolResult(
         value=None if error else shown,
         structured_content=structured,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copyreg
+import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pydantic_core import ValidationError
@@ -12,7 +13,7 @@ from pydantic_core import ValidationError
 from ahvn_tools import execution, text
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import BindError, near_misses
+from ahvn_tools.errors import BindError, DefinitionError, near_misses
 from ahvn_tools.execution import direct, failure, settle
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.recipe import Recipe
@@ -21,6 +22,7 @@ from ahvn_tools.schema.annotations import caller_locals
 from ahvn_tools.schema.strict import strict as strict_schema
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources.injection import Injected
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.state import MISSING, UNSET, Key, own_containers, own_state
 
@@ -53,11 +55,17 @@ class ToolSpec:
     _secrets: frozenset[Key] = frozenset()
     """Keys that were ever bound as secret here: unbinding makes nothing in the state public."""
 
-    def __init__(self, recipe: Recipe, body: Function, *, sealed: Sealed | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe | None = None, body: Function | None = None, *, sealed: Sealed | None = None
+    ) -> None:
         """Take what a source yields (and the sealed recipe where one is shared); the `from_…` doors make specs."""
+        if not isinstance(recipe, Recipe) or body is None:
+            raise DefinitionError(
+                "A ToolSpec is made by one of its doors: from_function (or @tool), from_code, from_mcp, from_client."
+            )
         self._lock = threading.Lock()
         self._sealed = sealed or Sealed(recipe, recipe.bindings)
-        self._body = body
+        self._body: Function = body
         self._state: MutableMapping[str, Any] = {}
         self._adapter: tuple[Sealed, Tool] | None = None
         self.examples = recipe.examples
@@ -70,8 +78,6 @@ class ToolSpec:
 
         Raises DefinitionError for what cannot be a tool, and for an unknown option.
         """
-        if function_source.wants_fastmcp(func):
-            return cls._from_injected(func, options)
         return cls(*function_source.recipe(func, options, namespace=caller_locals()))
 
     @classmethod
@@ -115,13 +121,6 @@ class ToolSpec:
         send = sender(client, tool_name, asyncio.get_running_loop())
         return cls(*mcp_source.recipe(tool, options, send))
 
-    @classmethod
-    def _from_injected(cls, func: Function, options: ToolOptions) -> Self:
-        """Hand a function with FastMCP's own injection to FastMCP, which alone can run it."""
-        from ahvn_tools.sources import mcp as mcp_source
-
-        return cls(*mcp_source.injected(func, options))
-
     # what it is
 
     @property
@@ -152,7 +151,8 @@ class ToolSpec:
     @property
     def function(self) -> Function:
         """The function it was made from, or that the FastMCP tool it was made from runs; else what runs its calls."""
-        function: Function = getattr(self._sealed.recipe.tool, "fn", self._body)
+        body = self._body.function if isinstance(self._body, Injected) else self._body
+        function: Function = getattr(self._sealed.recipe.tool, "fn", body)
         return function
 
     @property
@@ -260,6 +260,9 @@ class ToolSpec:
         binding = self._sealed.bindings.get(param)
         if binding is not None and binding.is_constant:
             raise BindError(f"{param!r} of {self.name!r} was fixed when the tool was made; make a tool without it.")
+        method = self.function
+        if inspect.ismethod(method) and param == next(iter(inspect.signature(method.__func__).parameters), None):
+            raise BindError(f"{param!r} of {self.name!r} is what its method belongs to; take the tool of another one.")
 
     def clone(self) -> Self:
         """Return a copy of the same class with its own bindings, state and examples, nested containers included."""
@@ -331,11 +334,11 @@ class ToolSpec:
         """Call from async code and return a ToolResult, as `exec` does."""
         return await execution.awaited.aexecute(self._sealed.plan, self._body, args, arguments, (self._state,))
 
-    def stream(self, /, *args: Any, **arguments: Any) -> Iterator[ToolResult]:
+    def stream(self, /, *args: Any, **arguments: Any) -> Generator[ToolResult, None, None]:
         """Call from sync code and yield one result per item as it is made, then one with `is_last=True`: the whole."""
         return execution.stream.stream(self._sealed.plan, self._body, args, arguments, (self._state,))
 
-    def astream(self, /, *args: Any, **arguments: Any) -> AsyncIterator[ToolResult]:
+    def astream(self, /, *args: Any, **arguments: Any) -> AsyncGenerator[ToolResult, None]:
         """Call from async code and yield results as `stream` does."""
         return execution.stream.astream(self._sealed.plan, self._body, args, arguments, (self._state,))
 

@@ -8,9 +8,11 @@ import functools
 import gc
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import pytest
+from fastmcp import Client, Context, FastMCP
+from fastmcp.dependencies import Depends
 from pydantic import BaseModel
 
 from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec
@@ -334,6 +336,31 @@ def test_only_methods_can_be_marked(mark):
         reg_toolspec(mark)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, classmethod])
+def test_a_method_without_self_is_told(wrap):
+    def lonely(*, a: int = 1) -> int: ...
+
+    with pytest.raises(DefinitionError, match=r"Wrong.lonely has no '(self|cls)' parameter; .*@staticmethod"):
+        type("Wrong", (ToolRegistry,), {"lonely": reg_toolspec(wrap(lonely))})
+
+
+def test_self_cannot_be_unbound():
+    class Odd(ToolRegistry):
+        @reg_toolspec
+        def f(this, a: int) -> int:
+            return a
+
+        @reg_toolspec
+        @staticmethod
+        def g(this: int) -> int:
+            return this
+
+    with pytest.raises(BindError, match="'this' of 'f' is what its method belongs to"):
+        Odd().toolspec("f").unbind("this")
+    assert Odd().toolspec("f").unbind("a")(a=1) == 1
+    assert Odd().toolspec("g").unbind("this")(this=1) == 1
+
+
 # bindings on methods
 
 
@@ -593,6 +620,87 @@ def test_a_metaclass_and_a_hook_of_the_definers_module_do_not_hide_its_names():
     assert Child().toolspec("f")(unit={"at": 3}) == 3
 
 
+# what FastMCP injects
+
+
+def secret_token() -> str:
+    return "injected"
+
+
+class Injecting(ToolRegistry):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @reg_toolspec
+    def default(self, a: int, tok: str = Depends(secret_token)) -> str:
+        """Tell."""
+        return f"{self.name} {a} {tok}"
+
+    @reg_toolspec
+    async def annotated(self, a: int, *, tok: Annotated[str, Depends(secret_token)]) -> str:
+        return f"{self.name} {a} {tok}"
+
+    @reg_toolspec
+    def served(self, ctx: Context, a: int) -> str:
+        return f"{self.name} {a} {ctx.fastmcp.name}"
+
+    @reg_toolspec
+    @classmethod
+    def of_class(cls, a: int, tok: str = Depends(secret_token)) -> str:
+        return f"{cls.__name__} {a} {tok}"
+
+    @reg_toolspec
+    @staticmethod
+    def static(a: int, tok: str = Depends(secret_token)) -> str:
+        return f"{a} {tok}"
+
+
+@pytest.mark.parametrize("cls", [Injecting, type("Heir", (Injecting,), {})])
+@pytest.mark.parametrize("name", ["default", "annotated", "of_class", "static"])
+async def test_a_methods_injected_parameter_is_fastmcps_alone_to_fill(name, cls):
+    spec = cls("one").to_toolspecs()[name]
+    start = {"of_class": f"{cls.__name__} ", "static": ""}.get(name, "one ")
+    assert list(spec.params) == list(spec.to_fastmcp().parameters["properties"]) == ["a"]
+    assert spec(a=1) == await spec.acall(a="1") == f"{start}1 injected"
+    assert spec.exec(a=1, tok="evil").error.code == "invalid_parameters"
+    assert getattr(cls("two"), name).__name__ == spec.function.__name__ == name
+
+
+async def test_a_methods_context_is_the_servers():
+    server = FastMCP("test")
+    spec = Injecting("one").toolspec("served")
+    assert list(spec.params) == ["a"]
+    server.add_tool(spec.to_fastmcp())
+    async with Client(server) as client:
+        assert (await client.call_tool("served", {"a": 1})).data == "one 1 test"
+        refused = await client.call_tool("served", {"a": 1, "ctx": "evil"}, raise_on_error=False)
+    assert refused.is_error
+
+
+def test_each_instance_answers_for_itself_where_fastmcp_injects_too_and_none_is_kept():
+    one, two = Injecting("one"), Injecting("two")
+    specs = [one.toolspec("default"), two.toolspec("default")]
+    assert [spec(a=1) for spec in specs] == ["one 1 injected", "two 1 injected"]
+    assert specs[0].definition is specs[1].definition
+    assert one.default(1, "mine") == "one 1 mine"
+    watch = weakref.ref(one)
+    del one, specs
+    gc.collect()
+    assert watch() is None
+
+
+def test_the_instance_is_masked_in_the_error_of_an_injected_method():
+    class Account(ToolRegistry):
+        def __str__(self) -> str:
+            return "account 4711"
+
+        @reg_toolspec
+        def close(self, tok: str = Depends(secret_token)) -> None:
+            raise LookupError(f"{self} is open")
+
+    assert Account().toolspec("close").exec().error.message == "LookupError: <self> is open"
+
+
 # forward references
 
 
@@ -619,6 +727,157 @@ def test_what_never_comes_is_told_when_it_is_first_asked_for():
     for _ in range(2):
         with pytest.raises(DefinitionError, match="'a' of 'f' is annotated 'Nowhere'"):
             Never().to_toolspecs()
+
+
+def test_a_missing_name_is_told_with_what_to_do():
+    class Never(ToolRegistry):
+        @reg_toolspec
+        def f(self, a: Strr) -> int: ...  # noqa: F821
+
+    with pytest.raises(DefinitionError, match=r"Define or import 'Strr', or bind the parameter.*binds="):
+        Never().to_toolspecs()
+
+
+def test_a_late_scan_still_knows_the_definers_names_and_keeps_them_no_longer():
+    class Handle:
+        pass
+
+    def define() -> tuple[type[ToolRegistry], weakref.ref[Any], weakref.ref[Any]]:
+        class Unit(BaseModel):
+            at: int
+
+        handle = Handle()
+
+        @dataclasses.dataclass
+        class Point(ToolRegistry):
+            x: int
+
+            @reg_toolspec
+            def moved(self, unit: Unit, to: list[Point]) -> int:
+                return unit.at + to[0].x
+
+            @reg_toolspec(binds={"unit": "u"})
+            def bound(self, unit: Handle) -> None: ...
+
+        return Point, weakref.ref(handle), weakref.ref(Unit)
+
+    point, handle, _ = define()
+    gc.collect()
+    assert handle() is None
+    assert point(1).toolspec("moved")(unit={"at": 3}, to=[{"x": 4}]) == 7
+    assert point(1).toolspec("moved").definition is point(2).toolspec("moved").definition
+
+
+# names of inherited tools
+
+
+def test_an_inherited_tool_knows_the_names_of_the_class_that_wrote_it():
+    class Nested(ToolRegistry):
+        class Inner(BaseModel):
+            w: int
+
+        @reg_toolspec
+        def m(self, b: Inner) -> int:
+            return b.w
+
+    class Child(Nested): ...
+
+    class Grandchild(Child):
+        def m(self, b: Inner) -> int:  # noqa: F821
+            return b.w + 1
+
+    assert Child().toolspec("m")(b={"w": 3}) == 3
+    assert Grandchild().toolspec("m")(b={"w": 3}) == 4
+    assert Grandchild.__mro__[1] is Child
+
+
+class Shadowed(BaseModel):
+    outer: int
+
+
+def test_names_of_the_class_and_its_definer_go_before_those_of_the_module():
+    class Page(BaseModel):
+        local: int
+
+    class Shelf(ToolRegistry):
+        class Shadowed(BaseModel):
+            inner: int
+
+        @reg_toolspec
+        def m(self, a: Shadowed, b: Page, c: list[int]) -> int:
+            return a.inner + b.local
+
+        @reg_toolspec
+        def list(self) -> None: ...
+
+    class Child(Shelf):
+        class Shadowed(BaseModel):
+            other: int
+
+    for cls in (Shelf, Child):
+        assert cls().toolspec("m")(a={"inner": 1}, b={"local": 2}, c=[3]) == 3
+
+
+def base_of_a_factory() -> type[ToolRegistry]:
+    class Local(BaseModel):
+        w: int
+
+    class Made(ToolRegistry):
+        @reg_toolspec
+        def m(self, b: Local) -> Local:
+            return b
+
+    return Made
+
+
+@dataclasses.dataclass
+class Late(ToolRegistry):
+    """A base that is scanned when it is first asked; its heir is made before."""
+
+    x: int
+
+    class Inner(BaseModel):
+        w: int
+
+    @reg_toolspec
+    def sum(self, to: Late, b: Inner) -> int:
+        return to.x + b.w
+
+
+@dataclasses.dataclass
+class LateHeir(Late): ...
+
+
+def test_a_base_may_be_subclassed_where_its_names_are_unknown():
+    class Child(base_of_a_factory()): ...
+
+    class Grandchild(Child): ...
+
+    for cls in (Child, Grandchild):
+        spec = cls().toolspec("m")
+        assert spec(b={"w": "3"}) == 3
+        assert spec.output_schema == {"type": "object", "properties": {"w": {"type": "integer"}}, "required": ["w"]}
+
+
+def test_a_base_that_is_scanned_late_may_be_subclassed_before():
+    assert LateHeir(1).toolspec("sum")(to={"x": 1}, b={"w": 2}) == 3
+
+
+def test_a_mixins_names_are_found_again_in_a_subclass_of_its_registry():
+    class Mixin(Generic[T]):
+        class Inner(BaseModel):
+            w: int
+
+        @reg_toolspec
+        def m(self, b: Inner, item: T) -> T:
+            return item
+
+    class First(Mixin[U], ToolRegistry, Generic[U]): ...
+
+    class Second(First[int]): ...
+
+    assert Second().toolspec("m")(b={"w": 1}, item="3") == 3
+    assert Second().toolspec("m").params["item"] == {"type": "integer"}
 
 
 def test_a_class_may_be_made_for_another_module():

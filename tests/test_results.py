@@ -187,6 +187,50 @@ def test_to_mcp_tells_an_error() -> None:
     assert (sent.is_error, sent.content[0].text, sent.structured_content) == (True, "too late", None)
 
 
+LONE = "caf\udce9"
+"""A file name that is no UTF-8, as Python reads it: a text that UTF-8 has no form for."""
+
+
+@pytest.mark.parametrize("value", [LONE, [LONE], {"a": {"b": LONE}}], ids=ascii)
+@each_door
+def test_a_text_that_no_wire_takes_is_a_value_here_and_an_error_there(door: Door, value: Any) -> None:
+    result = door(returning(value))
+    assert (result.is_error, result.value, len(result.content)) == (False, value, 1)
+    sent = result.to_mcp()
+    assert (sent.is_error, sent.structured_content) == (True, None)
+    assert "cannot be sent" in sent.content[0].text
+    assert sent.meta == result.meta
+    assert sent.model_dump_json()
+
+
+@each_door
+def test_a_key_that_no_wire_takes_is_an_invalid_result(door: Door) -> None:
+    assert door(returning({LONE: 1})).error.code == "invalid_result"
+
+
+def test_meta_that_no_wire_takes_is_an_error_without_it() -> None:
+    sent = ToolResult(1, meta={"duration": 0.5, "path": LONE, "object": object()}).to_mcp()
+    assert (sent.is_error, sent.meta) == (True, {"duration": 0.5})
+    failed = ToolResult(error=ErrorDetail(code="timeout", message="too late"), meta={"object": object()}).to_mcp()
+    assert (failed.is_error, failed.content[0].text, failed.meta) == (True, "too late", None)
+
+
+def test_a_value_of_the_bodys_own_that_has_no_text_is_an_error_on_the_wire() -> None:
+    sent = returning(ToolResult(10**5000)).exec().to_mcp()
+    assert (sent.is_error, "cannot be sent" in sent.content[0].text) == (True, True)
+
+
+def test_the_text_of_an_error_is_spelled_out() -> None:
+    assert ErrorDetail(code="tool_error", message=f"no file {LONE}").message == "no file caf\\udce9"
+    assert ErrorDetail(code="tool_error", message="naïve \U0001f600").message == "naïve \U0001f600"
+
+
+def test_a_remote_result_without_content_is_none() -> None:
+    for made in (CallToolResult(content=[]), FastMCPResult(content=[])):
+        result = returning(made).exec()
+        assert (result.value, result.structured_content, result.content) == (None, None, [])
+
+
 def test_a_result_over_mcp_and_back_is_the_same() -> None:
     for value in ("text", 5, [1, 2], {"a": 1, "b": 2}):
         first = returning(value).exec()

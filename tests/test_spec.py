@@ -7,7 +7,7 @@ import mcp.types
 import pytest
 
 from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec
-from ahvn_tools.errors import BindError, InvalidParametersError
+from ahvn_tools.errors import BindError, DefinitionError, InvalidParametersError
 
 
 def search_database(query: str, limit: int = 10) -> dict:
@@ -75,6 +75,12 @@ def calculate_sum(a: int, b: int) -> int:
 '''
     tool = ToolSpec.from_code(code=code, func_name="calculate_sum", env=None)
     assert tool(a=1, b=2) == 3
+
+
+@pytest.mark.parametrize("given", [(), (search_database,), (search_database, search_database)], ids=len)
+def test_a_spec_is_made_by_a_door(given):
+    with pytest.raises(DefinitionError, match=r"from_function.*@tool.*from_code, from_mcp, from_client"):
+        ToolSpec(*given)
 
 
 # 4. binding

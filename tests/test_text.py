@@ -386,3 +386,9 @@ def test_a_made_function_follows_the_state():
     assert function(query="tea") == ["tea"]
     spec.state["limit"] = 2
     assert function(query="tea") == ["tea", "tea"]
+
+
+def test_a_reference_that_leads_nowhere_is_any_type():
+    schema = {"type": "object", "properties": {"there": {"$ref": "#/$defs/There"}, "gone": {"$ref": "#/$defs/Gone"}}}
+    definition = ToolDefinition(name="f", input_schema={**schema, "$defs": {"There": {"type": "integer"}}})
+    assert texts.code(definition).startswith("def f(there: int = None, gone: Any = None)")

@@ -57,13 +57,14 @@ async def within(
 ) -> Outcome:
     """Run `start(*arguments)` until it is done or the deadline has passed; then cancel it, and `late` is the outcome.
 
-    Returns on time even when the body refuses to be cancelled: after `GRACE` seconds it is left behind.
+    Returns on time even when the body refuses to be cancelled: after `GRACE` seconds it is left behind. The clock is
+    read when the body is done, too: no timer fires while a body blocks the loop.
     """
     task = asyncio.create_task(start(*arguments))
     try:
         both: set[asyncio.Future[Any]] = {task, deadline.expired}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
+        if task.done() and deadline.left() > 0:
             return outcome_of(task)
     finally:
         deadline.close()

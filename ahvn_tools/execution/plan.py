@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding, Layers
-from ahvn_tools.errors import InvalidParametersError, UnboundStateError
+from ahvn_tools.errors import BindError, InvalidParametersError, UnboundStateError
 from ahvn_tools.execution.outcome import is_awaitable
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.schema.parameters import Check, Kind, Parameter
@@ -44,7 +44,7 @@ class Bound:
         try:
             return self._read(layers)
         except Exception as error:
-            raise self.unbound(f"reading it raised {type(error).__name__}") from error
+            raise self.unread(error) from error
 
     def checked(self, value: Any) -> Any:
         """Return what the body gets for a value as it stands. Raises UnboundStateError, which does not show it."""
@@ -72,11 +72,28 @@ class Bound:
             raise self.unbound("no state has that key")
         return MISSING
 
+    def unread(self, error: Exception) -> UnboundStateError:
+        """Return the error for what reading the value raised. Its text may show values, unless it is our own."""
+        if isinstance(error, BindError):
+            return self._error(f". {error}")
+        what = "reading it" if self.binding.resolver is None else "its resolver"
+        return self.unbound(f"{what} raised {type(error).__name__}")
+
     def unbound(self, reason: str) -> UnboundStateError:
         """Return the error about this parameter."""
-        name, key = self.parameter.name, self.binding.key.text if self.binding.key else self.parameter.name
-        fix = f"set state key {key!r}" if not self.binding.is_constant else "make the spec anew"
-        return UnboundStateError(f"Parameter {name!r} is bound to {key!r}: {reason}; {fix}.", parameter=name, key=key)
+        if self.binding.is_constant:
+            return self._error(f": {reason}; make the spec anew.")
+        if self.binding.resolver is not None:
+            return self._error(f": {reason}; look at the resolver of {self._key!r}.")
+        return self._error(f": {reason}; set state key {self._key!r}.")
+
+    @property
+    def _key(self) -> str:
+        return self.binding.key.text if self.binding.key else self.parameter.name
+
+    def _error(self, told: str) -> UnboundStateError:
+        name, key = self.parameter.name, self._key
+        return UnboundStateError(f"Parameter {name!r} is bound to {key!r}{told}", parameter=name, key=key)
 
 
 class Plan:
@@ -157,7 +174,7 @@ class Plan:
             try:
                 values[bound.parameter.name] = await value if is_awaitable(value) else value
             except Exception as error:
-                raise bound.unbound(f"its resolver raised {type(error).__name__}") from error
+                raise bound.unread(error) from error
         return values
 
     def invoke(self, body: Callable[..., Any], values: Arguments) -> Any:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import queue
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from time import perf_counter
 from typing import Any
 
@@ -34,7 +34,7 @@ Chunks = Generator[ToolResult, None, Outcome]
 
 def stream(
     plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, layers: Layers
-) -> Iterator[ToolResult]:
+) -> Generator[ToolResult, None, None]:
     """Yield the results of one call to a sync reader."""
     started = perf_counter()
     try:
@@ -51,7 +51,7 @@ def stream(
 
 async def astream(
     plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, layers: Layers
-) -> AsyncIterator[ToolResult]:
+) -> AsyncGenerator[ToolResult, None]:
     """Yield the results of one call to an async reader."""
     started = perf_counter()
     try:

@@ -8,12 +8,12 @@ from typing import Any
 
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult as FastMCPResult
-from mcp_types import Icon, TextContent, ToolAnnotations
+from mcp_types import Icon, ToolAnnotations
 from mcp_types import Tool as WireTool
 from pydantic import PrivateAttr
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ErrorDetail, ToolResult, sendable
 from ahvn_tools.schema.jsonschema import compiled
 
 Run = Callable[[dict[str, Any]], Awaitable[ToolResult]]
@@ -30,9 +30,10 @@ class SpecTool(Tool):
 
     async def run(self, arguments: dict[str, Any]) -> FastMCPResult:
         """Run the call. An error is a result with `is_error`; nothing a tool does ends the server."""
-        result = await self._run_spec(arguments)
+        result = sendable(await self._run_spec(arguments))
         if not result.is_error and not self._accepts(result):
-            return _failed(f"Tool {self.name!r} returned what its output schema refuses.")
+            message = f"Tool {self.name!r} returned what its output schema refuses."
+            result = ToolResult(error=ErrorDetail(code="invalid_result", message=message), meta=result.meta)
         return FastMCPResult(
             content=result.content,
             structured_content=result.structured_content,
@@ -87,7 +88,3 @@ def wire(definition: ToolDefinition) -> WireTool:
         annotations=ToolAnnotations.model_validate(annotations) if annotations else None,
         _meta=meta or None,
     )
-
-
-def _failed(message: str) -> FastMCPResult:
-    return FastMCPResult(content=[TextContent(type="text", text=message)], is_error=True)

@@ -13,12 +13,16 @@ from typing import Any, get_type_hints
 Names = Mapping[str, Any]
 
 
-def names_of(function: Callable[..., Any], namespace: Names | None) -> Names:
-    """Return where a function's annotations are looked up: its closure, its globals, then the given names."""
+def names_of(function: Callable[..., Any], namespace: Names | None, scope: Names | None = None) -> Names:
+    """Return where a function's annotations are looked up: closure, `scope`, globals, builtins, then `namespace`.
+
+    `scope` holds the names of where the function was written, `namespace` those of where it is used.
+    """
     plain = inspect.unwrap(function)
     plain = getattr(plain, "__func__", plain)
     plain = plain if hasattr(plain, "__globals__") else getattr(plain, "__call__", plain)  # noqa: B004  # the method is wanted
-    return ChainMap(_closure(plain), dict(getattr(plain, "__globals__", {})), vars(builtins), dict(namespace or {}))
+    own = (_closure(plain), dict(scope or {}), dict(getattr(plain, "__globals__", {})))
+    return ChainMap(*own, vars(builtins), dict(namespace or {}))
 
 
 def resolve(annotation: Any, names: Names) -> Any:

@@ -169,9 +169,11 @@ class FunctionInputs:
             annotation = _shown_annotation(self._annotations.get(name, ""))
             is_told = isinstance(error, NameError) or type(error) is PydanticUserError  # which says what to write
             reason = str(error).split("\n")[0].rstrip(".") if is_told else "that type has no JSON form"
+            missing = getattr(error, "name", None) if isinstance(error, NameError) else None
+            fix = f"Define or import {missing!r}" if missing else "Annotate it with a type that a model can send"
             raise DefinitionError(
                 f"Parameter {name!r} of {self.function_name!r} is annotated {annotation!r}: {reason}. "
-                f"Annotate it with a type that a model can send, or bind it where the tool is made: "
+                f"{fix}, or bind the parameter where the tool is made: "
                 f"binds={{{name!r}: 'state.key'}}."
             ) from error
 

@@ -45,6 +45,9 @@ _EXACT = (str, int, bool)
 _FOREIGN = frozenset({"fastmcp", "mcp", "mcp_types"})
 _NO_SCHEMA = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError, NameError)
 
+_SURE_BITS = 2_000
+"""Python writes every number of so many bits, whatever limit of digits is set (640 is the lowest)."""
+
 _UNTYPED = SchemaSerializer(core_schema.any_schema(), core_schema.CoreConfig(ser_json_inf_nan="constants"))
 _CONFIG = ConfigDict(ser_json_inf_nan="constants")
 """NaN and Infinity come out as what they are, to be refused, not as null. A model's own config decides inside it."""
@@ -96,7 +99,7 @@ class Output:
 
     def result(self, returned: Any) -> ToolResult:
         """Return the whole result for what the body returned. Raises InvalidResultError when it has no JSON form."""
-        if type(returned) is self.exact:
+        if type(returned) is self.exact and (self.exact is not int or returned.bit_length() <= _SURE_BITS):
             return ToolResult(returned, {"result": returned})
         if isinstance(returned, ToolResult):
             return returned
@@ -221,8 +224,7 @@ def _json_form(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
         return value
     try:
         shown = _serialized(value, adapter)
-        if type(shown) not in _EXACT:
-            _refuse_non_json(shown)
+        _refuse_non_json(shown)
     except Exception as error:  # a serializer of the value's own may raise anything
         raise _invalid(value) from error
     return shown
@@ -252,8 +254,11 @@ def _serialized(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
 
 
 def _refuse_non_json(value: Any) -> None:
-    """Raise ValueError for NaN and Infinity anywhere in the value, for cycles and for what nests too deep."""
-    if type(value) is float:
+    """Raise ValueError for NaN, Infinity and overlong numbers in the value, for cycles and for what nests too deep."""
+    kind = type(value)
+    if kind is str or (kind is int and value.bit_length() <= _SURE_BITS):
+        return
+    if kind is float:
         if not math.isfinite(value):
             raise ValueError("not finite")
         return

@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.sources import function
@@ -68,17 +69,28 @@ def _chosen(module: types.ModuleType, file: str, func_name: str | None) -> Calla
         name: value for name, value in vars(module).items() if _is_defined_in(file, value)
     }
     if func_name is not None:
+        if func_name in vars(module):
+            _refuse_tools({func_name: vars(module)[func_name]})
         if func_name not in defined:
             raise DefinitionError(f"The code defines no function {func_name!r}. {near_misses(func_name, defined)}")
         return defined[func_name]
     public = _distinct({name: value for name, value in defined.items() if not name.startswith("_")} or defined)
     if not public:
+        _refuse_tools(vars(module))
         raise DefinitionError("The code defines no function; write one with `def` or `async def`.")
     if len(public) > 1:
         raise DefinitionError(
             f"The code defines several functions ({', '.join(public)}); say which one: func_name='…'."
         )
     return next(iter(public.values()))
+
+
+def _refuse_tools(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if not isinstance(value, type) and isinstance(getattr(value, "definition", None), ToolDefinition):
+            raise DefinitionError(
+                f"The code makes {name!r} a tool itself (@tool); take the decorator away and give its options here."
+            )
 
 
 def _distinct(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:

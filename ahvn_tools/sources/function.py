@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import PydanticUserError
 
 from ahvn_tools.binding import Binding
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.recipe import Recipe, Texts
 from ahvn_tools.redaction import is_secret
@@ -18,6 +18,7 @@ from ahvn_tools.schema.annotations import Names, Unresolved, attempt, names_of
 from ahvn_tools.schema.function import FunctionInputs, signature_of
 from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.parameters import Inputs
+from ahvn_tools.sources.injection import injected
 from ahvn_tools.sources.options import checked, wire_annotations, wire_icons
 from ahvn_tools.state import Key
 
@@ -29,6 +30,7 @@ def recipe(
     options: Mapping[str, Any],
     *,
     namespace: Names | None = None,
+    scope: Names | None = None,
     docstring: str | None = None,
     annotations: Mapping[str, Any] | None = None,
     bindings: Mapping[str, Binding] | None = None,
@@ -36,31 +38,38 @@ def recipe(
 ) -> tuple[Recipe, Function]:
     """Return the recipe of a callable, and the body to call.
 
-    `namespace` holds names for string annotations beside the function's own, `annotations` what is resolved already;
+    `namespace` and `scope` hold names for string annotations as in `names_of`, `annotations` what is resolved already;
     `docstring` stands in for the function's, `bindings` for those of the options. Raises DefinitionError for what
     cannot be a tool.
     """
     checked(options)
     body, constants = _unpacked(function)
     _refuse_uncallable(body)
-    signature = signature_of(body)
+    signature = _by_position(body, signature_of(body))
     _refuse_dangling(body, signature, constants.keys() | dict(options.get("binds") or {}).keys())
     raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
-    resolved = _resolved(raw, names_of(body, namespace), annotations or {})
+    resolved = _resolved(raw, names_of(body, namespace, scope), annotations or {})
     name = options.get("name") or _name(function, body)
     if bindings is None:
         bindings = _bindings(constants, options, resolved)
     if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
         docstring = inspect.getdoc(function)
     texts = _texts(body, options, docstring)
+    fixed = [binding.parameter for binding in bindings.values() if binding.is_constant]
+    run_in_thread = options.get("run_in_thread", True)
+    is_async = _is_async(body)
+    injection = injected(name, body, signature, resolved, fixed, is_async=is_async, run_in_thread=run_in_thread)
+    if injection is not None:
+        signature = injection.visible
+        _refuse_open_names(name, signature, options)
     inputs = _inputs(name, signature, resolved, bindings=bindings, texts=texts, options=options)
     made = Recipe(
         name=name,
         texts=texts,
         inputs=inputs,
         output=_output(body, resolved, options),
-        is_async=_is_async(body),
-        is_coroutine=_is_any(inspect.iscoroutinefunction, body),
+        is_async=is_async or injection is not None,
+        is_coroutine=_is_any(inspect.iscoroutinefunction, body) or injection is not None,
         title=options.get("title"),
         tags=frozenset(options.get("tags") or ()),
         annotations=wire_annotations(options.get("annotations")),
@@ -69,14 +78,14 @@ def recipe(
         icons=wire_icons(options.get("icons")),
         examples=options.get("examples"),
         timeout=options.get("timeout"),
-        run_in_thread=options.get("run_in_thread", True),
+        run_in_thread=run_in_thread,
         source=source,
         bindings=bindings,
         options={**options, "name": name},
         remake=recipe,
         hints={"docstring": docstring, "annotations": _told_apart(raw, resolved), "source": source},
     )
-    return made, body
+    return made, injection or body
 
 
 def _inputs(
@@ -110,32 +119,6 @@ def _inputs(
     return HybridInputs(inputs, options["input_schema"])
 
 
-def wants_fastmcp(function: Any) -> bool:
-    """Tell whether a function uses FastMCP's own injection (`Context`, `Depends`), which only FastMCP can run."""
-    if "fastmcp" not in sys.modules:
-        return False
-    plain = inspect.unwrap(function) if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
-    defaults = (*(getattr(plain, "__defaults__", None) or ()), *(getattr(plain, "__kwdefaults__", None) or {}).values())
-    annotations = getattr(plain, "__annotations__", {})
-    return any(_is_dependency(default) for default in defaults) or any(
-        _is_context(annotation, plain) for annotation in annotations.values()
-    )
-
-
-def _is_dependency(default: Any) -> bool:
-    kinds = {base.__module__.partition(".")[0] for base in type(default).__mro__}
-    return not kinds.isdisjoint({"uncalled_for", "fastmcp"})
-
-
-def _is_context(annotation: Any, function: Any) -> bool:
-    module = sys.modules.get("fastmcp.server.context")
-    if module is None or (isinstance(annotation, str) and "Context" not in annotation):
-        return False
-    resolved = attempt(annotation, names_of(function, None)) if isinstance(annotation, str) else annotation
-    parts = (resolved, *getattr(resolved, "__args__", ()))
-    return any(isinstance(part, type) and issubclass(part, module.Context) for part in parts)
-
-
 def _unpacked(function: Any) -> tuple[Function, dict[str, Any]]:
     """Return the callable inside staticmethods and partials, and what the partials fix, by parameter."""
     if isinstance(function, staticmethod):
@@ -156,10 +139,33 @@ def _refuse_uncallable(body: Any) -> None:
         raise DefinitionError(
             f"{body.__name__!r} is a class; pass a function that makes one, an instance with __call__, or a method."
         )
+    if isinstance(getattr(body, "definition", None), ToolDefinition):
+        raise DefinitionError(
+            f"{body.definition.name!r} is a tool already; pass its `function` to make another tool of it, "
+            "or take a `clone()`."
+        )
     if isinstance(body, classmethod) or not callable(body):
         raise DefinitionError(
             f"A {type(body).__name__} cannot be a tool; pass a function, or the method as the class or instance has it."
         )
+
+
+def _refuse_open_names(name: str, signature: inspect.Signature, options: Mapping[str, Any]) -> None:
+    """Refuse to show `**kwargs` beside injected parameters: their names could be among the given ones."""
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD and options.get("include_var_keyword"):
+            raise DefinitionError(
+                f"{name!r} has parameters that FastMCP injects, which a caller could name in {parameter.name!r}; "
+                "leave out include_var_keyword."
+            )
+
+
+def _by_position(body: Any, signature: inspect.Signature) -> inspect.Signature:
+    """Return the signature; the first argument of a singledispatch function goes by position: it is dispatched on."""
+    first, *others = signature.parameters.values() or (None,)
+    if first is None or not (hasattr(body, "dispatch") and hasattr(body, "registry")):
+        return signature
+    return signature.replace(parameters=[first.replace(kind=first.POSITIONAL_ONLY), *others])
 
 
 def _refuse_dangling(body: Any, signature: inspect.Signature, bound: set[str]) -> None:

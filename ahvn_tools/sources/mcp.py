@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -77,22 +76,6 @@ def recipe(
         ),
         body,
     )
-
-
-def injected(function: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Recipe, Body]:
-    """Return the recipe of a function with FastMCP's own injection, and the body: FastMCP alone can run it."""
-    from fastmcp.tools import Tool
-
-    checked(options)
-    texts = Texts(
-        options.get("description"),
-        docstring=inspect.getdoc(function),
-        include_long=options.get("include_long_description", True),
-        parse_docstring=options.get("parse_docstring", True),
-    )
-    tool = Tool.from_function(function, name=options.get("name"), run_in_thread=options.get("run_in_thread"))
-    others = {name: value for name, value in options.items() if name not in _NOT_HERE}
-    return recipe(tool, {**others, "description": texts.description})
 
 
 def _remade(

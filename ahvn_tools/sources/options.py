@@ -119,6 +119,20 @@ def _examples(_name: str, value: Any) -> None:
             raise DefinitionError('An example is a dict of arguments, or {"inputs": {…}, "expected": …, "note": …}.')
 
 
+def _annotations(name: str, value: Any) -> None:
+    hints = wire_annotations(value) or {}
+    for hint in hints:
+        if hint not in _HINTS:
+            raise DefinitionError(f"{name} has {hint!r}, which is no hint of MCP's. {near_misses(hint, _HINTS)}")
+
+
+def _icons(_name: str, value: Any) -> None:
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise DefinitionError(f"icons is a list of MCP icons, not a {type(value).__name__}. {_ICON}")
+
+
+_HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_ICON = "An icon is a dict such as {'src': 'https://…', 'mimeType': 'image/png'}."
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("name", "title", "description", "version"), _text),
     "input_schema": _object,
@@ -128,6 +142,8 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "tags": _tags,
     "binds": _binds,
     "examples": _examples,
+    "annotations": _annotations,
+    "icons": _icons,
 }
 
 
@@ -145,7 +161,7 @@ def wire_icons(icons: Iterable[Any] | None) -> list[JsonObject] | None:
         return None
     plain = [_plain("icons", icon) for icon in icons]
     if not all(isinstance(icon.get("src"), str) for icon in plain):
-        raise DefinitionError("An icon is a dict such as {'src': 'https://…', 'mimeType': 'image/png'}.")
+        raise DefinitionError(_ICON)
     return plain
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -126,6 +127,30 @@ def test_a_body_that_refuses_to_be_cancelled_is_left_behind_and_counted(door: Do
     else:
         run(main)
     assert until(lambda: deadline.left_behind() == 0)
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+@each_result_door
+def test_a_body_that_blocks_its_loop_past_the_deadline_is_late_all_the_same(door: Door, is_failing: bool) -> None:
+    @tool(timeout=0.05)
+    async def blocking() -> str:
+        time.sleep(0.1)  # noqa: ASYNC251  # it blocks the loop on purpose
+        if is_failing:
+            raise ValueError("after the deadline")
+        return "after the deadline"
+
+    assert door(blocking).error.code == "timeout"
+
+
+@each_value_door
+def test_a_call_of_a_body_that_blocks_its_loop_past_the_deadline_raises(door: Door) -> None:
+    @tool(timeout=0.05)
+    async def blocking() -> str:
+        time.sleep(0.1)  # noqa: ASYNC251  # it blocks the loop on purpose
+        return "after the deadline"
+
+    with pytest.raises(ToolTimeoutError):
+        door(blocking)
 
 
 @each_result_door

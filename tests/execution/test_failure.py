@@ -56,6 +56,23 @@ def test_a_tool_error_is_shown_as_it_is_but_for_bound_values(door: Door) -> None
     assert door(spec).error.message == "Ask for another token than <token>."
 
 
+@pytest.mark.parametrize("kind", [ToolError, ValueError])
+@each_door
+def test_a_text_that_utf_8_cannot_write_is_spelled_out(door: Door, kind: type[Exception]) -> None:
+    result = door(raising(kind("no file caf\udce9")))
+    assert result.error.message.endswith("no file caf\\udce9")
+    assert result.to_mcp().model_dump_json()
+
+
+@each_door
+def test_a_bound_value_that_utf_8_cannot_write_is_masked(door: Door) -> None:
+    def body(path: str) -> None:
+        raise ToolError(f"no file {path}")
+
+    spec = ToolSpec.from_function(body).bind("path", default="hunter\udce9")
+    assert door(spec).error.message == "no file <path>"
+
+
 @pytest.mark.parametrize(
     "bound",
     ["hunter2-secret", SecretStr("hunter2-secret"), {"inner": ["hunter2-secret"]}, b"hunter2-secret"],

@@ -247,3 +247,64 @@ def test_bound_values_are_masked_in_an_error_result_of_another_server(door: Door
             except ToolError as error:
                 text = error.message
             assert text == "no access with <token>"
+
+
+def lookup(state: Any) -> str:
+    return state["session"]["token"]
+
+
+async def lookup_later(state: Any) -> str:
+    return lookup(state)
+
+
+@pytest.mark.parametrize("resolver", [lookup, lookup_later], ids=["sync", "async"])
+@each_result_door
+def test_a_resolver_that_fails_is_told_with_the_kind_of_its_error_and_where_to_look(door: Door, resolver: Any) -> None:
+    def body(token: str) -> str:
+        return token
+
+    spec = ToolSpec.from_function(body).bind("token", "tok", resolver=resolver)
+    assert door(spec).error.message == (
+        "Parameter 'token' is bound to 'tok': its resolver raised KeyError; look at the resolver of 'tok'."
+    )
+
+
+@pytest.mark.parametrize("resolver", [lookup, lookup_later], ids=["sync", "async"])
+@each_value_door
+def test_the_error_of_a_resolver_is_the_cause(door: Door, resolver: Any) -> None:
+    def body(token: str) -> str:
+        return token
+
+    with pytest.raises(UnboundStateError) as caught:
+        door(ToolSpec.from_function(body).bind("token", "tok", resolver=resolver))
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@each_result_door
+def test_what_a_resolver_gives_and_does_not_fit_leads_to_the_resolver(door: Door) -> None:
+    def body(token: str) -> str:
+        return token
+
+    message = door(ToolSpec.from_function(body).bind("token", "tok", resolver=lambda: ["hunter2-secret"])).error.message
+    assert message.endswith("it holds a list that does not fit 'str'; look at the resolver of 'tok'.")
+
+
+@each_result_door
+def test_a_plain_resolver_that_gives_a_coroutine_is_told_how_to_write_it(door: Door) -> None:
+    def body(token: str) -> str:
+        return token
+
+    spec = ToolSpec.from_function(body).bind("token", "tok", resolver=lambda: lookup_later({}))
+    assert door(spec).error.message == (
+        "Parameter 'token' is bound to 'tok'. The resolver of 'token' gave a coroutine; write it with `async def`."
+    )
+
+
+async def test_what_the_short_way_of_an_async_call_refuses_is_repaired_or_told() -> None:
+    async def double(number: int) -> int:
+        return 2 * number
+
+    spec = ToolSpec.from_function(double)
+    assert await spec.acall(number=2**70) == 2**71
+    with pytest.raises(InvalidParametersError, match="'number' should be a valid integer"):
+        await spec.acall(number="two")

@@ -7,9 +7,9 @@ import contextvars
 import gc
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing, closing
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from pydantic import BaseModel
@@ -499,3 +499,8 @@ def test_a_reader_may_be_collected_in_the_loop_it_reads_from() -> None:
     drops.state["stream"] = held
     assert drops() == 1
     assert until(body.closed.is_set)
+
+
+def test_a_stream_says_that_it_can_be_closed() -> None:
+    assert get_type_hints(ToolSpec.stream)["return"] == Generator[ToolResult, None, None]
+    assert get_type_hints(ToolSpec.astream)["return"] == AsyncGenerator[ToolResult, None]

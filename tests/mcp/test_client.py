@@ -51,6 +51,11 @@ def number(text: str):
 
 
 @server.tool
+def note(text: str) -> None:
+    pass
+
+
+@server.tool
 def add(a: int, b: int) -> int:
     return a + b
 
@@ -130,6 +135,13 @@ async def test_a_clone_is_bound_on_its_own(memory):
     twin = spec.clone()
     twin.state["user"] = "bob"
     assert ((await spec.acall(query="x"))["user"], (await twin.acall(query="x"))["user"]) == ("ann", "bob")
+
+
+async def test_a_remote_tool_that_returns_nothing_gives_none(client):
+    spec = await ToolSpec.from_client(client, "note")
+    assert await spec.acall(text="a") is None
+    result = await spec.aexec(text="a")
+    assert (result.is_error, result.value, result.content) == (False, None, [])
 
 
 async def test_a_stream_is_its_last_result(memory):

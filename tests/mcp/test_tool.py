@@ -188,7 +188,10 @@ async def test_what_the_output_schema_refuses_is_an_error_and_no_broken_answer(v
     def count() -> Any:
         return value
 
-    assert await told(count) == "Tool 'count' returned what its output schema refuses."
+    refused = await called(count)
+    assert (refused.is_error, refused.structured_content) == (True, None)
+    assert refused.content[0].text == "Tool 'count' returned what its output schema refuses."
+    assert refused.meta["duration"] >= 0
 
 
 async def test_a_text_where_an_object_was_promised_is_an_error():

@@ -17,7 +17,7 @@ from typing_extensions import TypeAliasType
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, InvalidResultError
-from tests.execution.doors import DOORS, RESULT_DOORS, Door
+from tests.execution.doors import DOORS, RESULT_DOORS, STREAM_DOORS, VALUE_DOORS, Door
 
 each_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
 
@@ -296,3 +296,68 @@ def test_a_type_without_a_schema_promises_nothing(door: Door) -> None:
 
     spec = returning(Plain, 5)
     assert (spec.output_schema, door(spec).value) == (None, 5)
+
+
+def great() -> int:
+    return 10**5000
+
+
+def great_below_zero() -> int:
+    return -(10**5000)
+
+
+def great_unannotated():
+    return 10**5000
+
+
+def great_within() -> list[int]:
+    return [10**5000]
+
+
+def great_optional() -> int | None:
+    return 10**5000
+
+
+def great_items() -> Iterator[int]:
+    yield 10**5000
+
+
+async def great_later() -> int:
+    return 10**5000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [great, great_below_zero, great_unannotated, great_within, great_optional, great_items, great_later],
+    ids=lambda body: body.__name__,
+)
+@each_door
+def test_a_number_with_more_digits_than_python_writes_is_an_invalid_result(door: Door, body: Any) -> None:
+    result = door(ToolSpec.from_function(body))
+    assert result.error.code == "invalid_result"
+    assert "no JSON form" in result.text
+
+
+@pytest.mark.parametrize("door", STREAM_DOORS.values(), ids=STREAM_DOORS)
+def test_such_a_number_among_the_items_of_a_stream_is_an_invalid_result(door: Door) -> None:
+    assert [result.error.code for result in door(ToolSpec.from_function(great_items))] == ["invalid_result"] * 2
+
+
+@each_door
+def test_a_number_of_four_thousand_digits_is_a_result(door: Door) -> None:
+    def annotated() -> int:
+        return 10**4000
+
+    def unannotated():
+        return 10**4000
+
+    for body in (annotated, unannotated):
+        result = door(ToolSpec.from_function(body))
+        assert (result.value, result.text) == (10**4000, "1" + "0" * 4000)
+
+
+@pytest.mark.parametrize("door", VALUE_DOORS.values(), ids=VALUE_DOORS)
+def test_call_gives_an_int_of_any_size_where_one_is_promised(door: Door) -> None:
+    assert door(ToolSpec.from_function(great)) == 10**5000
+    with pytest.raises(InvalidResultError):
+        door(ToolSpec.from_function(great_within))

@@ -63,6 +63,29 @@ def test_none_several_and_unknown_are_value_errors(code, name, told):
     assert isinstance(caught.value, DefinitionError)
 
 
+@pytest.mark.parametrize("name", [None, "f"])
+def test_code_that_makes_a_tool_itself_is_told_so(name):
+    with pytest.raises(DefinitionError, match=r"makes 'f' a tool itself \(@tool\); take the decorator away"):
+        made("from ahvn_tools import tool\n@tool\ndef f(a: int) -> int:\n    return a", name)
+
+
+def test_fastmcps_injection_is_fastmcps_to_give():
+    spec = made(
+        """
+        from fastmcp.dependencies import Depends
+        def noon() -> str:
+            return "noon"
+        def tell(text: str, now: str = Depends(noon)) -> str:
+            return f"{text} {now}"
+        """,
+        "tell",
+    )
+    assert list(spec.params) == ["text"]
+    assert spec(text="x") == "x noon"
+    assert spec.exec(text="x", now="midnight").error.code == "invalid_parameters"
+    assert pickle.loads(pickle.dumps(spec))(text="x") == "x noon"
+
+
 def test_what_is_no_text_is_refused():
     with pytest.raises(DefinitionError, match="from_function"):
         ToolSpec.from_code(len)

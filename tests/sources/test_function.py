@@ -6,14 +6,17 @@ import asyncio
 import dataclasses
 import enum
 import functools
+import inspect
 import math
+import pickle
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Optional, TypeVar
 
 import pytest
 from fastmcp import Client, Context, FastMCP
-from fastmcp.dependencies import CurrentContext, Depends
+from fastmcp.dependencies import CallArgument, CurrentContext, Depends
+from fastmcp.utilities.types import Image
 from pydantic import BaseModel, Field
 
 from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec, tool
@@ -227,6 +230,25 @@ def test_a_decorated_function_shows_what_it_wraps():
 # the decorator
 
 
+def test_a_tool_is_not_decorated_twice():
+    with pytest.raises(DefinitionError, match="'add' is a tool already"):
+        tool(name="outer")(tool(add))
+
+
+def test_a_singledispatch_function_is_dispatched_on_its_first_argument():
+    @functools.singledispatch
+    def kind(thing: int | str, suffix: str = "") -> str:
+        return f"other{suffix}"
+
+    @kind.register
+    def _(thing: int, suffix: str = "") -> str:
+        return f"int{suffix}"
+
+    spec = ToolSpec.from_function(kind)
+    assert list(spec.params) == ["thing", "suffix"]
+    assert (spec(thing=1, suffix="!"), spec(thing="x"), spec(2)) == ("int!", "other", "int")
+
+
 def test_the_bare_decorator_gives_a_spec_around_the_function():
     def f(a: int) -> int:
         return a
@@ -265,6 +287,8 @@ def test_the_decorator_takes_options():
         (functools.partial(add, c=3), "partial of 'add' cannot be called: .*'c'"),
         (None, "NoneType cannot be a tool"),
         ("add", "str cannot be a tool"),
+        (tool(add), "'add' is a tool already; pass its `function`.*`clone\\(\\)`"),
+        (functools.partial(tool(add), 1), "is a tool already"),
     ],
     ids=repr,
 )
@@ -548,6 +572,151 @@ def test_an_injected_function_stays_reachable():
         return text
 
     assert tool(tell).function is tell
+
+
+def test_fastmcps_own_signature_work_leaves_the_function_alone():
+    def tell(ctx: Context, text: str) -> str:
+        return text
+
+    before = inspect.signature(tell)
+    tool(tell)
+    assert inspect.signature(tell) == before
+
+
+def noon() -> str:
+    return "noon"
+
+
+def by_default(text: str, now: str = Depends(noon)) -> str:
+    return f"{text} {now}"
+
+
+async def in_metadata(text: str, now: Annotated[str, "when", Depends(noon)]) -> str:
+    return f"{text} {now}"
+
+
+def only_by_position(text: str, now: str = Depends(noon), /) -> str:
+    return f"{text} {now}"
+
+
+def before_many(text: str, now: str = Depends(noon), *more: str) -> str:
+    return f"{text} {now}{''.join(more)}"
+
+
+def with_open_names(text: str, now: str = Depends(noon), **others: str) -> str:
+    return f"{text} {now}{others.get('mark', '')}"
+
+
+async def items(text: str, now: str = Depends(noon)) -> AsyncIterator[str]:
+    yield f"{text} {now}"
+
+
+def thread_of(text: str, now: str = Depends(noon)) -> Iterator[str]:
+    yield f"{text} {now}"
+
+
+def coroutine_of(text: str, now: str = Depends(noon)) -> Any:
+    return in_metadata(text, now)
+
+
+class Teller:
+    def __call__(self, text: str, now: str = Depends(noon)) -> str:
+        return f"{text} {now}"
+
+
+def with_argument(text: str, mark: str = "?") -> str:
+    def read(mark: str = CallArgument()) -> str:
+        return f"noon{mark}"
+
+    def tell(text: str, mark: str = mark, now: str = Depends(read)) -> str:
+        return f"{text} {now}"
+
+    return ToolSpec.from_function(tell)(text=text)
+
+
+@pytest.mark.parametrize(
+    ("function", "value"),
+    [
+        (by_default, "x noon"),
+        (in_metadata, "x noon"),
+        (only_by_position, "x noon"),
+        (before_many, "x noon"),
+        (with_open_names, "x noon"),
+        (items, ["x noon"]),
+        (thread_of, ["x noon"]),
+        (coroutine_of, "x noon"),
+        (Teller(), "x noon"),
+        (functools.partial(by_default), "x noon"),
+        (functools.partial(functools.partial(in_metadata)), "x noon"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("options", [{}, {"run_in_thread": False}], ids=repr)
+async def test_an_injected_parameter_is_in_no_schema_and_nobody_elses_to_give(function, value, options):
+    spec = ToolSpec.from_function(function, **options)
+    assert list(spec.params) == ["text"]
+    assert "now" not in f"{spec.input_schema}{spec.code}{spec.signature()}{spec.to_fastmcp().parameters}"
+    assert spec.call(text="x") == await spec.acall(text="x") == spec.exec("x").value == value
+    assert spec.exec(text="x", now="midnight").error.code == "invalid_parameters"
+    with pytest.raises(BindError, match="'now'"):
+        spec.bind("now", default="midnight")
+    with pytest.raises(DefinitionError, match="'now', which is no parameter"):
+        ToolSpec.from_function(function, binds={"now": "n"})
+    assert pickle.loads(pickle.dumps(spec))(text="x") == value
+
+
+def test_an_injected_parameter_that_a_partial_fixes_is_the_partials():
+    for function in (by_default, in_metadata):
+        spec = ToolSpec.from_function(functools.partial(function, now="midnight"))
+        assert list(spec.params) == ["text"]
+        assert pickle.loads(pickle.dumps(spec))(text="x") == spec(text="x") == "x midnight"
+
+
+def test_collected_arguments_do_not_reach_an_injected_parameter():
+    spec = ToolSpec.from_function(before_many, include_var_positional=True)
+    assert spec(text="x", more=["a", "b"]) == "x noonab"
+    bound = ToolSpec.from_function(with_open_names, binds={"others": "o"})
+    bound.state["o"] = {"mark": "!"}
+    assert bound(text="x") == "x noon!"
+    with pytest.raises(DefinitionError, match="could name in 'others'; leave out include_var_keyword"):
+        ToolSpec.from_function(with_open_names, include_var_keyword=True)
+
+
+def test_a_dependency_may_read_another_argument_and_its_default():
+    assert with_argument("x") == "x noon?"
+
+
+def test_injection_beside_a_type_of_no_json_form_is_possible():
+    def which(thing: Opaque, now: str = Depends(noon)) -> tuple[bool, str]:
+        return thing is given, now
+
+    given = Opaque()
+    spec = ToolSpec.from_function(which, binds={"thing": "thing"})
+    spec.state["thing"] = given
+    assert spec() == [True, "noon"]
+
+
+def test_what_fastmcp_cannot_inject_is_told():
+    def twice(now: Annotated[str, Depends(noon)] = Depends(noon)) -> None: ...
+
+    with pytest.raises(DefinitionError, match=r"FastMCP cannot inject into 'twice': .*more than one"):
+        ToolSpec.from_function(twice)
+
+
+def test_a_default_of_fastmcps_that_is_no_dependency_stays_an_ordinary_one():
+    def draw(text: str, image: Image = Image(data=b"x", format="png")) -> str:
+        return text
+
+    with pytest.raises(DefinitionError, match="'image' of 'draw'"):
+        ToolSpec.from_function(draw)
+
+
+def test_an_error_of_an_injected_function_is_raised_as_it_is():
+    def fail(now: str = Depends(noon)) -> None:
+        raise LookupError(now)
+
+    with pytest.raises(LookupError, match="noon"):
+        ToolSpec.from_function(fail)()
 
 
 def test_an_injected_function_takes_the_options_of_a_function():
