@@ -4,7 +4,7 @@
     ├── DefinitionError           (ValueError)   this cannot become a tool
     ├── BindError                 (ValueError)   this parameter cannot be bound or unbound so
     ├── StateKeyError             (ValueError)   this dotted key cannot be parsed or written
-    ├── ToolLookupError           (KeyError)     no tool of this name
+    ├── ToolLookupError           (KeyError)     no tool, or no format, of this name
     ├── PickleError               (TypeError)    something in the spec cannot travel
     └── SyncCallError             (RuntimeError) a sync door was used where it would wait for itself
     ToolCallError                 one call went wrong; `code` is stable
@@ -42,7 +42,7 @@ class StateKeyError(ToolSpecError, ValueError):
 
 
 class ToolLookupError(ToolSpecError, KeyError):
-    """No tool of this name."""
+    """No tool, or no format, of this name."""
 
     def __str__(self) -> str:
         """Give the text as it is; KeyError would quote it."""

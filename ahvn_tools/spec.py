@@ -398,6 +398,15 @@ class ToolSpec:
 
         return adapted(self.definition, self._serve, timeout=self.timeout)
 
+    def to(self, format: str, /, **options: Any) -> JsonObject:  # noqa: A002  # the word for it
+        """Return this tool as a format writes it down, such as `"openai"`; the options are those of its `export`.
+
+        Raises ToolLookupError for an unknown format, with near misses.
+        """
+        from ahvn_tools import formats
+
+        return formats.get(format).export([self.definition], **options)[0]
+
     def to_jsonschema(self, *, strict: bool = True, **fields: Any) -> JsonObject:
         """Return the flat function-calling form of seed 003, 7.3, with `fields` added.
 

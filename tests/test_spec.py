@@ -7,7 +7,7 @@ import mcp.types
 import pytest
 
 from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec
-from ahvn_tools.errors import BindError, DefinitionError, InvalidParametersError
+from ahvn_tools.errors import BindError, DefinitionError, InvalidParametersError, ToolLookupError
 
 
 def search_database(query: str, limit: int = 10) -> dict:
@@ -267,3 +267,11 @@ def test_9_3_the_cache():
     assert tool.definition == before
     assert tool.definition is not before
     assert tool(action="x") == "User user123 performed: x"
+
+
+def test_a_spec_goes_out_in_any_format_by_one_door():
+    spec = ToolSpec.from_function(lambda text: text, name="say", description="Say it.").bind("text")
+    assert spec.to("openai", strict=True)["function"]["name"] == "say"
+    assert spec.to("anthropic")["input_schema"]["properties"] == {}
+    with pytest.raises(ToolLookupError, match="'openai'"):
+        spec.to("openia")

@@ -1,0 +1,90 @@
+"""Formats: how tools, calls and results are written down for one provider. Siblings with the same four functions.
+
+A format is a module (or any object) with `export`, `calls`, `results` and `choice`; `Format` says what they take and
+give. `get` finds one by name. Another package adds its own with `register`, or with an entry point of the group
+`ahvn_tools.formats`, which is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol, cast
+
+from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses
+from ahvn_tools.results import ToolCall, ToolResult
+
+BUILT_IN: Final = ("anthropic", "openai", "openai-responses")
+"""The formats that come with the package."""
+
+ENTRY_POINTS: Final = "ahvn_tools.formats"
+"""The group of entry points under which other packages name theirs."""
+
+_FUNCTIONS: Final = ("export", "calls", "results", "choice")
+
+
+class Format(Protocol):
+    """What a format can do. It never changes what it is given, and hands out fresh objects."""
+
+    def export(
+        self, definitions: Iterable[ToolDefinition], *, strict: bool = False, **options: Any
+    ) -> list[JsonObject]:
+        """Return the tools as a request takes them, in their order."""
+        ...
+
+    def calls(self, response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
+        """Return the calls that an answer holds. With `definitions`, they come back under the tools' own names."""
+        ...
+
+    def results(self, pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
+        """Return the messages that answer the calls."""
+        ...
+
+    def choice(
+        self, tools: str | Sequence[str], *, parallel: bool | None = None, definitions: Iterable[ToolDefinition] = ()
+    ) -> JsonObject:
+        """Return the request's fields for `"auto"`, `"none"`, `"required"`, a tool's name, or a list of names."""
+        ...
+
+
+_registered: dict[str, Format] = {}
+
+
+def register(name: str, module: Any) -> None:
+    """Add a format under a name. Raises ToolSpecError for a name in use, or for what is no format.
+
+    >>> from ahvn_tools import formats
+    >>> from ahvn_tools.formats import openai
+    >>> formats.register("my-proxy", openai)
+    >>> formats.get("my-proxy") is openai
+    True
+    """
+    missing = [function for function in _FUNCTIONS if not callable(getattr(module, function, None))]
+    if missing:
+        raise ToolSpecError(f"{module!r} is no format: it lacks {', '.join(missing)}. Give it all four functions.")
+    if name in BUILT_IN or _registered.get(name, module) is not module:
+        owner = "the package" if name in BUILT_IN else repr(_registered[name])
+        raise ToolSpecError(f"The format name {name!r} belongs to {owner}. Register {module!r} under another name.")
+    _registered[name] = module
+
+
+def get(name: str) -> Format:
+    """Return the format of this name. Raises ToolLookupError with the names that are near it."""
+    if name in _registered:
+        return _registered[name]
+    if name in BUILT_IN:
+        return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+    offered = _offered()
+    if name not in offered:
+        known = sorted({*BUILT_IN, *_registered, *offered})
+        raise ToolLookupError(f"There is no format {name!r}. {near_misses(name, known)}")
+    register(name, offered[name].load())
+    return _registered[name]
+
+
+def _offered() -> dict[str, Any]:
+    """Return the entry points by name. Reading them opens files of every installed package, so only a miss does it."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

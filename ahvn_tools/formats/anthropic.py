@@ -1,0 +1,123 @@
+"""Anthropic's Messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats import answer, content
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen
+from ahvn_tools.formats.tool import described
+from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.schema.closed import closed
+
+_WORDS = dict(zip(CHOICES, ("auto", "none", "any"), strict=True))
+_CUT = ("max_tokens", "model_context_window_exceeded")
+
+
+def export(
+    definitions: Iterable[ToolDefinition], *, strict: bool = False, cache_control: JsonObject | None = None
+) -> list[JsonObject]:
+    """Return the tools for a request's `tools`.
+
+    - The root of a schema is one object: choices at the top are merged, and told in the description.
+    - `strict`: objects are closed, optional arguments stay optional, and what a strict grammar does not enforce is told
+      in the description. A schema that would change its meaning so goes out as it is, with `"strict": False`. A request
+      takes 20 strict tools at most.
+    - `cache_control`, such as `{"type": "ephemeral"}`, is set on the last tool: everything up to it is cached.
+
+    >>> from ahvn_tools import ToolDefinition
+    >>> export([ToolDefinition(name="ping")])
+    [{'name': 'ping', 'input_schema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
+    """
+    tools = [_tool(name, definition, strict) for name, definition in by_wire_name(definitions).items()]
+    if tools and cache_control is not None:
+        tools[-1]["cache_control"] = dict(cache_control)
+    return tools
+
+
+def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
+    """Return the calls in a message, or in its `content`: SDK object, dict, list, JSON text or bytes.
+
+    Tools that run at the provider's are left out. A message that reached its length limit may have lost arguments of
+    its last call without a sign, so that call has an `error`.
+
+    >>> calls([{"type": "tool_use", "id": "t1", "name": "ping", "input": {}}])[0].name
+    'ping'
+    """
+    return answer.calls(response, _sent, definitions)
+
+
+def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
+    """Return the one user message that answers all calls of a message; errors are flagged, images included.
+
+    >>> from ahvn_tools import ToolCall, ToolResult
+    >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
+    [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 't1', 'content': '3'}]}]
+    """
+    blocks = [_block(call, result) for call, result in pairs]
+    return [{"role": "user", "content": blocks}] if blocks else []
+
+
+def choice(
+    tools: str | Sequence[str], *, parallel: bool | None = None, definitions: Iterable[ToolDefinition] = ()
+) -> JsonObject:
+    """Return `tool_choice` as a field of a request.
+
+    A name, or a list of one, forces that tool. Raises ToolSpecError for several names, which Anthropic cannot be asked
+    for. With `definitions`, an unknown name is a ToolLookupError.
+
+    >>> choice("required", parallel=False)
+    {'tool_choice': {'type': 'any', 'disable_parallel_tool_use': True}}
+    """
+    if isinstance(tools, str) and tools in CHOICES:
+        made: JsonObject = {"type": _WORDS[tools]}
+    else:
+        names = chosen(tools, definitions)
+        if len(names) > 1:
+            raise ToolSpecError(
+                f"Anthropic forces one tool, not one of {names!r}. Export these alone, with 'required'."
+            )
+        made = {"type": "tool", "name": names[0]}
+    if parallel is not None and tools != "none":
+        made["disable_parallel_tool_use"] = not parallel
+    return {"tool_choice": made}
+
+
+def _tool(name: str, definition: ToolDefinition, strict: bool) -> JsonObject:
+    schema, description, is_strict = described(definition, closed if strict else None)
+    said = {"description": description} if description else {}
+    return {"name": name, **said, "input_schema": schema, **({"strict": is_strict} if strict else {})}
+
+
+def _block(call: ToolCall, result: ToolResult) -> JsonObject:
+    found = content.parts(result)
+    made: JsonObject = {"type": "tool_result", "tool_use_id": call.id, "content": _content(found)}
+    return {**made, "is_error": True} if result.is_error else made
+
+
+def _content(found: list[str | content.Image]) -> str | list[JsonObject]:
+    if not any(content.images(found)):
+        return "\n".join(content.texts(found))
+    return [
+        {"type": "text", "text": part}
+        if isinstance(part, str)
+        else {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+        for part in found
+    ]
+
+
+def _sent(data: Any) -> Iterator[answer.Sent]:
+    blocks = answer.objects(data) or answer.members(data, "content")
+    was_cut = isinstance(data, dict) and data.get("stop_reason") in _CUT
+    for block in blocks:
+        if block.get("type") == "tool_use":
+            yield answer.Sent(
+                id=block.get("id"),
+                name=block.get("name"),
+                arguments=block.get("input"),
+                provider=answer.extras(block, "type", "id", "name", "input"),
+                is_cut=was_cut and block is blocks[-1],
+            )

@@ -1,0 +1,68 @@
+"""Names on the wire: made to fit every provider, the same in every export, turn and process, and translated back.
+
+A name depends on nothing but the tool's own name, so no map has to be stored between an export and the answer to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import DefinitionError, ToolLookupError, ToolSpecError, near_misses
+
+LONGEST = 64
+"""What the strictest provider allows."""
+
+CHOICES = ("auto", "none", "required")
+"""The choices that are no tool's name: as the model likes, no call, at least one call."""
+
+_FITS = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+_LEADS = re.compile(r"[a-zA-Z_]")
+
+
+def wire_name(name: str) -> str:
+    """Return the name under which providers know a tool.
+
+    >>> wire_name("search")
+    'search'
+    >>> wire_name("notes.search")
+    'notes_search_ee3c0278'
+    """
+    if _FITS.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    fitting = _UNFIT.sub("_", name)
+    if not _LEADS.match(fitting):
+        fitting = f"_{fitting}"
+    return f"{fitting[: LONGEST - len(digest) - 1]}_{digest}"
+
+
+def by_wire_name(definitions: Iterable[ToolDefinition]) -> dict[str, ToolDefinition]:
+    """Return the definitions in their order, under their wire names. Raises DefinitionError when two share one."""
+    found: dict[str, ToolDefinition] = {}
+    for definition in definitions:
+        wire = wire_name(definition.name)
+        if wire in found:
+            raise DefinitionError(
+                f"The tools {found[wire].name!r} and {definition.name!r} would both be called {wire!r}. Rename one."
+            )
+        found[wire] = definition
+    return found
+
+
+def chosen(tools: str | Sequence[str], definitions: Iterable[ToolDefinition] = ()) -> list[str]:
+    """Return the wire names of the tools asked for, each once.
+
+    Raises ToolLookupError for a tool that is not among the definitions, where some are given.
+    """
+    known = [definition.name for definition in definitions]
+    names = [tools] if isinstance(tools, str) else list(tools)
+    if not names:
+        raise ToolSpecError("No tool is named to choose from. Name one, or choose 'none'.")
+    for name in names:
+        if known and name not in known:
+            raise ToolLookupError(f"There is no tool {name!r} to choose. {near_misses(name, known)}")
+    return list(dict.fromkeys(map(wire_name, names)))

@@ -1,0 +1,112 @@
+"""OpenAI's Responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.formats import answer, content
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen
+from ahvn_tools.formats.tool import described
+from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.schema.strict import strict as strict_schema
+
+ECHOED = ("caller", "namespace")
+"""What an answer wants to see again of its call."""
+
+
+def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> list[JsonObject]:
+    """Return the tools for a request's `tools`.
+
+    - Flat, and `strict` always said: left out, the service tries to be strict by itself.
+    - The root of a schema is one object: choices at the top are merged, and told in the description.
+    - `strict`: optional arguments become nullable and required, objects are closed. A schema that would change its
+      meaning so goes out as it is, with `"strict": False`.
+
+    >>> from ahvn_tools import ToolDefinition
+    >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["strict"]
+    False
+    """
+    return [_function(name, definition, strict) for name, definition in by_wire_name(definitions).items()]
+
+
+def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
+    """Return the calls in an answer, or in its `output`: SDK object, dict, list, JSON text or bytes.
+
+    A call's `id` is the `call_id` that its answer needs. Namespace and caller are in `provider`. Calls of custom and
+    hosted tools are not ours and left out.
+
+    >>> calls([{"type": "function_call", "call_id": "c1", "name": "ping", "arguments": "{}"}])[0].id
+    'c1'
+    """
+    return answer.calls(response, _sent, definitions)
+
+
+def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
+    """Return one `function_call_output` item for each call; they follow the model's items as they are.
+
+    An error's text says that it is one: there is no flag. Images are part of the output.
+
+    >>> from ahvn_tools import ToolCall, ToolResult
+    >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
+    [{'type': 'function_call_output', 'call_id': 'c1', 'output': '3'}]
+    """
+    return [
+        {
+            "type": "function_call_output",
+            "call_id": call.id,
+            "output": _output(content.marked(result)),
+            **{key: call.provider[key] for key in ECHOED if key in call.provider},
+        }
+        for call, result in pairs
+    ]
+
+
+def choice(
+    tools: str | Sequence[str], *, parallel: bool | None = None, definitions: Iterable[ToolDefinition] = ()
+) -> JsonObject:
+    """Return `tool_choice`, and `parallel_tool_calls` where it is given, as fields of a request.
+
+    A name forces that tool; a list of names, one of these. With `definitions`, an unknown name is a ToolLookupError.
+
+    >>> choice("add")
+    {'tool_choice': {'type': 'function', 'name': 'add'}}
+    """
+    extra = {} if parallel is None else {"parallel_tool_calls": parallel}
+    if isinstance(tools, str) and tools in CHOICES:
+        return {"tool_choice": tools, **extra}
+    named = [{"type": "function", "name": name} for name in chosen(tools, definitions)]
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": named}
+    return {"tool_choice": named[0] if isinstance(tools, str) else allowed, **extra}
+
+
+def _function(name: str, definition: ToolDefinition, strict: bool) -> JsonObject:
+    parameters, description, is_strict = described(definition, strict_schema if strict else None)
+    said = {"description": description} if description else {}
+    return {"type": "function", "name": name, **said, "parameters": parameters, "strict": is_strict}
+
+
+def _output(found: list[str | content.Image]) -> str | list[JsonObject]:
+    """Return texts as one text, and a list of parts where images are among them."""
+    if any(content.images(found)):
+        return [
+            {"type": "input_text", "text": part}
+            if isinstance(part, str)
+            else {"type": "input_image", "image_url": part.url, "detail": "auto"}
+            for part in found
+        ]
+    return "\n".join(content.texts(found))
+
+
+def _sent(data: Any) -> Iterator[answer.Sent]:
+    items = answer.objects(data) or answer.members(data, "output")
+    for item in items:
+        if item.get("type") == "function_call":
+            yield answer.Sent(
+                id=item.get("call_id"),
+                name=item.get("name"),
+                arguments=item.get("arguments"),
+                provider=answer.extras(item, "type", "call_id", "name", "arguments"),
+                is_cut=item.get("status") == "incomplete",
+            )

@@ -1,0 +1,155 @@
+"""Anthropic's Messages: what differs from its siblings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pydantic
+import pytest
+from inline_snapshot import snapshot
+from mcp_types import ImageContent, TextContent
+
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats import anthropic
+from ahvn_tools.results import ErrorDetail
+
+
+def look(place: str, zoom: Annotated[int, pydantic.Field(ge=1)] = 2) -> str:
+    """Look at a place."""
+    return place
+
+
+LOOK = ToolSpec.from_function(look).definition
+
+ANSWER = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "stop_reason": "tool_use",
+    "content": [
+        {"type": "text", "text": "I look."},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "Rome"}},
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"place": "Rome"}, "caller": {"type": "direct"}},
+        {"type": "tool_use", "id": "toolu_2", "name": "look", "input": {}},
+    ],
+}
+
+
+def test_a_tool_is_flat():
+    assert anthropic.export([LOOK]) == snapshot(
+        [
+            {
+                "name": "look",
+                "description": "Look at a place.",
+                "input_schema": {
+                    "additionalProperties": False,
+                    "properties": {
+                        "place": {"type": "string"},
+                        "zoom": {"default": 2, "minimum": 1, "type": "integer"},
+                    },
+                    "required": ["place"],
+                    "type": "object",
+                },
+            }
+        ]
+    )
+
+
+def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforced():
+    (tool,) = anthropic.export([LOOK], strict=True)
+    assert tool["strict"] is True
+    assert tool["input_schema"] == snapshot(
+        {
+            "additionalProperties": False,
+            "properties": {
+                "place": {"type": "string"},
+                "zoom": {"type": "integer", "description": "minimum: 1. default: 2."},
+            },
+            "required": ["place"],
+            "type": "object",
+        }
+    )
+
+
+def test_what_contains_itself_cannot_be_strict():
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "additionalProperties": False}
+    schema = {"type": "object", "properties": {"first": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}}
+    (tool,) = anthropic.export([ToolDefinition(name="chain", input_schema=schema)], strict=True)
+    assert (tool["strict"], tool["input_schema"]) == (False, schema)
+
+
+def test_the_last_tool_carries_the_cache_control():
+    control = {"type": "ephemeral", "ttl": "1h"}
+    first, last = anthropic.export([LOOK, ToolDefinition(name="ping")], cache_control=control)
+    assert "cache_control" not in first
+    assert last["cache_control"] == control
+    assert last["cache_control"] is not control
+    assert anthropic.export([], cache_control=control) == []
+
+
+def test_server_tools_are_not_ours_and_callers_are_kept():
+    first, second = anthropic.calls(ANSWER)
+    assert (first.id, first.name, first.arguments, first.provider) == (
+        "toolu_1", "look", {"place": "Rome"}, {"caller": {"type": "direct"}},
+    )  # fmt: skip
+    assert (second.id, second.arguments, second.provider) == ("toolu_2", {}, {})
+    assert anthropic.calls(ANSWER["content"]) == [first, second]
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
+def test_the_last_call_of_a_message_that_ran_out_of_room_is_cut_off(reason):
+    first, last = anthropic.calls({**ANSWER, "stop_reason": reason})
+    assert first.error is None
+    assert (last.arguments, last.error) == (
+        {}, "The call was cut off: the answer reached its length limit. Send it again, shorter.",
+    )  # fmt: skip
+
+
+def test_a_call_that_other_content_follows_is_whole():
+    content = [*ANSWER["content"], {"type": "text", "text": "And n"}]
+    assert [call.error for call in anthropic.calls({"content": content, "stop_reason": "max_tokens"})] == [None, None]
+
+
+def test_all_results_are_in_one_user_message_and_errors_are_flagged():
+    image = ImageContent(type="image", data="cG5n", mime_type="image/png")
+    pairs = [
+        (ToolCall(id="t1", name="look"), ToolResult(blocks=(TextContent(type="text", text="Rome"), image))),
+        (ToolCall(id="t2", name="look"), ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))),
+    ]
+    assert anthropic.results(pairs) == snapshot(
+        [
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "t1",
+                        "content": [
+                            {"type": "text", "text": "Rome"},
+                            {
+                                "type": "image",
+                                "source": {"type": "base64", "media_type": "image/png", "data": "cG5n"},
+                            },
+                        ],
+                    },
+                    {"type": "tool_result", "tool_use_id": "t2", "content": "no such place", "is_error": True},
+                ],
+            }
+        ]
+    )
+
+
+def test_choices():
+    assert [anthropic.choice(word)["tool_choice"] for word in ("auto", "none", "required")] == [
+        {"type": "auto"}, {"type": "none"}, {"type": "any"},
+    ]  # fmt: skip
+    one = {"tool_choice": {"type": "tool", "name": "look"}}
+    assert anthropic.choice("look") == anthropic.choice(["look"]) == one
+    assert anthropic.choice("auto", parallel=False)["tool_choice"]["disable_parallel_tool_use"] is True
+    assert anthropic.choice("none", parallel=False) == {"tool_choice": {"type": "none"}}
+
+
+def test_one_of_several_cannot_be_forced():
+    with pytest.raises(ToolSpecError, match=r"not one of \['look', 'ping'\]. Export these alone"):
+        anthropic.choice(["look", "ping"])

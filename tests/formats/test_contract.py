@@ -1,0 +1,399 @@
+"""The contract of every format: one test for all, so that a new format is covered by being there."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec, formats
+from ahvn_tools.errors import DefinitionError, ToolLookupError
+from ahvn_tools.results import ErrorDetail
+from tests.formats.providers import ANSWERS, answered_ids, exported_name, exported_schema
+
+CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "provider_tool_call_responses.jsonl"
+
+each_format = pytest.mark.parametrize("name", formats.BUILT_IN)
+
+
+class Address(pydantic.BaseModel):
+    street: str
+    zip_code: Annotated[str, pydantic.Field(pattern=r"^\d+$")] = "00000"
+
+
+class Tree(pydantic.BaseModel):
+    children: list[Tree] = []
+
+
+def ship(to: Address, weight: Annotated[float, pydantic.Field(gt=0)] = 1.5, note: str | None = None) -> str:
+    """Ship a parcel."""
+    return f"{to.street} {weight} {note}"
+
+
+def plant(tree: Tree) -> int:
+    return len(tree.children)
+
+
+def store(pairs: dict[str, int]) -> int:
+    return len(pairs)
+
+
+DEFINITIONS = [
+    ToolSpec.from_function(ship, name="parcels.ship").definition,
+    ToolSpec.from_function(plant, name="plant a tree").definition,
+    ToolSpec.from_function(store).definition,
+    ToolDefinition(name="ping"),
+    ToolDefinition(
+        name="find",
+        description="Find it.",
+        input_schema={
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "name": {"$ref": "#/definitions/Name"}},
+            "oneOf": [{"required": ["id"]}, {"required": ["name"]}],
+            "definitions": {"Name": {"type": "string"}},
+        },
+    ),
+]
+
+
+def failed(message: str) -> ToolResult:
+    return ToolResult(error=ErrorDetail(code="tool_error", message=message))
+
+
+def test_every_format_in_the_room_is_offered_and_spoken_by_these_tests():
+    modules = {module.name for module in pkgutil.iter_modules(formats.__path__)}
+    found = {name for name in modules if hasattr(__import__(f"ahvn_tools.formats.{name}", fromlist=["_"]), "export")}
+    assert found == {name.replace("-", "_") for name in formats.BUILT_IN}
+    assert set(ANSWERS) == set(formats.BUILT_IN)
+
+
+# export
+
+
+@each_format
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_export_leaves_definitions_as_they_are(name, strict):
+    before = [(definition.fingerprint, definition.input_schema) for definition in DEFINITIONS]
+    formats.get(name).export(DEFINITIONS, strict=strict)
+    assert [(ToolDefinition.fingerprint.func(d), d.input_schema) for d in DEFINITIONS] == before
+
+
+@each_format
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_export_is_fresh_each_time_and_shares_nothing_inside(name, strict):
+    export = formats.get(name).export
+    first = export(DEFINITIONS, strict=strict)
+    expected = json.dumps(export(DEFINITIONS, strict=strict))
+    seen: set[int] = set()
+    pending: list[Any] = [first]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict | list):
+            assert id(node) not in seen
+            seen.add(id(node))
+            pending.extend(node.values() if isinstance(node, dict) else node)
+    first[0].clear()
+    assert json.dumps(export(DEFINITIONS, strict=strict)) == expected
+
+
+@each_format
+@pytest.mark.parametrize("strict", [False, True])
+def test_every_exported_root_is_one_plain_object_with_members(name, strict):
+    for tool in formats.get(name).export(DEFINITIONS, strict=strict):
+        schema = exported_schema(tool)
+        assert schema["type"] == "object"
+        assert isinstance(schema["properties"], dict)
+        assert not schema.keys() & {"oneOf", "anyOf", "allOf", "not", "enum", "const", "$ref", "$schema", "definitions"}
+
+
+@each_format
+def test_no_definitions_give_no_tools(name):
+    assert formats.get(name).export([]) == []
+    assert formats.get(name).results([]) == []
+
+
+@each_format
+def test_a_generator_of_definitions_will_do(name):
+    assert len(formats.get(name).export(definition for definition in DEFINITIONS)) == len(DEFINITIONS)
+
+
+@each_format
+def test_two_definitions_of_one_name_are_refused(name):
+    with pytest.raises(DefinitionError, match="'ping' and 'ping' would both be called 'ping'"):
+        formats.get(name).export([ToolDefinition(name="ping"), ToolDefinition(name="ping", description="Other.")])
+
+
+# calls
+
+
+@each_format
+def test_names_come_back_as_they_are_defined(name):
+    chosen = formats.get(name)
+    wire = [exported_name(tool) for tool in chosen.export(DEFINITIONS)]
+    answer = ANSWERS[name]([(f"c{i}", tool, "{}") for i, tool in enumerate(wire)])
+    assert [call.name for call in chosen.calls(answer, DEFINITIONS)] == [d.name for d in DEFINITIONS]
+    assert [call.name for call in chosen.calls(answer)] == wire
+    assert [call.wire_name for call in chosen.calls(answer, DEFINITIONS)] == wire
+
+
+@each_format
+def test_an_unknown_name_stays_as_it_came(name):
+    (call,) = formats.get(name).calls(ANSWERS[name]([("c1", "nobody", '{"a": 1}')]), DEFINITIONS)
+    assert (call.name, call.arguments, call.error) == ("nobody", {"a": 1}, None)
+
+
+@each_format
+def test_an_answer_is_read_as_dict_text_bytes_and_sdk_object(name):
+    answer = ANSWERS[name]([("c1", "ping", '{"city": "Zürich"}'), ("c2", "ping", "{}")])
+    model = pydantic.create_model("Answer", **dict.fromkeys(answer, (Any, ...)))(**answer)
+    expected = [
+        ToolCall(id="c1", name="ping", arguments={"city": "Zürich"}, wire_name="ping"),
+        ToolCall(id="c2", name="ping", wire_name="ping"),
+    ]
+    for form in (answer, json.dumps(answer), json.dumps(answer).encode(), model, {**answer, "extra": model}):
+        read = formats.get(name).calls(form)
+        assert [(call.id, call.name, call.arguments, call.error) for call in read] == [
+            (call.id, call.name, call.arguments, call.error) for call in expected
+        ]
+
+
+@each_format
+def test_arguments_are_copies_of_the_answer(name):
+    answer = ANSWERS[name]([("c1", "ping", '{"a": [1]}')])
+    before = json.dumps(answer)
+    formats.get(name).calls(answer)[0].arguments["a"].append(2)
+    assert json.dumps(answer) == before
+
+
+@each_format
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("  \n", {}),
+        ("null", {}),
+        ("{}", {}),
+        ('{"a": null}', {"a": None}),
+        ('{"a": "line\nbreak"}', {"a": "line\nbreak"}),
+        ('"{\\"a\\": 1}"', {"a": 1}),
+    ],
+)
+def test_odd_arguments_are_read(name, text, expected):
+    (call,) = formats.get(name).calls(ANSWERS[name]([("c1", "ping", text)]))
+    assert (call.arguments, call.error) == (expected, None)
+
+
+@each_format
+@pytest.mark.parametrize("text", ['{"secret": "s3', "{'a': 1}", "[1]", "3", "true", "nope s3", "[" * 50_000])
+def test_arguments_that_cannot_be_read_are_an_error_on_the_call_and_are_not_repeated(name, text):
+    broken, whole = formats.get(name).calls(ANSWERS[name]([("c1", "ping", text), ("c2", "ping", "{}")]))
+    assert (broken.id, broken.name, broken.arguments) == ("c1", "ping", {})
+    assert broken.error.startswith("The arguments are not ")
+    assert "s3" not in broken.error
+    assert whole.error is None
+
+
+@each_format
+def test_calls_without_an_id_get_one_of_their_own(name):
+    first, second = formats.get(name).calls(ANSWERS[name]([("", "ping", "{}"), ("", "ping", "{}")]))
+    assert first.id != second.id
+    assert first.id
+
+
+@each_format
+def test_a_call_without_a_name_is_an_error(name):
+    (call,) = formats.get(name).calls(ANSWERS[name]([("c1", "", "{}")]), DEFINITIONS)
+    assert (call.name, call.error) == ("", "The call names no tool. Send it again with the tool's name.")
+
+
+@each_format
+@pytest.mark.parametrize("text", ['{"choices": [', "", b"\xff\xfe\xff", "[" * 50_000])
+def test_an_answer_that_is_no_json_is_one_call_with_an_error(name, text):
+    (call,) = formats.get(name).calls(text)
+    assert (call.name, call.arguments) == ("", {})
+    assert call.error.startswith("The answer is not JSON")
+
+
+@each_format
+@pytest.mark.parametrize(
+    "answer",
+    [None, {}, [], "null", "[]", "3", {"error": {"message": "overloaded"}}, {"choices": [None, {"message": "x"}]},
+     {"output": 3}, {"content": "text"}, {"choices": []}, {"content": [None, 3]}],
+)  # fmt: skip
+def test_an_answer_without_calls_gives_none(name, answer):
+    assert formats.get(name).calls(answer) == []
+
+
+@each_format
+def test_what_is_no_answer_is_the_developers_mistake(name):
+    with pytest.raises(TypeError, match=r"object is no answer\. Pass the SDK's response object"):
+        formats.get(name).calls(object())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+WORDS = st.sampled_from([
+    "choices", "message", "tool_calls", "function", "arguments", "name", "type", "output", "content", "input", "id",
+    "function_call", "tool_use", "call_id", "finish_reason", "length", "stop_reason", "max_tokens", "status",
+])  # fmt: skip
+ALIKE = st.recursive(
+    st.none() | st.integers() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@each_format
+@given(answer=st.lists(ALIKE) | st.dictionaries(WORDS, ALIKE))
+def test_nothing_that_looks_like_an_answer_makes_calls_raise(name, answer):
+    read = formats.get(name).calls(answer)
+    assert all(isinstance(call.name, str) and call.id and (call.name or call.error) for call in read)
+    assert len(read) == len(formats.get(name).calls(json.dumps(answer)))
+
+
+@each_format
+@given(arguments=st.dictionaries(st.text(), JSON, max_size=3))
+def test_arguments_arrive_as_they_were_sent(name, arguments):
+    (call,) = formats.get(name).calls(ANSWERS[name]([("c1", "ping", json.dumps(arguments))]))
+    assert (call.arguments, call.error) == (arguments, None)
+
+
+# results
+
+
+@each_format
+def test_each_call_is_answered_once_under_its_id_and_in_its_order(name):
+    chosen = formats.get(name)
+    sent = [(f"c{i}", exported_name(tool), "{}") for i, tool in enumerate(chosen.export(DEFINITIONS))]
+    calls = chosen.calls(ANSWERS[name](sent), DEFINITIONS)
+    messages = chosen.results([(call, ToolResult(number)) for number, call in enumerate(calls)])
+    assert answered_ids(name, messages) == [sent_id for sent_id, _, _ in sent]
+    assert json.dumps(messages)
+
+
+@each_format
+def test_results_are_read_as_text_once(name):
+    call = ToolCall(id="c1", name="ping")
+    for value, text in [("plain", "plain"), ({"a": "ü"}, '{"a": "ü"}'), ([1, 2], "[1, 2]"), (None, "null")]:
+        messages = formats.get(name).results([(call, ToolResult(value, {"result": value}))])
+        assert [leaf for leaf in leaves(messages) if leaf == text] == [text]
+
+
+@each_format
+def test_half_a_character_in_a_result_can_be_sent(name):
+    messages = formats.get(name).results([(ToolCall(id="c1", name="ping"), ToolResult("a\ud800b"))])
+    assert "a\ufffdb" in leaves(messages)
+
+
+@each_format
+def test_an_error_is_recognisable(name):
+    messages = formats.get(name).results([(ToolCall(id="c1", name="ping"), failed("no such city"))])
+    said = leaves(messages)
+    assert "Error: no such city" in said or (True in said and "no such city" in said)
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for member in value.values() for leaf in leaves(member)]
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, list) else [value]
+
+
+# choice
+
+
+@each_format
+def test_a_chosen_tool_is_named_as_it_is_exported(name):
+    chosen = formats.get(name)
+    made = chosen.choice("parcels.ship", definitions=DEFINITIONS)
+    assert exported_name(chosen.export(DEFINITIONS)[0]) in leaves(made)
+    assert chosen.choice("parcels.ship") == made
+
+
+@each_format
+def test_a_choice_of_an_unknown_tool_is_refused_with_near_names(name):
+    with pytest.raises(ToolLookupError, match=r"no tool 'pong' to choose\. Did you mean 'ping'\?"):
+        formats.get(name).choice("pong", definitions=DEFINITIONS)
+
+
+@each_format
+def test_a_choice_of_nothing_is_refused(name):
+    with pytest.raises(formats.ToolSpecError, match="No tool is named"):
+        formats.get(name).choice([])
+
+
+@each_format
+@pytest.mark.parametrize("word", ["auto", "none", "required"])
+def test_each_word_is_a_choice_of_its_own(name, word):
+    others = {"auto", "none", "required"} - {word}
+    made = formats.get(name).choice(word)
+    assert set(made) == {"tool_choice"}
+    assert all(formats.get(name).choice(other) != made for other in others)
+
+
+# a whole turn
+
+
+@each_format
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_answer_to_an_export_runs(name, strict):
+    chosen = formats.get(name)
+    spec = ToolSpec.from_function(ship, name="parcels.ship")
+    (tool,) = chosen.export([spec.definition], strict=strict)
+    schema = exported_schema(tool)
+    arguments: dict[str, Any] = {"to": {"street": "Elm"}}
+    if strict and "weight" in schema["required"]:
+        arguments = {"to": {"street": "Elm", "zip_code": None}, "weight": None, "note": None}
+    (call,) = chosen.calls(ANSWERS[name]([("c1", exported_name(tool), json.dumps(arguments))]), [spec.definition])
+    result = spec.exec(**call.arguments)
+    assert "Elm 1.5 None" in leaves(chosen.results([(call, result)]))
+
+
+# recordings
+
+
+def recorded() -> list[dict[str, Any]]:
+    if not CORPUS.exists():
+        pytest.skip(f"the recorded answers are not here: {CORPUS.name}")
+    with CORPUS.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+SPEAKS = {"openai": "chat/completions", "openai-responses": "v1/responses", "anthropic": "v1/messages"}
+
+
+def held(name: str, answer: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
+    """Return the calls of a recording, read off without the room."""
+    if name == "openai":
+        items = [call for choice in answer["choices"] for call in choice["message"].get("tool_calls") or []]
+        said = [(i["id"], i["function"]["name"], json.loads(i["function"].get("arguments", "{}"))) for i in items]
+    elif name == "openai-responses":
+        items = [item for item in answer["output"] if item["type"] == "function_call"]
+        said = [(i["call_id"], i["name"], json.loads(i["arguments"])) for i in items]
+    else:
+        said = [(b["id"], b["name"], b["input"]) for b in answer["content"] if b["type"] == "tool_use"]
+    return said
+
+
+@each_format
+def test_every_recorded_answer_yields_the_calls_it_holds(name):
+    answers = [row["response"] for row in recorded() if row["path"].endswith(SPEAKS[name])]
+    assert answers
+    for answer in answers:
+        read = formats.get(name).calls(answer)
+        assert [(call.id, call.name, call.arguments) for call in read] == held(name, answer)
+        assert not any(call.error for call in read)
+        assert answered_ids(name, formats.get(name).results([(call, ToolResult(1)) for call in read])) == [
+            call.id for call in read
+        ]

@@ -1,0 +1,265 @@
+"""OpenAI's Chat Completions: what differs from its siblings."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from inline_snapshot import snapshot
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.formats import openai
+from ahvn_tools.results import ErrorDetail
+
+IMAGE = ImageContent(type="image", data="cG5n", mime_type="image/png")
+CALL = ToolCall(id="c1", name="look")
+
+
+def look(place: str, zoom: int = 2) -> dict[str, int]:
+    """Look at a place."""
+    return {place: zoom}
+
+
+LOOK = ToolSpec.from_function(look).definition
+
+
+def said(*blocks, **fields) -> str:
+    """Return the text of the tool message for a result of these blocks."""
+    return openai.results([(CALL, ToolResult(blocks=blocks, **fields))])[0]["content"]
+
+
+# export
+
+
+def test_a_tool_is_a_function():
+    assert openai.export([LOOK]) == snapshot(
+        [
+            {
+                "type": "function",
+                "function": {
+                    "name": "look",
+                    "description": "Look at a place.",
+                    "parameters": {
+                        "additionalProperties": False,
+                        "properties": {"place": {"type": "string"}, "zoom": {"default": 2, "type": "integer"}},
+                        "required": ["place"],
+                        "type": "object",
+                    },
+                },
+            }
+        ]
+    )
+
+
+def test_strict_makes_optional_arguments_nullable_and_required():
+    (tool,) = openai.export([LOOK], strict=True)
+    assert tool["function"]["strict"] is True
+    assert tool["function"]["parameters"] == snapshot(
+        {
+            "additionalProperties": False,
+            "properties": {
+                "place": {"type": "string"},
+                "zoom": {"type": ["integer", "null"], "description": "Default: 2."},
+            },
+            "required": ["place", "zoom"],
+            "type": "object",
+        }
+    )
+
+
+def test_what_cannot_be_strict_goes_out_as_it_is():
+    free = ToolDefinition(
+        name="free", input_schema={"type": "object", "properties": {"any": {"type": "object"}}, "required": ["any"]}
+    )
+    (tool,) = openai.export([free], strict=True)
+    assert tool["function"]["strict"] is False
+    assert tool["function"]["parameters"]["properties"] == {"any": {"type": "object", "properties": {}}}
+
+
+def test_a_tool_without_a_description_has_none():
+    assert "description" not in openai.export([ToolDefinition(name="ping")])[0]["function"]
+
+
+def test_a_choice_at_the_root_is_told_in_the_description():
+    definition = ToolDefinition(
+        name="find",
+        description="Find it.",
+        input_schema={
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+            "oneOf": [{"required": ["id"]}, {"required": ["name"]}],
+        },
+    )
+    function = openai.export([definition], strict=True)[0]["function"]
+    assert function["description"] == "Find it.\n\nExactly one of these must hold: `id`; `name`."
+    assert function["strict"] is False
+    assert "required" not in function["parameters"]
+
+
+# calls
+
+ANSWER = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "tool_calls",
+            "message": {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": "call_a",
+                        "type": "function",
+                        "function": {"name": "look", "arguments": '{"place":"Rome"}'},
+                        "extra_content": {"google": {"thought_signature": "c2ln"}},
+                        "index": 0,
+                        "annotation": None,
+                    },
+                    {"id": "call_b", "type": "custom", "custom": {"name": "shell", "input": "ls"}},
+                    {"id": "call_c", "function": {"name": "look", "arguments": {"place": "Oslo"}}},
+                ],
+            },
+        }
+    ],
+}
+
+
+def test_calls_keep_what_the_provider_sent_along():
+    first, second = openai.calls(ANSWER)
+    assert (first.id, first.arguments, second.id, second.arguments) == (
+        "call_a", {"place": "Rome"}, "call_c", {"place": "Oslo"},
+    )  # fmt: skip
+    assert first.provider == {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+    assert second.provider == {}
+
+
+@pytest.mark.parametrize("kind", [{}, {"type": None}, {"type": "function"}])
+def test_a_host_may_leave_the_type_of_a_call_out(kind):
+    assert len(openai.calls([{**kind, "id": "c1", "function": {"name": "look"}}])) == 1
+
+
+def test_a_message_or_its_calls_will_do():
+    message = ANSWER["choices"][0]["message"]
+    assert openai.calls(message) == openai.calls(message["tool_calls"]) == openai.calls(ANSWER)
+
+
+def test_the_first_choice_with_calls_counts():
+    empty = {"index": 0, "finish_reason": "stop", "message": {"content": "Hm."}}
+    choices = [empty, *ANSWER["choices"], *ANSWER["choices"]]
+    assert len(openai.calls({"choices": choices})) == 2
+
+
+def test_a_call_without_a_function_is_an_error():
+    (call,) = openai.calls([{"id": "c1", "type": "function", "function": None}])
+    assert (call.id, call.name) == ("c1", "")
+    assert call.error.startswith("The call names no tool")
+
+
+@pytest.mark.parametrize("arguments", ['{"place": "Ro', "", None, {"place": "Oslo"}])
+def test_the_last_call_of_an_answer_that_ran_out_of_room_is_cut_off_unless_it_is_seen_to_be_whole(arguments):
+    answer = copy.deepcopy(ANSWER)
+    answer["choices"][0]["finish_reason"] = "length"
+    answer["choices"][0]["message"]["tool_calls"][-1]["function"]["arguments"] = arguments
+    first, last = openai.calls(answer)
+    assert first.error is None
+    assert (last.arguments, last.error) == (
+        {}, "The call was cut off: the answer reached its length limit. Send it again, shorter.",
+    )  # fmt: skip
+
+
+def test_whole_arguments_of_an_answer_that_ran_out_of_room_are_taken():
+    answer = copy.deepcopy(ANSWER)
+    answer["choices"][0]["finish_reason"] = "length"
+    answer["choices"][0]["message"]["tool_calls"][-1]["function"]["arguments"] = '{"place": "Oslo"}'
+    assert [call.error for call in openai.calls(answer)] == [None, None]
+
+
+# results
+
+
+def test_images_follow_all_tool_messages_in_one_user_message():
+    pairs = [
+        (ToolCall(id="c1", name="look"), ToolResult(blocks=(TextContent(type="text", text="Rome"), IMAGE))),
+        (ToolCall(id="c2", name="look"), ToolResult("Oslo")),
+    ]
+    assert openai.results(pairs) == snapshot(
+        [
+            {
+                "role": "tool",
+                "tool_call_id": "c1",
+                "content": "Rome\n[The images of this result are in the next user message.]",
+            },
+            {"role": "tool", "tool_call_id": "c2", "content": "Oslo"},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "Images of the result of call c1:"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
+                ],
+            },
+        ]
+    )
+
+
+def test_what_no_provider_takes_is_named():
+    assert said(AudioContent(type="audio", data="d2F2", mime_type="audio/wav")) == "[audio (audio/wav), not shown]"
+    assert said(ImageContent(type="image", data="PHN2Zz4=", mime_type="image/svg+xml")).startswith("[image (image/svg")
+    assert said(ResourceLink(type="resource_link", uri="file:///a", name="a")) == "[file:///a, not shown]"
+
+
+def test_resources_are_read():
+    text = EmbeddedResource(type="resource", resource=TextResourceContents(uri="file:///a", text="inside"))
+    blob = EmbeddedResource(
+        type="resource", resource=BlobResourceContents(uri="file:///b", blob="cG5n", mime_type="image/png")
+    )
+    assert said(text) == "inside"
+    assert len(openai.results([(CALL, ToolResult(blocks=(blob,)))])) == 2
+
+
+def test_json_is_said_once():
+    text = TextContent(type="text", text='{"a": 1}')
+    assert said(text, structured_content={"a": 1}) == '{"a": 1}'
+    assert said(IMAGE, structured_content={"a": 1}).startswith('{"a": 1}\n[The images')
+    assert said() == ""
+    assert said(TextContent(type="text", text="")) == ""
+
+
+def test_an_error_that_says_so_is_not_marked_twice():
+    error = ErrorDetail(code="tool_error", message="Error calling tool 'look'")
+    assert openai.results([(CALL, ToolResult(error=error))])[0]["content"] == "Error calling tool 'look'"
+
+
+# choice
+
+
+def test_choices():
+    assert [openai.choice(word) for word in ("auto", "none", "required")] == [
+        {"tool_choice": "auto"}, {"tool_choice": "none"}, {"tool_choice": "required"},
+    ]  # fmt: skip
+    assert openai.choice("auto", parallel=True) == {"tool_choice": "auto", "parallel_tool_calls": True}
+    assert openai.choice("look") == {"tool_choice": {"type": "function", "function": {"name": "look"}}}
+    assert openai.choice(["look", "auto"]) == snapshot(
+        {
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {
+                    "mode": "required",
+                    "tools": [
+                        {"type": "function", "function": {"name": "look"}},
+                        {"type": "function", "function": {"name": "auto"}},
+                    ],
+                },
+            }
+        }
+    )

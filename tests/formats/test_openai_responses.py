@@ -1,0 +1,130 @@
+"""OpenAI's Responses: what differs from its siblings."""
+
+from __future__ import annotations
+
+from inline_snapshot import snapshot
+from mcp_types import ImageContent, TextContent
+
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.formats import openai_responses as responses
+
+
+def look(place: str, zoom: int | None = None) -> str:
+    """Look at a place."""
+    return place
+
+
+LOOK = ToolSpec.from_function(look).definition
+
+ANSWER = {
+    "id": "resp_1",
+    "object": "response",
+    "status": "completed",
+    "output": [
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "tool_search_call", "call_id": "ts_1", "arguments": {"paths": ["maps"]}, "status": "completed"},
+        {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "call_1",
+            "name": "look",
+            "arguments": '{"place":"Rome"}',
+            "status": "completed",
+            "namespace": "maps",
+            "caller": {"type": "program", "caller_id": "p_1"},
+        },
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "…"}]},
+    ],
+}
+
+
+def test_a_tool_is_flat_and_always_says_whether_it_is_strict():
+    assert responses.export([LOOK, ToolDefinition(name="ping")]) == snapshot(
+        [
+            {
+                "type": "function",
+                "name": "look",
+                "description": "Look at a place.",
+                "parameters": {
+                    "additionalProperties": False,
+                    "properties": {
+                        "place": {"type": "string"},
+                        "zoom": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
+                    },
+                    "required": ["place"],
+                    "type": "object",
+                },
+                "strict": False,
+            },
+            {
+                "type": "function",
+                "name": "ping",
+                "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+                "strict": False,
+            },
+        ]
+    )
+
+
+def test_strict_requires_every_argument():
+    (tool,) = responses.export([LOOK], strict=True)
+    assert (tool["strict"], tool["parameters"]["required"]) == (True, ["place", "zoom"])
+
+
+def test_a_call_is_known_by_the_id_that_its_answer_needs():
+    (call,) = responses.calls(ANSWER)
+    assert call == ToolCall(
+        id="call_1",
+        name="look",
+        arguments={"place": "Rome"},
+        provider={
+            "id": "fc_1",
+            "status": "completed",
+            "namespace": "maps",
+            "caller": {"type": "program", "caller_id": "p_1"},
+        },
+        wire_name="look",
+    )
+    assert responses.calls(ANSWER["output"]) == [call]
+
+
+def test_caller_and_namespace_are_echoed():
+    (call,) = responses.calls(ANSWER)
+    assert responses.results([(call, ToolResult("seen"))]) == [
+        {
+            "type": "function_call_output",
+            "call_id": "call_1",
+            "output": "seen",
+            "caller": {"type": "program", "caller_id": "p_1"},
+            "namespace": "maps",
+        }
+    ]
+
+
+def test_an_incomplete_call_is_cut_off():
+    item = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"pla', "status": "incomplete"}
+    assert responses.calls([item])[0].error.startswith("The call was cut off")
+
+
+def test_images_are_parts_of_the_output():
+    blocks = (
+        TextContent(type="text", text="Rome"),
+        ImageContent(type="image", data="cG5n", mime_type="image/png"),
+    )
+    (item,) = responses.results([(ToolCall(id="c1", name="look"), ToolResult(blocks=blocks))])
+    assert item["output"] == [
+        {"type": "input_text", "text": "Rome"},
+        {"type": "input_image", "image_url": "data:image/png;base64,cG5n", "detail": "auto"},
+    ]
+
+
+def test_choices():
+    assert responses.choice("required", parallel=False) == {"tool_choice": "required", "parallel_tool_calls": False}
+    assert responses.choice("look") == {"tool_choice": {"type": "function", "name": "look"}}
+    assert responses.choice(["look"]) == {
+        "tool_choice": {
+            "type": "allowed_tools",
+            "mode": "required",
+            "tools": [{"type": "function", "name": "look"}],
+        }
+    }
