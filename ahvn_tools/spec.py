@@ -14,7 +14,7 @@ from ahvn_tools import execution, text
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, DefinitionError, near_misses
-from ahvn_tools.execution import direct, failure, settle
+from ahvn_tools.execution import direct
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.results import ToolResult
@@ -295,13 +295,7 @@ class ToolSpec:
                 values = plan.accept(arguments)
             if plan.bound:
                 plan.fill(values, (self._state,))
-            try:
-                returned = self._body(**values)
-            except BaseException as error:
-                if failure.is_cancellation(error):  # the body's own: nobody can cancel a sync call
-                    raise settle.cancelled(plan) from error
-                raise
-            return returned if type(returned) is plan.exact else direct.settled(plan, self._body, returned, values)
+            return direct.called(plan, self._body, values)
         return direct.call(plan, self._body, args, arguments, (self._state,))
 
     __call__ = call

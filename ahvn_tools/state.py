@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ahvn_tools.errors import StateKeyError
 
@@ -31,8 +31,6 @@ MISSING: Final = _Mark.MISSING
 UNSET: Final = _Mark.UNSET
 """An option that was not given (None is a value)."""
 
-Missing = Literal[_Mark.MISSING]
-Unset = Literal[_Mark.UNSET]
 
 _TOKEN = re.compile(
     r"(?P<name>(?:\\[.\[\\]|[^.\[])+)|(?P<index>\[\s*-?[0-9]{1,18}\s*\])|(?P<dot>\.)|(?P<bad>.)", re.DOTALL

@@ -44,7 +44,7 @@ class _Background:
             return self._loop
 
     def is_current(self) -> bool:
-        return self._loop is not None and _running() is self._loop
+        return self._loop is not None and running_loop() is self._loop
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
@@ -78,7 +78,7 @@ class Crossing:
                 "in an async body use `await spec.acall(…)`, `aexec` or `astream`."
             )
         self._over = threading.Event()
-        loop, here = _background.loop(), _running()
+        loop, here = _background.loop(), running_loop()
         token = blocked.set((*blocked.get(), here)) if here is not None else None
         try:
             self._future = asyncio.run_coroutine_threadsafe(self._run(start, arguments), loop)
@@ -131,7 +131,8 @@ def call_soon(function: Callable[[], None]) -> None:
     _background.loop().call_soon_threadsafe(function)
 
 
-def _running() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -5,7 +5,7 @@ A body that needs the loop, a timeout or an async resolver takes the crossing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -24,17 +24,20 @@ def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Argumen
     values = prepared(plan, positional, arguments, layers)
     if not plan.is_direct:
         return shown(plan, body, raised(plan, execution.crossing.outcome(plan, body, values)).get(), values)
+    return called(plan, body, values)
+
+
+def called(plan: Plan, body: Body, values: Arguments) -> Any:
+    """Call a sync body in this thread and return the value of what it returned.
+
+    A CancelledError of the body's own is raised as ours: nobody can have cancelled a sync call.
+    """
     try:
         returned = body(**values) if plan.is_named else plan.invoke(body, values)
     except BaseException as error:
         if failure.is_cancellation(error):
             raise cancelled(plan) from error
         raise
-    return settled(plan, body, returned, values)
-
-
-def settled(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> Any:
-    """Return the value of what a body returned to a sync caller."""
     if type(returned) is plan.exact:
         return returned
     if is_live(returned):

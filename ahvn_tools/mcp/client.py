@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ahvn_tools.errors import SyncCallError, ToolConnectionError, ToolLookupError, near_misses
-from ahvn_tools.execution.bridge import blocked
+from ahvn_tools.execution.bridge import blocked, running_loop
 
 CONNECTION_CLOSED = -32000
 """MCP's error code for a connection that is gone."""
@@ -44,14 +44,7 @@ def sender(client: Client, name: str, owner: asyncio.AbstractEventLoop | None = 
 
     The owner is the given loop, the one that runs now, or the one of the first call: a client answers on no other.
     """
-    return _Sender(client, name, owner or _running())
-
-
-def _running() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+    return _Sender(client, name, owner or running_loop())
 
 
 class _Sender:

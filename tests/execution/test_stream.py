@@ -216,9 +216,9 @@ def test_a_sync_stream_may_be_read_in_a_running_loop(kind: str) -> None:
 # contextvars
 
 
-@each_way
-@each_kind
-def test_a_bodys_contextvars_never_reach_a_sync_reader(kind: str, way: dict[str, Any]) -> None:
+def changing_user(kind: str, way: dict[str, Any]) -> ToolSpec:
+    """Make a tool that yields the user it finds, changes it, and yields what it then is."""
+
     def items() -> Any:
         seen = user.get()
         user.set("body")
@@ -229,7 +229,13 @@ def test_a_bodys_contextvars_never_reach_a_sync_reader(kind: str, way: dict[str,
         for item in items():
             yield item
 
-    spec = ToolSpec.from_function(items if kind == "sync body" else aitems, **way)
+    return ToolSpec.from_function(items if kind == "sync body" else aitems, **way)
+
+
+@each_way
+@each_kind
+def test_a_bodys_contextvars_never_reach_a_sync_reader(kind: str, way: dict[str, Any]) -> None:
+    spec = changing_user(kind, way)
     token = user.set("reader")
     try:
         seen = [(chunk.value, user.get()) for chunk in spec.stream()]
@@ -241,17 +247,7 @@ def test_a_bodys_contextvars_never_reach_a_sync_reader(kind: str, way: dict[str,
 @each_way
 @each_kind
 async def test_a_bodys_contextvars_never_reach_an_async_reader(kind: str, way: dict[str, Any]) -> None:
-    def items() -> Any:
-        seen = user.get()
-        user.set("body")
-        yield seen
-        yield user.get()
-
-    async def aitems() -> Any:
-        for item in items():
-            yield item
-
-    spec = ToolSpec.from_function(items if kind == "sync body" else aitems, **way)
+    spec = changing_user(kind, way)
     user.set("reader")
     seen = [(chunk.value, user.get()) async for chunk in spec.astream()]
     assert seen == [("reader", "reader"), ("body", "reader"), (["reader", "body"], "reader")]

@@ -1,14 +1,43 @@
-"""A tool that takes one parameter, and what arrives in it."""
+"""A tool that takes one parameter, what arrives in it, and types for it that several tests want."""
 
 from __future__ import annotations
 
+import enum
 import inspect
-from typing import Any
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import InvalidParametersError
 
 ABSENT = inspect.Parameter.empty
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    lives: int | None = 1
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int = 5
+
+
+class Settings(TypedDict, total=False):
+    size: int
+    colour: str
 
 
 class Taking:

@@ -16,7 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -42,14 +42,9 @@ from typing_extensions import TypedDict
 
 from ahvn_tools import ToolError, ToolSpec
 from ahvn_tools.errors import InvalidParametersError
-from tests.schema.taking import Taking
+from tests.schema.taking import Cat, Dog, Pair, Settings, Size, Taking
 
 CANARY = "Zq7canary"
-
-
-class Size(enum.IntEnum):
-    SMALL = 1
-    LARGE = 2
 
 
 class Colour(enum.Enum):
@@ -62,29 +57,9 @@ class Point(BaseModel):
     labels: list[str] = []
 
 
-class Cat(BaseModel):
-    kind: Literal["cat"]
-    lives: int = 9
-
-
-class Dog(BaseModel):
-    kind: Literal["dog"]
-    lives: int | None = 1
-
-
 class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid")
     size: int = 1
-
-
-class Pair(NamedTuple):
-    first: int
-    second: int = 5
-
-
-class Settings(TypedDict, total=False):
-    size: int
-    colour: str
 
 
 class Reading(TypedDict):

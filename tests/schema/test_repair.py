@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import enum
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import NotRequired, TypedDict
 
 from ahvn_tools import ToolSpec
-from tests.schema.taking import Taking
+from tests.schema.taking import Cat, Dog, Pair, Settings, Size, Taking
 
 
 class Point(BaseModel):
@@ -45,34 +44,9 @@ class Plain:
     y: int = 2
 
 
-class Pair(NamedTuple):
-    first: int
-    second: int = 5
-
-
-class Settings(TypedDict, total=False):
-    size: int
-    colour: str
-
-
 class Mixed(TypedDict):
     needed: int
     free: NotRequired[int]
-
-
-class Size(enum.IntEnum):
-    SMALL = 1
-    LARGE = 2
-
-
-class Cat(BaseModel):
-    kind: Literal["cat"]
-    lives: int = 9
-
-
-class Dog(BaseModel):
-    kind: Literal["dog"]
-    lives: int | None = 1
 
 
 class First(BaseModel):
