@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
+
+from pydantic_core import from_json
 
 JsonObject = dict[str, Any]
 
@@ -75,6 +78,19 @@ class ToolDefinition:
         canonical = json.dumps(self._visible(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
+    def kept(self, make: Callable[..., JsonObject], *options: Any) -> JsonObject:
+        """Return what `make(self, *options)` gives, made once for each set of options and handed out as a fresh copy.
+
+        A definition never changes, so what is made of it is kept as long as it lives. `make` is a module's function,
+        and gives JSON; half a character (a lone surrogate), which nobody can send, is replaced.
+        """
+        made = self.__dict__.setdefault("_made", {})
+        text = made.get((make, *options))
+        if text is None:
+            text = made[make, *options] = _sendable(json.dumps(make(self, *options), ensure_ascii=False))
+        copy: JsonObject = from_json(text)
+        return copy
+
     def _visible(self) -> JsonObject:
         return {
             name: sorted(value) if isinstance(value, frozenset) else value
@@ -88,5 +104,15 @@ class ToolDefinition:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
+    def __getstate__(self) -> JsonObject:
+        return {name: value for name, value in self.__dict__.items() if name != "_made"}
+
     def __repr__(self) -> str:
         return f"<ToolDefinition {self.name!r}({', '.join(self.input_schema.get('properties', {}))})>"
+
+
+def _sendable(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

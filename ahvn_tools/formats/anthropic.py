@@ -8,10 +8,13 @@ from typing import Any
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen
-from ahvn_tools.formats.tool import described
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
+from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects
+from ahvn_tools.formats.stream import Stream
+from ahvn_tools.formats.tool import shown
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.closed import closed
+from ahvn_tools.schema.dialect import ANTHROPIC
 
 _WORDS = dict(zip(CHOICES, ("auto", "none", "any"), strict=True))
 _CUT = ("max_tokens", "model_context_window_exceeded")
@@ -32,7 +35,7 @@ def export(
     >>> export([ToolDefinition(name="ping")])
     [{'name': 'ping', 'input_schema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
     """
-    tools = [_tool(name, definition, strict) for name, definition in by_wire_name(definitions).items()]
+    tools = [definition.kept(_tool, strict) for definition in by_wire_name(definitions).values()]
     if tools and cache_control is not None:
         tools[-1]["cache_control"] = dict(cache_control)
     return tools
@@ -47,7 +50,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls([{"type": "tool_use", "id": "t1", "name": "ping", "input": {}}])[0].name
     'ping'
     """
-    return answer.calls(response, _sent, definitions)
+    return answer.calls(response, _sent, definitions, EventReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -86,10 +89,11 @@ def choice(
     return {"tool_choice": made}
 
 
-def _tool(name: str, definition: ToolDefinition, strict: bool) -> JsonObject:
-    schema, description, is_strict = described(definition, closed if strict else None)
-    said = {"description": description} if description else {}
-    return {"name": name, **said, "input_schema": schema, **({"strict": is_strict} if strict else {})}
+def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
+    tool = shown(definition, ANTHROPIC, closed if strict else None)
+    said = {"description": tool.description} if tool.description else {}
+    marked = {"strict": tool.is_strict} if strict else {}
+    return {"name": wire_name(definition.name), **said, "input_schema": tool.schema, **marked}
 
 
 def _block(call: ToolCall, result: ToolResult) -> JsonObject:
@@ -109,15 +113,68 @@ def _content(found: list[str | content.Image]) -> str | list[JsonObject]:
     ]
 
 
-def _sent(data: Any) -> Iterator[answer.Sent]:
-    blocks = answer.objects(data) or answer.members(data, "content")
+def _sent(data: Any) -> Iterator[Sent]:
+    blocks = objects(data) or members(data, "content")
     was_cut = isinstance(data, dict) and data.get("stop_reason") in _CUT
     for block in blocks:
         if block.get("type") == "tool_use":
-            yield answer.Sent(
+            yield Sent(
                 id=block.get("id"),
                 name=block.get("name"),
                 arguments=block.get("input"),
-                provider=answer.extras(block, "type", "id", "name", "input"),
+                provider=extras(block, "type", "id", "name", "input"),
                 is_cut=was_cut and block is blocks[-1],
             )
+
+
+class EventReader:
+    """Gathers blocks: a start with id and name, the input in pieces of text, a stop.
+
+    A block without any input may be a call without arguments, or one that the length limit cut short: it waits until
+    the next block or the reason for stopping tells.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no block."""
+        self._open: dict[Any, Pieces] = {}
+        self._stopped: list[Pieces] = []
+
+    def feed(self, event: Any) -> Iterator[Sent]:
+        """Take an event."""
+        kind = event.get("type") if isinstance(event, dict) else None
+        if kind == "content_block_start":
+            yield from self._give()
+            block = member(event, "content_block")
+            if block.get("type") == "tool_use":
+                self._open[event.get("index")] = self._begun(block)
+        elif kind == "content_block_delta" and event.get("index") in self._open:
+            self._open[event["index"]].add(member(event, "delta").get("partial_json"))
+        elif kind == "content_block_stop" and event.get("index") in self._open:
+            self._stopped.append(self._open.pop(event["index"]))
+            if self._stopped[-1].is_whole():
+                yield from self._give()
+        elif kind == "message_delta":
+            yield from self._give(is_cut=member(event, "delta").get("stop_reason") in _CUT)
+        elif kind == "message_stop":
+            yield from self._give()
+
+    def end(self) -> Iterator[Sent]:
+        """Give what the stream broke off in."""
+        self._stopped += self._open.values()
+        yield from self._give(is_cut=True)
+
+    def _begun(self, block: JsonObject) -> Pieces:
+        pieces = Pieces(
+            id=block.get("id"), name=block.get("name"), provider=extras(block, "type", "id", "name", "input")
+        )
+        pieces.add(block.get("input") or None)
+        return pieces
+
+    def _give(self, *, is_cut: bool = False) -> Iterator[Sent]:
+        stopped, self._stopped = self._stopped, []
+        for pieces in stopped:
+            yield pieces.sent(is_cut=is_cut)
+
+
+stream = Stream(EventReader)
+"""Read the events of a stream: `for call in stream(events)`, or `async for`."""

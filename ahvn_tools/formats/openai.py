@@ -7,9 +7,12 @@ from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen
-from ahvn_tools.formats.tool import described
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
+from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members
+from ahvn_tools.formats.stream import Stream
+from ahvn_tools.formats.tool import shown
 from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.schema.dialect import OPENAI
 from ahvn_tools.schema.strict import strict as strict_schema
 
 
@@ -24,21 +27,18 @@ def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> li
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["function"]["name"]
     'ping'
     """
-    return [
-        {"type": "function", "function": _function(name, definition, strict)}
-        for name, definition in by_wire_name(definitions).items()
-    ]
+    return [definition.kept(_tool, strict) for definition in by_wire_name(definitions).values()]
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
     """Return the calls in an answer, its message or its `tool_calls`: SDK object, dict, list, JSON text or bytes.
 
-    Of several choices, the first that holds calls counts. Calls of custom tools are not ours and left out.
+    The chunks of a whole stream will do, too; `stream` gives calls while they arrive. Of several choices, the first that holds calls counts. Calls of custom tools are not ours and left out.
 
     >>> calls({"tool_calls": [{"id": "c1", "function": {"name": "ping", "arguments": ""}}]})[0].name
     'ping'
     """
-    return answer.calls(response, _sent, definitions)
+    return answer.calls(response, _sent, definitions, ChunkReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -82,18 +82,21 @@ def choice(
     return {"tool_choice": named[0] if isinstance(tools, str) else allowed, **extra}
 
 
-def _function(name: str, definition: ToolDefinition, strict: bool) -> JsonObject:
-    parameters, description, is_strict = described(definition, strict_schema if strict else None)
-    function: JsonObject = {"name": name, "description": description, "parameters": parameters}
-    if not description:
-        del function["description"]
-    return {**function, "strict": is_strict} if strict else function
+def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
+    tool = shown(definition, OPENAI, strict_schema if strict else None)
+    function: JsonObject = {"name": wire_name(definition.name)}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = tool.schema
+    if strict:
+        function["strict"] = tool.is_strict
+    return {"type": "function", "function": function}
 
 
-def _sent(data: Any) -> Iterator[answer.Sent]:
+def _sent(data: Any) -> Iterator[Sent]:
     message = {"tool_calls": data} if isinstance(data, list) else data
-    for choice in [*answer.members(data, "choices"), {"message": message}]:
-        items = answer.members(choice.get("message"), "tool_calls")
+    for choice in [*members(data, "choices"), {"message": message}]:
+        items = members(choice.get("message"), "tool_calls")
         if not items:
             continue
         for item in items:
@@ -109,13 +112,74 @@ def _is_ours(item: JsonObject) -> bool:
     return kind == "function" or (kind is None and "function" in item)
 
 
-def _item(item: JsonObject, *, is_cut: bool) -> answer.Sent:
-    function = item.get("function")
-    said = function if isinstance(function, dict) else {}
-    return answer.Sent(
+def _item(item: JsonObject, *, is_cut: bool) -> Sent:
+    function = member(item, "function")
+    return Sent(
         id=item.get("id"),
-        name=said.get("name"),
-        arguments=said.get("arguments"),
-        provider=answer.extras(item, "id", "type", "index", "function"),
+        name=function.get("name"),
+        arguments=function.get("arguments"),
+        provider=extras(item, "id", "type", "index", "function"),
         is_cut=is_cut,
     )
+
+
+class ChunkReader:
+    """Gathers the deltas of a stream's first choice that calls: id and name come first, arguments in pieces.
+
+    A call is whole when the next one begins and its arguments are, or when the choice is finished.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no call."""
+        self._calls: dict[Any, Pieces] = {}
+        self._choice: Any = None
+
+    def feed(self, event: Any) -> Iterator[Sent]:
+        """Take a chunk."""
+        for choice in members(event, "choices"):
+            deltas = members(choice.get("delta"), "tool_calls")
+            if deltas and self._choice is None:
+                self._choice = choice.get("index", 0)
+            if choice.get("index", 0) != self._choice:
+                continue
+            for delta in deltas:
+                yield from self._take(delta)
+            if choice.get("finish_reason"):
+                yield from self._finish(is_cut=choice["finish_reason"] == "length")
+
+    def end(self) -> Iterator[Sent]:
+        """Give what the stream broke off in."""
+        yield from self._finish(is_cut=True)
+
+    def _take(self, delta: JsonObject) -> Iterator[Sent]:
+        function = member(delta, "function")
+        key = delta.get("index", 0)
+        pieces = self._calls.get(key)
+        if pieces is not None and self._is_another(pieces, delta):
+            yield self._calls.pop(key).sent()
+            pieces = None
+        if pieces is None:
+            if not _is_ours(delta):
+                return
+            yield from [self._calls.pop(done).sent() for done, call in list(self._calls.items()) if call.is_whole()]
+            pieces = self._calls[key] = Pieces(
+                id=delta.get("id"),
+                name=function.get("name"),
+                provider=extras(delta, "id", "type", "index", "function"),
+            )
+        elif not pieces.name:
+            pieces.name = function.get("name")
+        pieces.add(function.get("arguments"))
+
+    def _is_another(self, pieces: Pieces, delta: JsonObject) -> bool:
+        """Tell whether a host begins a second call under the same index: under an id and a name of its own."""
+        return bool(delta.get("id")) and delta["id"] != pieces.id and bool(member(delta, "function").get("name"))
+
+    def _finish(self, *, is_cut: bool) -> Iterator[Sent]:
+        calls, self._calls = list(self._calls.values()), {}
+        for pieces in calls:
+            yield pieces.sent(is_cut=is_cut and pieces is calls[-1])
+
+
+stream = Stream(ChunkReader)
+"""Read the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

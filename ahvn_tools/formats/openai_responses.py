@@ -7,9 +7,12 @@ from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen
-from ahvn_tools.formats.tool import described
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
+from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects
+from ahvn_tools.formats.stream import Stream
+from ahvn_tools.formats.tool import shown
 from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.schema.dialect import OPENAI
 from ahvn_tools.schema.strict import strict as strict_schema
 
 ECHOED = ("caller", "namespace")
@@ -28,7 +31,7 @@ def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> li
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["strict"]
     False
     """
-    return [_function(name, definition, strict) for name, definition in by_wire_name(definitions).items()]
+    return [definition.kept(_tool, strict) for definition in by_wire_name(definitions).values()]
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
@@ -40,7 +43,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls([{"type": "function_call", "call_id": "c1", "name": "ping", "arguments": "{}"}])[0].id
     'c1'
     """
-    return answer.calls(response, _sent, definitions)
+    return answer.calls(response, _sent, definitions, EventReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -81,10 +84,11 @@ def choice(
     return {"tool_choice": named[0] if isinstance(tools, str) else allowed, **extra}
 
 
-def _function(name: str, definition: ToolDefinition, strict: bool) -> JsonObject:
-    parameters, description, is_strict = described(definition, strict_schema if strict else None)
-    said = {"description": description} if description else {}
-    return {"type": "function", "name": name, **said, "parameters": parameters, "strict": is_strict}
+def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
+    tool = shown(definition, OPENAI, strict_schema if strict else None)
+    said = {"description": tool.description} if tool.description else {}
+    name = wire_name(definition.name)
+    return {"type": "function", "name": name, **said, "parameters": tool.schema, "strict": tool.is_strict}
 
 
 def _output(found: list[str | content.Image]) -> str | list[JsonObject]:
@@ -99,14 +103,50 @@ def _output(found: list[str | content.Image]) -> str | list[JsonObject]:
     return "\n".join(content.texts(found))
 
 
-def _sent(data: Any) -> Iterator[answer.Sent]:
-    items = answer.objects(data) or answer.members(data, "output")
-    for item in items:
+def _sent(data: Any) -> Iterator[Sent]:
+    for item in objects(data) or members(data, "output"):
         if item.get("type") == "function_call":
-            yield answer.Sent(
-                id=item.get("call_id"),
-                name=item.get("name"),
-                arguments=item.get("arguments"),
-                provider=answer.extras(item, "type", "call_id", "name", "arguments"),
-                is_cut=item.get("status") == "incomplete",
-            )
+            yield _item(item)
+
+
+def _item(item: JsonObject) -> Sent:
+    return Sent(
+        id=item.get("call_id"),
+        name=item.get("name"),
+        arguments=item.get("arguments"),
+        provider=extras(item, "type", "call_id", "name", "arguments"),
+        is_cut=item.get("status") == "incomplete",
+    )
+
+
+class EventReader:
+    """Takes each call from the event that says that it is done; what was only begun is kept for the end."""
+
+    def __init__(self) -> None:
+        """Begin with no call."""
+        self._begun: dict[Any, Pieces] = {}
+
+    def feed(self, event: Any) -> Iterator[Sent]:
+        """Take an event."""
+        if not isinstance(event, dict):
+            return
+        item = member(event, "item")
+        key = event.get("output_index")
+        if event.get("type") == "response.function_call_arguments.delta" and key in self._begun:
+            self._begun[key].add(event.get("delta"))
+        if item.get("type") != "function_call":
+            return
+        if event.get("type") == "response.output_item.added":
+            self._begun[key] = Pieces(id=item.get("call_id"), name=item.get("name"))
+        elif event.get("type") == "response.output_item.done":
+            self._begun.pop(key, None)
+            yield _item(item)
+
+    def end(self) -> Iterator[Sent]:
+        """Give what the stream broke off in."""
+        for pieces in self._begun.values():
+            yield pieces.sent(is_cut=True)
+
+
+stream = Stream(EventReader)
+"""Read the events of a stream: `for call in stream(events)`, or `async for`."""

@@ -1,24 +1,43 @@
-"""What formats of one family say of a tool: the parts of a definition in the form that their providers take."""
+"""What a provider is shown of a tool: the schema of its arguments in the provider's dialect, and the description."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
-from ahvn_tools.schema.root import flattened, plain, with_properties
+from ahvn_tools.schema.dialect import Dialect, spoken
+from ahvn_tools.schema.finding import Finding
+from ahvn_tools.schema.root import flattened, with_properties
+from ahvn_tools.schema.standard import standard
 
-Strict = Callable[[JsonObject], tuple[JsonObject, list[str]]]
+Strict = Callable[[JsonObject], tuple[JsonObject, list[Finding]]]
+"""Makes a schema strict, or leaves it as it is and says why."""
 
 
-def described(definition: ToolDefinition, strict: Strict | None) -> tuple[JsonObject, str, bool]:
-    """Return the schema of the arguments, the description, and whether the schema is strict.
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What one provider is shown of a tool."""
 
-    The root is one plain object; what it cannot say is told in the description, and no grammar could enforce it. A
-    schema for which `strict` has reasons is given as it is.
+    schema: JsonObject
+    description: str
+    is_strict: bool
+    findings: list[Finding]
+    """What the provider takes in another form, or not at all."""
+
+
+def shown(definition: ToolDefinition, dialect: Dialect, strict: Strict | None = None) -> Shown:
+    """Return what a provider is shown: one plain object at the root; what it cannot say is told in the description.
+
+    A schema for which `strict` has reasons is given as the provider takes it otherwise.
     """
-    schema, rules = flattened(plain(definition.input_schema))
-    if strict is not None and not rules:
+    schema, findings = standard(definition.input_schema)
+    schema, rules = flattened(schema)
+    told = "\n\n".join(filter(None, [definition.description, " ".join(rules)]))
+    if strict is not None:
         made, reasons = strict(schema)
-        if not reasons:
-            return made, definition.description, True
-    return with_properties(schema), "\n\n".join(filter(None, [definition.description, " ".join(rules)])), False
+        if not reasons and not rules:
+            return Shown(schema=made, description=told, is_strict=True, findings=findings)
+        findings += reasons
+    schema, losses = spoken(with_properties(schema), dialect)
+    return Shown(schema=schema, description=told, is_strict=False, findings=[*findings, *losses])

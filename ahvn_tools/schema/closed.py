@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ahvn_tools.schema.finding import Finding
 from ahvn_tools.schema.root import every
 from ahvn_tools.schema.strict import strict
 
@@ -23,12 +24,15 @@ _TOLD = (
 _DROPPED = ("title", "examples", "discriminator", "deprecated", "readOnly", "writeOnly")
 
 
-def closed(schema: JsonObject) -> tuple[JsonObject, list[str]]:
+def closed(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
     """Return the closed form of an object schema, changed in place, and no reasons; or it untouched, and why not."""
     _, reasons = strict(schema)
-    reasons += [f"{name}: it contains itself" for name in _recursive(schema)]
+    fix = "It goes out without strict."
+    reasons += [
+        Finding(severity="note", place=name, problem="it contains itself", fix=fix) for name in _recursive(schema)
+    ]
     if any("allOf" in node for node in every(schema)):
-        reasons.append("the schema: 'allOf' is not allowed")
+        reasons.append(Finding(severity="note", place="", problem="'allOf' is not allowed", fix=fix))
     if reasons:
         return schema, reasons
     for node in list(every(schema)):

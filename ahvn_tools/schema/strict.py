@@ -10,6 +10,8 @@ import copy
 import json
 from typing import Any
 
+from ahvn_tools.schema.finding import Finding
+
 JsonObject = dict[str, Any]
 
 DEEPEST = 10
@@ -25,9 +27,9 @@ _TOLD = ("minProperties", "maxProperties", "minContains", "maxContains", "unique
 _DROPPED = frozenset({"default", "examples", "title", "discriminator", "deprecated", "readOnly", "writeOnly", *_TOLD})
 
 
-def strict(schema: JsonObject) -> tuple[JsonObject, list[str]]:
+def strict(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
     """Return the strict form of an object schema and no reasons, or a copy of it and why it cannot be strict."""
-    reasons: list[str] = []
+    reasons: list[Finding] = []
     made = _Strict(schema, reasons).root()
     return (made, []) if not reasons else (copy.deepcopy(schema), reasons)
 
@@ -35,7 +37,7 @@ def strict(schema: JsonObject) -> tuple[JsonObject, list[str]]:
 class _Strict:
     """One conversion; reasons are collected, so that all are told at once."""
 
-    def __init__(self, schema: JsonObject, reasons: list[str]) -> None:
+    def __init__(self, schema: JsonObject, reasons: list[Finding]) -> None:
         self._schema = schema
         self._reasons = reasons
         self._definitions: JsonObject = schema.get("$defs") or {}
@@ -138,7 +140,7 @@ class _Strict:
         return self.node({**node["allOf"][0], **rest}, where, level)
 
     def _refuse(self, where: str, reason: str) -> JsonObject:
-        self._reasons.append(f"{where or 'the schema'}: {reason}")
+        self._reasons.append(Finding(severity="note", place=where, problem=reason, fix="It goes out without strict."))
         return {}
 
 

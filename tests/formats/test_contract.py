@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec, formats
-from ahvn_tools.errors import DefinitionError, ToolLookupError
+from ahvn_tools.errors import DefinitionError, ToolLookupError, ToolSpecError
 from ahvn_tools.results import ErrorDetail
-from tests.formats.providers import ANSWERS, answered_ids, exported_name, exported_schema
+from tests.formats.providers import provider
 
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "provider_tool_call_responses.jsonl"
+CORPORA = Path(__file__).resolve().parents[3] / "shared" / "corpora"
 
 each_format = pytest.mark.parametrize("name", formats.BUILT_IN)
 
@@ -71,7 +71,6 @@ def test_every_format_in_the_room_is_offered_and_spoken_by_these_tests():
     modules = {module.name for module in pkgutil.iter_modules(formats.__path__)}
     found = {name for name in modules if hasattr(__import__(f"ahvn_tools.formats.{name}", fromlist=["_"]), "export")}
     assert found == {name.replace("-", "_") for name in formats.BUILT_IN}
-    assert set(ANSWERS) == set(formats.BUILT_IN)
 
 
 # export
@@ -106,8 +105,7 @@ def test_an_export_is_fresh_each_time_and_shares_nothing_inside(name, strict):
 @each_format
 @pytest.mark.parametrize("strict", [False, True])
 def test_every_exported_root_is_one_plain_object_with_members(name, strict):
-    for tool in formats.get(name).export(DEFINITIONS, strict=strict):
-        schema = exported_schema(tool)
+    for _, schema in provider(name).exported(formats.get(name).export(DEFINITIONS, strict=strict)):
         assert schema["type"] == "object"
         assert isinstance(schema["properties"], dict)
         assert not schema.keys() & {"oneOf", "anyOf", "allOf", "not", "enum", "const", "$ref", "$schema", "definitions"}
@@ -115,13 +113,14 @@ def test_every_exported_root_is_one_plain_object_with_members(name, strict):
 
 @each_format
 def test_no_definitions_give_no_tools(name):
-    assert formats.get(name).export([]) == []
+    assert provider(name).exported(formats.get(name).export([])) == []
     assert formats.get(name).results([]) == []
 
 
 @each_format
 def test_a_generator_of_definitions_will_do(name):
-    assert len(formats.get(name).export(definition for definition in DEFINITIONS)) == len(DEFINITIONS)
+    tools = formats.get(name).export(definition for definition in DEFINITIONS)
+    assert len(provider(name).exported(tools)) == len(DEFINITIONS)
 
 
 @each_format
@@ -136,8 +135,8 @@ def test_two_definitions_of_one_name_are_refused(name):
 @each_format
 def test_names_come_back_as_they_are_defined(name):
     chosen = formats.get(name)
-    wire = [exported_name(tool) for tool in chosen.export(DEFINITIONS)]
-    answer = ANSWERS[name]([(f"c{i}", tool, "{}") for i, tool in enumerate(wire)])
+    wire = [tool for tool, _ in provider(name).exported(chosen.export(DEFINITIONS))]
+    answer = provider(name).answer([(f"c{i}", tool, "{}") for i, tool in enumerate(wire)])
     assert [call.name for call in chosen.calls(answer, DEFINITIONS)] == [d.name for d in DEFINITIONS]
     assert [call.name for call in chosen.calls(answer)] == wire
     assert [call.wire_name for call in chosen.calls(answer, DEFINITIONS)] == wire
@@ -145,13 +144,13 @@ def test_names_come_back_as_they_are_defined(name):
 
 @each_format
 def test_an_unknown_name_stays_as_it_came(name):
-    (call,) = formats.get(name).calls(ANSWERS[name]([("c1", "nobody", '{"a": 1}')]), DEFINITIONS)
+    (call,) = formats.get(name).calls(provider(name).answer([("c1", "nobody", '{"a": 1}')]), DEFINITIONS)
     assert (call.name, call.arguments, call.error) == ("nobody", {"a": 1}, None)
 
 
 @each_format
 def test_an_answer_is_read_as_dict_text_bytes_and_sdk_object(name):
-    answer = ANSWERS[name]([("c1", "ping", '{"city": "Zürich"}'), ("c2", "ping", "{}")])
+    answer = provider(name).answer([("c1", "ping", '{"city": "Zürich"}'), ("c2", "ping", "{}")])
     model = pydantic.create_model("Answer", **dict.fromkeys(answer, (Any, ...)))(**answer)
     expected = [
         ToolCall(id="c1", name="ping", arguments={"city": "Zürich"}, wire_name="ping"),
@@ -166,7 +165,7 @@ def test_an_answer_is_read_as_dict_text_bytes_and_sdk_object(name):
 
 @each_format
 def test_arguments_are_copies_of_the_answer(name):
-    answer = ANSWERS[name]([("c1", "ping", '{"a": [1]}')])
+    answer = provider(name).answer([("c1", "ping", '{"a": [1]}')])
     before = json.dumps(answer)
     formats.get(name).calls(answer)[0].arguments["a"].append(2)
     assert json.dumps(answer) == before
@@ -186,14 +185,14 @@ def test_arguments_are_copies_of_the_answer(name):
     ],
 )
 def test_odd_arguments_are_read(name, text, expected):
-    (call,) = formats.get(name).calls(ANSWERS[name]([("c1", "ping", text)]))
+    (call,) = formats.get(name).calls(provider(name).answer([("c1", "ping", text)]))
     assert (call.arguments, call.error) == (expected, None)
 
 
 @each_format
 @pytest.mark.parametrize("text", ['{"secret": "s3', "{'a': 1}", "[1]", "3", "true", "nope s3", "[" * 50_000])
 def test_arguments_that_cannot_be_read_are_an_error_on_the_call_and_are_not_repeated(name, text):
-    broken, whole = formats.get(name).calls(ANSWERS[name]([("c1", "ping", text), ("c2", "ping", "{}")]))
+    broken, whole = formats.get(name).calls(provider(name).answer([("c1", "ping", text), ("c2", "ping", "{}")]))
     assert (broken.id, broken.name, broken.arguments) == ("c1", "ping", {})
     assert broken.error.startswith("The arguments are not ")
     assert "s3" not in broken.error
@@ -202,14 +201,14 @@ def test_arguments_that_cannot_be_read_are_an_error_on_the_call_and_are_not_repe
 
 @each_format
 def test_calls_without_an_id_get_one_of_their_own(name):
-    first, second = formats.get(name).calls(ANSWERS[name]([("", "ping", "{}"), ("", "ping", "{}")]))
+    first, second = formats.get(name).calls(provider(name).answer([("", "ping", "{}"), ("", "ping", "{}")]))
     assert first.id != second.id
     assert first.id
 
 
 @each_format
 def test_a_call_without_a_name_is_an_error(name):
-    (call,) = formats.get(name).calls(ANSWERS[name]([("c1", "", "{}")]), DEFINITIONS)
+    (call,) = formats.get(name).calls(provider(name).answer([("c1", "", "{}")]), DEFINITIONS)
     assert (call.name, call.error) == ("", "The call names no tool. Send it again with the tool's name.")
 
 
@@ -266,7 +265,7 @@ def test_nothing_that_looks_like_an_answer_makes_calls_raise(name, answer):
 @each_format
 @given(arguments=st.dictionaries(st.text(), JSON, max_size=3))
 def test_arguments_arrive_as_they_were_sent(name, arguments):
-    (call,) = formats.get(name).calls(ANSWERS[name]([("c1", "ping", json.dumps(arguments))]))
+    (call,) = formats.get(name).calls(provider(name).answer([("c1", "ping", json.dumps(arguments))]))
     assert (call.arguments, call.error) == (arguments, None)
 
 
@@ -276,32 +275,48 @@ def test_arguments_arrive_as_they_were_sent(name, arguments):
 @each_format
 def test_each_call_is_answered_once_under_its_id_and_in_its_order(name):
     chosen = formats.get(name)
-    sent = [(f"c{i}", exported_name(tool), "{}") for i, tool in enumerate(chosen.export(DEFINITIONS))]
-    calls = chosen.calls(ANSWERS[name](sent), DEFINITIONS)
+    tools = provider(name).exported(chosen.export(DEFINITIONS))
+    sent = [(f"c{i}", tool, "{}") for i, (tool, _) in enumerate(tools)]
+    calls = chosen.calls(provider(name).answer(sent), DEFINITIONS)
     messages = chosen.results([(call, ToolResult(number)) for number, call in enumerate(calls)])
-    assert answered_ids(name, messages) == [sent_id for sent_id, _, _ in sent]
+    assert provider(name).answered_ids(messages) == [sent_id for sent_id, _, _ in sent]
     assert json.dumps(messages)
 
 
 @each_format
-def test_results_are_read_as_text_once(name):
+def test_a_result_is_said_once(name):
     call = ToolCall(id="c1", name="ping")
     for value, text in [("plain", "plain"), ({"a": "ü"}, '{"a": "ü"}'), ([1, 2], "[1, 2]"), (None, "null")]:
         messages = formats.get(name).results([(call, ToolResult(value, {"result": value}))])
-        assert [leaf for leaf in leaves(messages) if leaf == text] == [text]
+        (said,) = provider(name).said(messages)
+        assert said in (text, value)
+        leaf = value if not isinstance(value, dict | list) and said == value else text
+        assert leaves(messages).count(leaf) <= 1
 
 
 @each_format
 def test_half_a_character_in_a_result_can_be_sent(name):
     messages = formats.get(name).results([(ToolCall(id="c1", name="ping"), ToolResult("a\ud800b"))])
-    assert "a\ufffdb" in leaves(messages)
+    assert provider(name).said(messages) == ["a\ufffdb"]
 
 
 @each_format
 def test_an_error_is_recognisable(name):
     messages = formats.get(name).results([(ToolCall(id="c1", name="ping"), failed("no such city"))])
-    said = leaves(messages)
-    assert "Error: no such city" in said or (True in said and "no such city" in said)
+    told = leaves(messages)
+    assert provider(name).said(messages) == ["Error: no such city"] or ("no such city" in told and is_marked(messages))
+
+
+def is_marked(value: Any) -> bool:
+    """Tell whether messages flag an error in any of the ways that providers have for it."""
+    flags = ({"is_error": True}, {"isError": True}, {"status": "error"})
+    if isinstance(value, dict):
+        return (
+            any(flag.items() <= value.items() for flag in flags)
+            or "error" in value
+            or any(is_marked(member) for member in value.values())
+        )
+    return isinstance(value, list) and any(map(is_marked, value))
 
 
 def leaves(value: Any) -> list[Any]:
@@ -315,10 +330,15 @@ def leaves(value: Any) -> list[Any]:
 
 @each_format
 def test_a_chosen_tool_is_named_as_it_is_exported(name):
-    chosen = formats.get(name)
-    made = chosen.choice("parcels.ship", definitions=DEFINITIONS)
-    assert exported_name(chosen.export(DEFINITIONS)[0]) in leaves(made)
-    assert chosen.choice("parcels.ship") == made
+    chosen, spoken = formats.get(name), provider(name)
+    if spoken.forced is None:
+        with pytest.raises(ToolSpecError, match="Export"):
+            chosen.choice("parcels.ship", definitions=DEFINITIONS)
+        return
+    wire = spoken.exported(chosen.export(DEFINITIONS))[0][0]
+    assert spoken.forced(chosen.choice("parcels.ship", definitions=DEFINITIONS)) == [wire]
+    assert spoken.forced(chosen.choice("parcels.ship")) == [wire]
+    assert spoken.forced(chosen.choice(["parcels.ship"])) == [wire]
 
 
 @each_format
@@ -329,17 +349,19 @@ def test_a_choice_of_an_unknown_tool_is_refused_with_near_names(name):
 
 @each_format
 def test_a_choice_of_nothing_is_refused(name):
-    with pytest.raises(formats.ToolSpecError, match="No tool is named"):
+    with pytest.raises(ToolSpecError, match="No tool is named"):
         formats.get(name).choice([])
 
 
 @each_format
 @pytest.mark.parametrize("word", ["auto", "none", "required"])
-def test_each_word_is_a_choice_of_its_own(name, word):
-    others = {"auto", "none", "required"} - {word}
-    made = formats.get(name).choice(word)
-    assert set(made) == {"tool_choice"}
-    assert all(formats.get(name).choice(other) != made for other in others)
+def test_a_word_is_the_providers_own_choice_or_refused(name, word):
+    expected = provider(name).CHOICES[word]
+    if expected is None:
+        with pytest.raises(ToolSpecError):
+            formats.get(name).choice(word)
+    else:
+        assert formats.get(name).choice(word) == expected
 
 
 # a whole turn
@@ -350,50 +372,105 @@ def test_each_word_is_a_choice_of_its_own(name, word):
 def test_an_answer_to_an_export_runs(name, strict):
     chosen = formats.get(name)
     spec = ToolSpec.from_function(ship, name="parcels.ship")
-    (tool,) = chosen.export([spec.definition], strict=strict)
-    schema = exported_schema(tool)
+    ((wire, schema),) = provider(name).exported(chosen.export([spec.definition], strict=strict))
     arguments: dict[str, Any] = {"to": {"street": "Elm"}}
-    if strict and "weight" in schema["required"]:
+    if strict and "weight" in schema.get("required", ()):
         arguments = {"to": {"street": "Elm", "zip_code": None}, "weight": None, "note": None}
-    (call,) = chosen.calls(ANSWERS[name]([("c1", exported_name(tool), json.dumps(arguments))]), [spec.definition])
+    (call,) = chosen.calls(provider(name).answer([("c1", wire, json.dumps(arguments))]), [spec.definition])
     result = spec.exec(**call.arguments)
-    assert "Elm 1.5 None" in leaves(chosen.results([(call, result)]))
+    assert provider(name).said(chosen.results([(call, result)])) == ["Elm 1.5 None"]
+
+
+# streams
+
+
+@each_format
+def test_the_events_of_a_stream_hold_the_calls_of_the_answer(name):
+    sent = [("c1", "ping", '{"city": "Zürich"}'), ("c2", "ping", ""), ("c3", "pong", '{"a": [1, {"b": "}"}]}')]
+    events = provider(name).events(sent)
+    expected = [("ping", {"city": "Zürich"}, None), ("ping", {}, None), ("pong", {"a": [1, {"b": "}"}]}, None)]
+    for form in (
+        events,
+        iter(events),
+        [pydantic.create_model("Event", **dict.fromkeys(e, (Any, ...)))(**e) for e in events],
+    ):
+        read = list(formats.get(name).stream(form))
+        assert [(call.name, call.arguments, call.error) for call in read] == expected
+    assert [(call.name, call.arguments, call.error) for call in formats.get(name).calls(events)] == expected
+    assert [(call.name, call.arguments, call.error) for call in formats.get(name).calls(iter(events))] == expected
+
+
+@each_format
+async def test_an_asynchronous_stream_is_read_alike(name):
+    async def arriving():
+        for event in provider(name).events([("c1", "parcels_ship_d4ee7a9a", "{}"), ("c2", "ping", '{"a": 1}')]):
+            yield event
+
+    read = [call async for call in formats.get(name).stream(arriving(), DEFINITIONS)]
+    assert [(call.name, call.arguments) for call in read] == [("parcels_ship_d4ee7a9a", {}), ("ping", {"a": 1})]
+    with pytest.raises(TypeError, match="async for"):
+        formats.get(name).calls(arriving())
+
+
+@each_format
+def test_no_call_of_a_broken_stream_is_lost_or_run_by_half(name):
+    sent = [("c1", "ping", '{"a": 1}'), ("c2", "pong", '{"city": "Oslo"}')]
+    events = provider(name).events(sent)
+    whole = [("ping", {"a": 1}, None), ("pong", {"city": "Oslo"}, None)]
+    for end in range(len(events) + 1):
+        read = list(formats.get(name).stream(events[:end]))
+        for call, expected in zip(read, whole, strict=False):
+            assert (call.name, call.arguments, call.error) == expected or (call.arguments == {} and call.error)
+
+
+@each_format
+@given(events=st.lists(st.none() | st.dictionaries(st.text(max_size=3), st.integers())))
+def test_events_that_are_none_of_ours_hold_no_calls(name, events):
+    assert list(formats.get(name).stream(events)) == []
 
 
 # recordings
 
 
-def recorded() -> list[dict[str, Any]]:
-    if not CORPUS.exists():
-        pytest.skip(f"the recorded answers are not here: {CORPUS.name}")
-    with CORPUS.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+def recorded(name: str, file: str) -> list[dict[str, Any]]:
+    if not (CORPORA / file).exists():
+        pytest.skip(f"the recordings are not here: {file}")
+    with (CORPORA / file).open(encoding="utf-8") as lines:
+        return [row for row in map(json.loads, lines) if provider(name).is_ours(row)]
 
 
-SPEAKS = {"openai": "chat/completions", "openai-responses": "v1/responses", "anthropic": "v1/messages"}
-
-
-def held(name: str, answer: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
-    """Return the calls of a recording, read off without the room."""
-    if name == "openai":
-        items = [call for choice in answer["choices"] for call in choice["message"].get("tool_calls") or []]
-        said = [(i["id"], i["function"]["name"], json.loads(i["function"].get("arguments", "{}"))) for i in items]
-    elif name == "openai-responses":
-        items = [item for item in answer["output"] if item["type"] == "function_call"]
-        said = [(i["call_id"], i["name"], json.loads(i["arguments"])) for i in items]
-    else:
-        said = [(b["id"], b["name"], b["input"]) for b in answer["content"] if b["type"] == "tool_use"]
-    return said
+NOT_RECORDED = {"ollama", "mcp", "prompt"}
+"""Formats of which the corpus holds no answer."""
 
 
 @each_format
 def test_every_recorded_answer_yields_the_calls_it_holds(name):
-    answers = [row["response"] for row in recorded() if row["path"].endswith(SPEAKS[name])]
-    assert answers
+    answers = [row["response"] for row in recorded(name, "provider_tool_call_responses.jsonl")]
+    assert bool(answers) is (name not in NOT_RECORDED)
     for answer in answers:
+        held = provider(name).held(answer)
         read = formats.get(name).calls(answer)
-        assert [(call.id, call.name, call.arguments) for call in read] == held(name, answer)
-        assert not any(call.error for call in read)
-        assert answered_ids(name, formats.get(name).results([(call, ToolResult(1)) for call in read])) == [
-            call.id for call in read
+        assert [(call.name, call.arguments, call.error) for call in read] == [(*call[1:], None) for call in held]
+        assert all(call.id == call_id or call_id is None for call, (call_id, _, _) in zip(read, held, strict=True))
+        messages = formats.get(name).results([(call, ToolResult(1)) for call in read])
+        assert len(provider(name).said(messages)) == len(held)
+
+
+NOT_STREAMED = NOT_RECORDED | {"bedrock", "mistral"}
+"""Formats of which the corpus holds no stream."""
+
+
+@each_format
+def test_every_recorded_stream_yields_the_calls_it_holds(name):
+    streams = [row["sse"] for row in recorded(name, "provider_tool_call_streams.jsonl")]
+    assert bool(streams) is (name not in NOT_STREAMED)
+    for text in streams:
+        read = formats.get(name).calls(text)
+        assert [(call.name, call.arguments, call.error) for call in read] == [
+            (*call, None) for call in provider(name).held_in_stream(events_of(text))
         ]
+
+
+def events_of(text: str) -> list[dict[str, Any]]:
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]

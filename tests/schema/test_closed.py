@@ -59,9 +59,9 @@ def test_what_a_strict_grammar_does_not_take_is_told_or_said_otherwise(node, exp
 def test_what_cannot_be_closed_is_left_alone_with_the_reason(schema, reason):
     made, reasons = closed(copy.deepcopy(schema))
     assert made == schema
-    assert reason in reasons
+    assert reason in map(str, reasons)
 
 
 def test_what_leads_to_a_loop_is_no_loop():
     schema = {**objects(a={"$ref": "#/$defs/A"}), "$defs": {"A": objects(a={"$ref": "#/$defs/A"})}}
-    assert closed(schema)[1] == ["#/$defs/A: it contains itself"]
+    assert [str(reason) for reason in closed(schema)[1]] == ["#/$defs/A: it contains itself"]

@@ -1,0 +1,90 @@
+"""Sent: one call as it stands in an answer; and how the events of a stream are gathered into calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ahvn_tools.definition import JsonObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """One call as it stands in an answer."""
+
+    id: Any
+    name: Any
+    arguments: Any
+    """An object, JSON text, or nothing at all."""
+    provider: JsonObject = field(default_factory=dict)
+    is_cut: bool = False
+    """Whether the answer ended in this call for want of room."""
+    error: str | None = None
+    """What the provider itself says is wrong with the call, in words for the model."""
+
+
+class Reader(Protocol):
+    """Reads the events of one stream, as JSON data."""
+
+    def feed(self, event: Any) -> Iterable[Sent]:
+        """Take the next event; give the calls that it completes."""
+        ...
+
+    def end(self) -> Iterable[Sent]:
+        """Give the calls that no event completed: the stream is over, or broke off."""
+        ...
+
+
+class Pieces:
+    """One call whose arguments arrive in pieces of text."""
+
+    def __init__(self, *, id: Any, name: Any, provider: JsonObject | None = None) -> None:  # noqa: A002  # as in Sent
+        """Take what the start of the call says."""
+        self.id = id
+        self.name = name
+        self.provider = provider or {}
+        self.arguments: Any = None
+
+    def add(self, piece: Any) -> None:
+        """Take the next piece; a host that sends the object whole is taken at its word."""
+        if isinstance(piece, str) and isinstance(self.arguments, str | None):
+            self.arguments = (self.arguments or "") + piece
+        elif piece is not None:
+            self.arguments = piece
+
+    def is_whole(self) -> bool:
+        """Tell whether the arguments are one whole JSON object."""
+        if not isinstance(self.arguments, str):
+            return isinstance(self.arguments, dict)
+        try:
+            return isinstance(json.loads(self.arguments, strict=False), dict)
+        except (ValueError, RecursionError):
+            return False
+
+    def sent(self, *, is_cut: bool = False) -> Sent:
+        """Return the call as far as it has come."""
+        return Sent(id=self.id, name=self.name, arguments=self.arguments, provider=self.provider, is_cut=is_cut)
+
+
+def members(value: Any, key: str) -> list[JsonObject]:
+    """Return the objects in the list under `key`; none when there is no such list."""
+    return objects(value.get(key)) if isinstance(value, dict) else []
+
+
+def member(value: Any, *keys: str) -> JsonObject:
+    """Return the object under a path of keys; an empty one when there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Any) -> list[JsonObject]:
+    """Return the objects in a list; none when it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def extras(item: JsonObject, *read: str) -> JsonObject:
+    """Return what an item says besides the members that were read: the provider wants some of it echoed."""
+    return {key: value for key, value in item.items() if key not in read and value is not None}
