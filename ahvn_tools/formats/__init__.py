@@ -8,14 +8,16 @@ give. `get` finds one by name. Another package adds its own with `register`, or 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol, cast
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses
 from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.schema.finding import Finding as Finding
 
-BUILT_IN: Final = ("anthropic", "openai", "openai-responses")
+BUILT_IN: Final = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt")
 """The formats that come with the package."""
 
 ENTRY_POINTS: Final = "ahvn_tools.formats"
@@ -81,6 +83,76 @@ def get(name: str) -> Format:
         raise ToolLookupError(f"There is no format {name!r}. {near_misses(name, known)}")
     register(name, offered[name].load())
     return _registered[name]
+
+
+def portability(definition: ToolDefinition) -> dict[str, list[Finding]]:
+    """Return, for each format, what it finds about a tool: what it says in another form, loses, or cannot make strict.
+
+    An empty list means that the tool goes out as it is, strict too where there is strict. A format that another package
+    registered is among them when it has a function `findings(definition)`.
+
+    >>> from ahvn_tools import ToolDefinition, formats
+    >>> found = formats.portability(ToolDefinition(name="notes.add"))["openai"]
+    >>> [(finding.severity, finding.problem) for finding in found]
+    [('note', "the model sees the name 'notes_add_e1253ccd'")]
+    """
+    from ahvn_tools.formats.findings import findings
+
+    found = {name: findings(name, definition) for name in BUILT_IN}
+    for name, module in _registered.items():
+        if callable(own := getattr(module, "findings", None)):
+            found[name] = own(definition)
+    return found
+
+
+def strategy(
+    client: Any, native: str, *, function_calling: bool = True, fallback_to_structured_output: bool = True
+) -> str:
+    """Return the format to speak with a model: `native` where it has function calling, else `"prompt"`.
+
+    `client.supports_function_calling()` tells whether it has; it is not asked when `function_calling` is off. What it
+    raises is raised. Raises ToolLookupError for an unknown `native`, and ToolSpecError when neither way is open or the
+    client cannot tell.
+
+    >>> from types import SimpleNamespace
+    >>> from ahvn_tools import formats
+    >>> formats.strategy(SimpleNamespace(supports_function_calling=lambda: False), "openai")
+    'prompt'
+    """
+    get(native)
+    if function_calling and _calls_functions(client):
+        return native
+    if fallback_to_structured_output:
+        return "prompt"
+    if function_calling:
+        raise ToolSpecError(
+            f"The model of {type(client).__name__!r} has no function calling, and the fallback is off. "
+            "Set fallback_to_structured_output=True, or use another model."
+        )
+    raise ToolSpecError("Both ways are off. Set function_calling=True or fallback_to_structured_output=True.")
+
+
+def _calls_functions(client: Any) -> bool:
+    owner = type(client).__name__
+    ask = getattr(client, "supports_function_calling", None)
+    if not callable(ask):
+        raise ToolSpecError(
+            f"{owner!r} cannot tell whether its model has function calling. "
+            "Give it a method supports_function_calling(), or set function_calling=False."
+        )
+    told = ask()
+    if isinstance(told, bool):
+        return told
+    if inspect.isawaitable(told):
+        if inspect.iscoroutine(told):
+            told.close()  # nobody will await it
+        raise ToolSpecError(
+            f"supports_function_calling() of {owner!r} is asynchronous. "
+            "Await it before, and pass what it gives as function_calling."
+        )
+    raise ToolSpecError(
+        f"supports_function_calling() of {owner!r} gave {type(told).__name__}. Let it return True or False."
+    )
 
 
 def _offered() -> dict[str, Any]:

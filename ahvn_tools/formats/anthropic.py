@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, picked, wire_name
 from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects
 from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import shown
+from ahvn_tools.formats.tool import fitting, shown
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.closed import closed
 from ahvn_tools.schema.dialect import ANTHROPIC
+from ahvn_tools.schema.references import every
 
+_MOST = {"tools": 20, "optional": 24, "unions": 16}
+"""What all strict tools of one request may have together."""
 _WORDS = dict(zip(CHOICES, ("auto", "none", "any"), strict=True))
 _CUT = ("max_tokens", "model_context_window_exceeded")
 
 
 def export(
-    definitions: Iterable[ToolDefinition], *, strict: bool = False, cache_control: JsonObject | None = None
+    definitions: Iterable[ToolDefinition],
+    *,
+    strict: bool = False,
+    examples: bool = True,
+    defer_loading: bool | Collection[str] = False,
+    allowed_callers: Sequence[str] | None = None,
+    cache_control: JsonObject | None = None,
 ) -> list[JsonObject]:
     """Return the tools for a request's `tools`.
 
     - The root of a schema is one object: choices at the top are merged, and told in the description.
     - `strict`: objects are closed, optional arguments stay optional, and what a strict grammar does not enforce is told
-      in the description. A schema that would change its meaning so goes out as it is, with `"strict": False`. A request
-      takes 20 strict tools at most.
-    - `cache_control`, such as `{"type": "ephemeral"}`, is set on the last tool: everything up to it is cached.
+      in the description. A schema that would change its meaning so goes out as it is, with `"strict": False`; so do
+      the tools for which a request has no room (20 strict tools, 24 optional parameters and 16 unions in all).
+    - `examples`: the inputs of a tool's examples that fit its schema are its `input_examples`.
+    - `defer_loading`: all tools, or those of these names, are found by Anthropic's tool search and not shown before.
+    - `allowed_callers`, such as `["direct"]`, is set on every tool.
+    - `cache_control`, such as `{"type": "ephemeral"}`, is set on the last tool that is not deferred: everything up to
+      it is cached. Raises ToolSpecError when all are deferred.
 
     >>> from ahvn_tools import ToolDefinition
     >>> export([ToolDefinition(name="ping")])
     [{'name': 'ping', 'input_schema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
     """
-    tools = [definition.kept(_tool, strict) for definition in by_wire_name(definitions).values()]
+    known = by_wire_name(definitions)
+    tools = [definition.kept(_tool, strict, examples) for definition in known.values()]
+    if strict:
+        tools = _within_limits(tools, list(known.values()), examples=examples)
+    deferred = picked(defer_loading, known)
+    for tool in tools:
+        if tool["name"] in deferred:
+            tool["defer_loading"] = True
+        if allowed_callers is not None:
+            tool["allowed_callers"] = list(allowed_callers)
     if tools and cache_control is not None:
-        tools[-1]["cache_control"] = dict(cache_control)
+        _last_shown(tools)["cache_control"] = dict(cache_control)
     return tools
 
 
@@ -89,11 +112,46 @@ def choice(
     return {"tool_choice": made}
 
 
-def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
+def _tool(definition: ToolDefinition, strict: bool, examples: bool) -> JsonObject:
     tool = shown(definition, ANTHROPIC, closed if strict else None)
-    said = {"description": tool.description} if tool.description else {}
-    marked = {"strict": tool.is_strict} if strict else {}
-    return {"name": wire_name(definition.name), **said, "input_schema": tool.schema, **marked}
+    made: JsonObject = {"name": wire_name(definition.name)}
+    if tool.description:
+        made["description"] = tool.description
+    made["input_schema"] = tool.schema
+    if strict:
+        made["strict"] = tool.is_strict
+    inputs = fitting(definition, tool.schema) if examples else []
+    return {**made, "input_examples": inputs} if inputs else made
+
+
+def _within_limits(tools: list[JsonObject], definitions: list[ToolDefinition], *, examples: bool) -> list[JsonObject]:
+    """Return tools of which no more are strict than a request takes."""
+    left = Counter(_MOST)
+    made = []
+    for tool, definition in zip(tools, definitions, strict=True):
+        cost = _cost(tool["input_schema"]) if tool["strict"] else Counter()
+        if cost <= left:
+            left -= cost
+            made.append(tool)
+        else:
+            made.append({**definition.kept(_tool, False, examples), "strict": False})
+    return made
+
+
+def _cost(schema: JsonObject) -> Counter[str]:
+    """Return what a strict schema takes of a request's limits; definitions do not count."""
+    cost = Counter(tools=1)
+    for node in every({key: value for key, value in schema.items() if key != "$defs"}):
+        cost["optional"] += len(node.get("properties", {}).keys() - set(node.get("required", ())))
+        cost["unions"] += "anyOf" in node or isinstance(node.get("type"), list)
+    return cost
+
+
+def _last_shown(tools: list[JsonObject]) -> JsonObject:
+    for tool in reversed(tools):
+        if "defer_loading" not in tool:
+            return tool
+    raise ToolSpecError("No tool can carry `cache_control`: all are deferred. Leave one out of `defer_loading`.")
 
 
 def _block(call: ToolCall, result: ToolResult) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,18 @@ def marked(result: ToolResult) -> list[str | Image]:
 def whole(text: str) -> str:
     """Return text that can be sent: half a character (a lone surrogate) is replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def data(value: Any) -> Any:
+    """Return a value as JSON data that can be sent, whole texts at any depth; what JSON has no word for, as text."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {whole(str(key)): data(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [data(item) for item in value]
+    is_json = value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_json else whole(str(value))
 
 
 def texts(found: list[str | Image]) -> Iterator[str]:

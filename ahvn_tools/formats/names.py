@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, ToolLookupError, ToolSpecError, near_misses
@@ -51,6 +51,20 @@ def by_wire_name(definitions: Iterable[ToolDefinition]) -> dict[str, ToolDefinit
             )
         found[wire] = definition
     return found
+
+
+def picked(tools: bool | Collection[str], known: dict[str, ToolDefinition]) -> list[str]:
+    """Return the wire names of the tools that an option is for: all, none, or those of these names.
+
+    Raises ToolLookupError for a name that is not among the `known`.
+    """
+    if isinstance(tools, bool):
+        return list(known) if tools else []
+    names = [definition.name for definition in known.values()]
+    for name in tools:
+        if name not in names:
+            raise ToolLookupError(f"There is no tool {name!r} in this export. {near_misses(name, names)}")
+    return [wire for wire, definition in known.items() if definition.name in tools]
 
 
 def chosen(tools: str | Sequence[str], definitions: Iterable[ToolDefinition] = ()) -> list[str]:

@@ -15,6 +15,9 @@ from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialect import OPENAI
 from ahvn_tools.schema.strict import strict as strict_schema
 
+_CUT = ("length", "model_length")
+"""Why an answer ended for want of room; the second is Mistral's, for the room of the model itself."""
+
 
 def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> list[JsonObject]:
     """Return the tools for a request's `tools`.
@@ -33,12 +36,13 @@ def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> li
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
     """Return the calls in an answer, its message or its `tool_calls`: SDK object, dict, list, JSON text or bytes.
 
-    The chunks of a whole stream will do, too; `stream` gives calls while they arrive. Of several choices, the first that holds calls counts. Calls of custom tools are not ours and left out.
+    The chunks of a whole stream will do, too; `stream` gives calls while they arrive. Of several choices, the first
+    that holds calls counts. Calls of custom tools are not ours and left out.
 
     >>> calls({"tool_calls": [{"id": "c1", "function": {"name": "ping", "arguments": ""}}]})[0].name
     'ping'
     """
-    return answer.calls(response, _sent, definitions, ChunkReader)
+    return answer.calls(response, found, definitions, ChunkReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -93,7 +97,8 @@ def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
     return {"type": "function", "function": function}
 
 
-def _sent(data: Any) -> Iterator[Sent]:
+def found(data: Any) -> Iterator[Sent]:
+    """Yield the calls as they stand in an answer, its message or its `tool_calls`."""
     message = {"tool_calls": data} if isinstance(data, list) else data
     for choice in [*members(data, "choices"), {"message": message}]:
         items = members(choice.get("message"), "tool_calls")
@@ -101,7 +106,7 @@ def _sent(data: Any) -> Iterator[Sent]:
             continue
         for item in items:
             if _is_ours(item):
-                is_cut = choice.get("finish_reason") == "length" and item is items[-1]
+                is_cut = choice.get("finish_reason") in _CUT and item is items[-1]
                 yield _item(item, is_cut=is_cut)
         return
 
@@ -145,7 +150,7 @@ class ChunkReader:
             for delta in deltas:
                 yield from self._take(delta)
             if choice.get("finish_reason"):
-                yield from self._finish(is_cut=choice["finish_reason"] == "length")
+                yield from self._finish(is_cut=choice["finish_reason"] in _CUT)
 
     def end(self) -> Iterator[Sent]:
         """Give what the stream broke off in."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, picked, wire_name
 from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects
 from ahvn_tools.formats.stream import Stream
 from ahvn_tools.formats.tool import shown
@@ -19,19 +19,37 @@ ECHOED = ("caller", "namespace")
 """What an answer wants to see again of its call."""
 
 
-def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> list[JsonObject]:
+def export(
+    definitions: Iterable[ToolDefinition],
+    *,
+    strict: bool = False,
+    output_schema: bool = False,
+    defer_loading: bool | Collection[str] = False,
+    allowed_callers: Sequence[str] | None = None,
+) -> list[JsonObject]:
     """Return the tools for a request's `tools`.
 
     - Flat, and `strict` always said: left out, the service tries to be strict by itself.
     - The root of a schema is one object: choices at the top are merged, and told in the description.
     - `strict`: optional arguments become nullable and required, objects are closed. A schema that would change its
       meaning so goes out as it is, with `"strict": False`.
+    - `output_schema`: what the output holds as JSON, where the tool promises it; not for outputs that are plain text.
+    - `defer_loading`: all tools, or those of these names, are found by OpenAI's tool search and not shown before.
+    - `allowed_callers`, such as `["direct", "programmatic"]`, is set on every tool.
 
     >>> from ahvn_tools import ToolDefinition
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["strict"]
     False
     """
-    return [definition.kept(_tool, strict) for definition in by_wire_name(definitions).values()]
+    known = by_wire_name(definitions)
+    tools = [definition.kept(_tool, strict, output_schema) for definition in known.values()]
+    deferred = picked(defer_loading, known)
+    for tool in tools:
+        if tool["name"] in deferred:
+            tool["defer_loading"] = True
+        if allowed_callers is not None:
+            tool["allowed_callers"] = list(allowed_callers)
+    return tools
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
@@ -84,11 +102,29 @@ def choice(
     return {"tool_choice": named[0] if isinstance(tools, str) else allowed, **extra}
 
 
-def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
+def _tool(definition: ToolDefinition, strict: bool, output_schema: bool) -> JsonObject:
     tool = shown(definition, OPENAI, strict_schema if strict else None)
-    said = {"description": tool.description} if tool.description else {}
-    name = wire_name(definition.name)
-    return {"type": "function", "name": name, **said, "parameters": tool.schema, "strict": tool.is_strict}
+    made: JsonObject = {"type": "function", "name": wire_name(definition.name)}
+    if tool.description:
+        made["description"] = tool.description
+    made |= {"parameters": tool.schema, "strict": tool.is_strict}
+    promised = _promised(definition) if output_schema else None
+    return made if promised is None else {**made, "output_schema": promised}
+
+
+def _promised(definition: ToolDefinition) -> JsonObject | None:
+    """Return the schema of the JSON that an output holds; None where it is plain text, or may be.
+
+    An output holds a result's value: the one member of an output schema that has exactly one, else all of it.
+    """
+    schema = definition.output_schema or {}
+    members = schema.get("properties", {})
+    if len(members) == 1:
+        (member,) = members.values()
+        shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+        schema = {**member, **shared}
+    types = schema.get("type", "string")
+    return None if "string" in ([types] if isinstance(types, str) else types) else schema
 
 
 def _output(found: list[str | content.Image]) -> str | list[JsonObject]:

@@ -32,7 +32,9 @@ class Stream:
     def __call__(
         self, events: Iterable[Any] | AsyncIterable[Any], definitions: Iterable[ToolDefinition] = ()
     ) -> Iterator[ToolCall] | AsyncIterator[ToolCall]:
-        """Yield the calls; with `definitions`, under the tools' own names."""
+        """Yield the calls; with `definitions`, under the tools' own names. Raises TypeError for what is no stream."""
+        if isinstance(events, dict | str | bytes) or not isinstance(events, Iterable | AsyncIterable):
+            raise TypeError(f"{type(events).__name__} is no stream of events. Pass the SDK's stream, or its events.")
         known = by_wire_name(definitions)
         return self._later(events, known) if isinstance(events, AsyncIterable) else self._now(events, known)
 

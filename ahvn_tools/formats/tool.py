@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.schema.dialect import Dialect, spoken
 from ahvn_tools.schema.finding import Finding
+from ahvn_tools.schema.jsonschema import compiled
 from ahvn_tools.schema.root import flattened, with_properties
 from ahvn_tools.schema.standard import standard
 
@@ -26,6 +28,14 @@ class Shown:
     """What the provider takes in another form, or not at all."""
 
 
+_CHOICE = Finding(
+    severity="warning",
+    place="",
+    problem="a rule at its root is not enforced",
+    fix="The description tells it, the tool checks it. To be rid of it, make the root one plain object.",
+)
+
+
 def shown(definition: ToolDefinition, dialect: Dialect, strict: Strict | None = None) -> Shown:
     """Return what a provider is shown: one plain object at the root; what it cannot say is told in the description.
 
@@ -34,10 +44,27 @@ def shown(definition: ToolDefinition, dialect: Dialect, strict: Strict | None = 
     schema, findings = standard(definition.input_schema)
     schema, rules = flattened(schema)
     told = "\n\n".join(filter(None, [definition.description, " ".join(rules)]))
+    if rules:
+        findings.append(_CHOICE)
     if strict is not None:
         made, reasons = strict(schema)
+        if not dialect.has_references:
+            made, cuts = spoken(made, dialect)
+            reasons += cuts
         if not reasons and not rules:
             return Shown(schema=made, description=told, is_strict=True, findings=findings)
         findings += reasons
     schema, losses = spoken(with_properties(schema), dialect)
     return Shown(schema=schema, description=told, is_strict=False, findings=[*findings, *losses])
+
+
+def fitting(definition: ToolDefinition, schema: JsonObject) -> list[JsonObject]:
+    """Return the inputs of a tool's examples that fit the schema it is shown with: a provider refuses all others."""
+    inputs = [example["inputs"] for example in definition.examples or () if isinstance(example.get("inputs"), dict)]
+    if not inputs:
+        return []
+    try:
+        fits = compiled(schema)
+    except DefinitionError:  # a pattern, say, that only other engines know
+        return []
+    return [sample for sample in inputs if fits.is_valid(sample)]

@@ -13,6 +13,7 @@ from mcp_types import Tool as WireTool
 from pydantic import PrivateAttr
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.formats.mcp import listed
 from ahvn_tools.results import ErrorDetail, ToolResult, sendable
 from ahvn_tools.schema.jsonschema import compiled
 
@@ -73,18 +74,4 @@ def adapted(definition: ToolDefinition, run: Run, *, timeout: float | None = Non
 
 def wire(definition: ToolDefinition) -> WireTool:
     """Return MCP's form of a definition, as `tools/list` sends it."""
-    annotations, icons = definition.annotations, definition.icons
-    meta = dict(definition.meta or {})
-    version = {"version": definition.version} if definition.version is not None else {}
-    if definition.tags or version:
-        meta["fastmcp"] = {**meta.get("fastmcp", {}), "tags": sorted(definition.tags), **version}
-    return WireTool(
-        name=definition.name,
-        title=definition.title,
-        description=definition.description or None,
-        input_schema=definition.input_schema,
-        output_schema=definition.output_schema,
-        icons=[Icon.model_validate(icon) for icon in icons] if icons else None,
-        annotations=ToolAnnotations.model_validate(annotations) if annotations else None,
-        _meta=meta or None,
-    )
+    return WireTool.model_validate(listed(definition))

@@ -13,8 +13,8 @@ class Finding:
     """What was found, where, and what to do about it. As text: `place: problem`."""
 
     severity: Severity
-    """`error`: the provider would refuse the tool, or a model could not use it as meant. `warning`: the provider is told
-    less than the schema says, and only the tool itself enforces the rest. `note`: it is taken in another form."""
+    """`error`: the provider would refuse the tool, or a model could not use it as meant. `warning`: the provider is
+    told less than the schema says, and only the tool itself enforces the rest. `note`: it is taken in another form."""
     place: str
     """The path of the member, such as `lines[].color`; empty for the tool as a whole."""
     problem: str

@@ -6,13 +6,12 @@ tool's own schema, which stays as it is.
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
-from urllib.parse import unquote
 
-from ahvn_tools.schema.titles import subschemas, without_unused_definitions
+from ahvn_tools.schema.references import every, resolved
+from ahvn_tools.schema.titles import without_unused_definitions
 
 JsonObject = dict[str, Any]
 
@@ -30,28 +29,10 @@ _COMBINED = frozenset({"allOf", "discriminator", *_CHOICES, *_RULES})
 _PLAIN = frozenset({
     "type", "properties", "required", "additionalProperties", "title", "description", "$comment", "$defs",
 })  # fmt: skip
-_OLD, _NEW = "#/definitions/", "#/$defs/"
-
-
-def every(schema: JsonObject) -> Iterator[JsonObject]:
-    """Yield a schema and all schemas in it."""
-    pending = [schema]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(subschemas(node))
-
-
-def plain(schema: JsonObject) -> JsonObject:
-    """Return an object schema, changed in place, with the same meaning: no root `$ref`, all definitions in `$defs`."""
-    schema.pop("$schema", None)
-    schema.pop("$id", None)
-    _move_definitions(schema)
-    return {**_resolved(schema, schema), "type": "object"}
 
 
 def flattened(schema: JsonObject) -> tuple[JsonObject, list[str]]:
-    """Return a copy whose root has no combinators, and sentences on what it cannot say.
+    """Return a copy of a schema in standard form whose root has no combinators, and sentences on what it cannot say.
 
     Members of all branches are there, and required is what every branch of a choice requires.
     """
@@ -62,40 +43,10 @@ def flattened(schema: JsonObject) -> tuple[JsonObject, list[str]]:
 def with_properties(schema: JsonObject) -> JsonObject:
     """Return the schema, changed in place; each object in it names its members, be they none."""
     for node in every(schema):
-        if node.get("type") == "object":
+        types = node.get("type", ())
+        if "object" in ([types] if isinstance(types, str) else types):
             node.setdefault("properties", {})
     return schema
-
-
-def _move_definitions(schema: JsonObject) -> None:
-    old = schema.get("definitions")
-    new = schema.get("$defs", {})
-    if not isinstance(old, dict) or old.keys() & new.keys():
-        return
-    schema["$defs"] = {**new, **schema.pop("definitions")}
-    for node in every(schema):
-        if isinstance(node.get("$ref"), str) and node["$ref"].startswith(_OLD):
-            node["$ref"] = _NEW + node["$ref"].removeprefix(_OLD)
-
-
-def _resolved(node: JsonObject, root: JsonObject) -> JsonObject:
-    """Return a schema with what its `$ref` leads to, and what that one leads to, put in its place."""
-    seen: set[str] = set()
-    while isinstance(reference := node.get("$ref"), str) and reference not in seen:
-        seen.add(reference)
-        target = _target(reference, root)
-        if not isinstance(target, dict):
-            break
-        node = {**copy.deepcopy(target), **{key: value for key, value in node.items() if key != "$ref"}}
-    return node
-
-
-def _target(reference: str, root: JsonObject) -> Any:
-    here: Any = root if reference.startswith("#/") else None
-    for step in reference.split("/")[1:]:
-        name = unquote(step).replace("~1", "/").replace("~0", "~")
-        here = here.get(name) if isinstance(here, dict) else None
-    return here
 
 
 class _Merge:
@@ -105,13 +56,11 @@ class _Merge:
         self._root = root
         self._left = MOST_BRANCHES
 
-    def of(self, schema: Any, level: int) -> tuple[JsonObject, list[str]]:
-        if not isinstance(schema, dict):
-            return {}, []
+    def of(self, schema: JsonObject, level: int) -> tuple[JsonObject, list[str]]:
         self._left -= 1
         if level > DEEPEST or self._left < 0:
             return {}, [FURTHER]
-        node = _resolved(schema, self._root)
+        node = resolved(schema, self._root)
         made = {key: value for key, value in node.items() if key not in _COMBINED}
         rules = [f"These arguments must fit the rule {_json({key: node[key]})}." for key in _RULES if key in node]
         for branch in node.get("allOf", ()):
@@ -150,10 +99,8 @@ class _Merge:
         told = f"{how_many} of these must hold: {'; '.join(map(_said, parts))}."
         return [told, *(rule for _, rules in merged for rule in rules)]
 
-    def _is_open_to_objects(self, branch: Any) -> bool:
-        if not isinstance(branch, dict):
-            return branch is True
-        types = _resolved(branch, self._root).get("type", "object")
+    def _is_open_to_objects(self, branch: JsonObject) -> bool:
+        types = resolved(branch, self._root).get("type", "object")
         return "object" in ([types] if isinstance(types, str) else types)
 
 

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
 from ahvn_tools.schema.finding import Finding
+from ahvn_tools.schema.references import every
+from ahvn_tools.schema.standard import JSON_TYPES
 
 JsonObject = dict[str, Any]
 
 DEEPEST = 10
 """OpenAI allows this many levels of nesting."""
+
+MOST_PROPERTIES = 5_000
+MOST_ENUM_VALUES = 1_000
+MOST_CHARACTERS = 120_000
+"""… so many characters in all names, enums and constants together."""
+LARGE_ENUM = 250
+MOST_ENUM_CHARACTERS = 15_000
+"""… so many characters in one enum of more than `LARGE_ENUM` texts."""
 
 _KEPT_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _REFUSED = frozenset({
@@ -23,8 +34,23 @@ _REFUSED = frozenset({
     "unevaluatedProperties", "unevaluatedItems", "contains", "prefixItems",
 })  # fmt: skip
 _SAYS_SOMETHING = frozenset({"type", "anyOf", "oneOf", "allOf", "$ref", "enum", "const"})
-_TOLD = ("minProperties", "maxProperties", "minContains", "maxContains", "uniqueItems")
-_DROPPED = frozenset({"default", "examples", "title", "discriminator", "deprecated", "readOnly", "writeOnly", *_TOLD})
+_TOLD = (
+    "minProperties", "maxProperties", "minContains", "maxContains", "uniqueItems", "contentEncoding",
+    "contentMediaType", "contentSchema",
+)  # fmt: skip
+_KEPT = frozenset({
+    "type", "description", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "properties", "required", "items",
+    "additionalProperties", "format", "pattern", "minLength", "maxLength", "minItems", "maxItems", "multipleOf",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+})  # fmt: skip
+_LOOKS_AROUND = re.compile(r"\(\?<?[=!]")
+_FIXES: Final = {
+    "it may be anything": "Say its type.",
+    "its members are not named": "Name its members, or pass a list of entries with a key and a value.",
+    "'prefixItems' is not allowed": "Use an object with named members in the place of a tuple.",
+    "its root is a choice, and not one object": "Make it one object with optional members.",
+}
+_NO_FIX = "Leave it out, or export the tool without strict; the tool itself enforces it."
 
 
 def strict(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
@@ -48,6 +74,8 @@ class _Strict:
             self._refuse("", "its root is a choice, and not one object")
         if self._definitions:
             made["$defs"] = {name: self.node(node, f"$defs.{name}", 0) for name, node in self._definitions.items()}
+        if not self._reasons:
+            self._count(made)
         return made
 
     def node(self, node: Any, where: str, level: int) -> JsonObject:
@@ -60,23 +88,44 @@ class _Strict:
         if "allOf" in node:
             return self._merged(node, where, level)
         if "$ref" in node:
-            return self._reference(node, where)
-        made = {key: value for key, value in node.items() if key not in _DROPPED}
-        branches = made.pop("oneOf", None) or made.pop("anyOf", None)
-        if branches is not None:
-            made["anyOf"] = [self.node(branch, f"{where}[{i}]", level) for i, branch in enumerate(branches)]
+            return self._reference(node, where, level)
+        made = {key: value for key, value in node.items() if key in _KEPT}
+        if "oneOf" in made or "anyOf" in made:
+            self._choice(made, where, level)
         types = node.get("type", ())
         if "object" in ([types] if isinstance(types, str) else types):
             self._object(made, node, where, level)
         if "array" in ([types] if isinstance(types, str) else types):
             made["items"] = self.node(node.get("items"), f"{where}[]", level + 1)
+        self._values(made, where)
         self._tell(made, node)
         return made
+
+    def _values(self, made: JsonObject, where: str) -> None:
+        """Say the type of an enum's or a constant's values where it is not said: the service wants it."""
+        if "enum" not in made and "const" not in made:
+            return
+        values = made.get("enum", [made.get("const")])
+        if any(isinstance(value, dict | list) for value in values):
+            self._refuse(where, "its values are objects or lists")
+        if "type" not in made:
+            types = list(dict.fromkeys(JSON_TYPES[type(value)] for value in values))
+            made["type"] = types[0] if len(types) == 1 else types
+
+    def _choice(self, made: JsonObject, where: str, level: int) -> None:
+        if "oneOf" in made and "anyOf" in made:
+            self._refuse(where, "it makes two choices at once")
+        if "properties" in made:
+            self._refuse(where, "it has members and a choice beside them")
+        branches = made.pop("oneOf", None) or made["anyOf"]
+        made["anyOf"] = [self.node(branch, f"{where}[{i}]", level) for i, branch in enumerate(branches)]
 
     def _tell(self, made: JsonObject, node: JsonObject) -> None:
         """Say in the description what the provider does not enforce; the tool itself still does."""
         if made.get("format") is not None and made["format"] not in _KEPT_FORMATS:
             made["description"] = _told(made, f"Format: {made.pop('format')}.")
+        if _LOOKS_AROUND.search(made.get("pattern", "")):
+            made["description"] = _told(made, f"pattern: {json.dumps(made.pop('pattern'))}.")
         for key in _TOLD:
             if key in node:
                 made["description"] = _told(made, f"{key}: {json.dumps(node[key])}.")
@@ -87,6 +136,8 @@ class _Strict:
             return
         required = set(node.get("required", ()))
         properties = node.get("properties", {})
+        for name in sorted(required - properties.keys()):
+            self._refuse(where, f"{name!r} is required and not described")
         made["properties"] = {
             name: self._member(child, f"{where}.{name}" if where else name, level + 1, is_required=name in required)
             for name, child in properties.items()
@@ -124,14 +175,19 @@ class _Strict:
             return None in made.get("enum", (made.get("const"),))
         return kind is not None or {"type": "null"} in made.get("anyOf", ())
 
-    def _reference(self, node: JsonObject, where: str) -> JsonObject:
+    def _reference(self, node: JsonObject, where: str, level: int) -> JsonObject:
         name = str(node["$ref"]).removeprefix("#/$defs/")
         if node["$ref"] != "#" and name not in self._definitions:
             return self._refuse(where, f"{node['$ref']!r} is not in '$defs'")
-        others = {key: value for key, value in node.items() if key != "$ref" and key not in _DROPPED}
-        if others.keys() - {"description"}:
-            self._refuse(where, "'$ref' has keywords beside it")
-        return {**others, "anyOf": [{"$ref": node["$ref"]}]} if others else {"$ref": node["$ref"]}
+        others = {key: value for key, value in node.items() if key in _KEPT and key != "$ref"}
+        if not others:
+            return {"$ref": node["$ref"]}
+        if others.keys() == {"description"}:
+            return {**others, "anyOf": [{"$ref": node["$ref"]}]}
+        target = self._definitions.get(name)
+        if not isinstance(target, dict) or level > DEEPEST or others.keys() & target.keys() - {"description"}:
+            return self._refuse(where, "'$ref' has keywords beside it that clash")
+        return self.node({**target, **others}, where, level + 1)
 
     def _merged(self, node: JsonObject, where: str, level: int) -> JsonObject:
         if len(node["allOf"]) != 1 or not isinstance(node["allOf"][0], dict):
@@ -140,8 +196,26 @@ class _Strict:
         return self.node({**node["allOf"][0], **rest}, where, level)
 
     def _refuse(self, where: str, reason: str) -> JsonObject:
-        self._reasons.append(Finding(severity="note", place=where, problem=reason, fix="It goes out without strict."))
+        self._reasons.append(Finding(severity="note", place=where, problem=reason, fix=_FIXES.get(reason, _NO_FIX)))
         return {}
+
+    def _count(self, made: JsonObject) -> None:
+        """Refuse what is larger than the service takes."""
+        names = [name for node in every(made) for name in node.get("properties", ())]
+        enums = [node["enum"] for node in every(made) if "enum" in node]
+        values = [value for values in enums for value in values]
+        values += [node["const"] for node in every(made) if "const" in node]
+        characters = sum(len(str(value)) for value in (*names, *values, *made.get("$defs", ())))
+        for count, most, what in (
+            (len(names), MOST_PROPERTIES, "properties"),
+            (len(values), MOST_ENUM_VALUES, "enum values"),
+            (characters, MOST_CHARACTERS, "characters in names and values"),
+        ):
+            if count > most:
+                self._refuse("", f"it has more than {most:,} {what}")
+        for enum in enums:
+            if len(enum) > LARGE_ENUM and sum(len(str(value)) for value in enum) > MOST_ENUM_CHARACTERS:
+                self._refuse("", f"one enum has more than {MOST_ENUM_CHARACTERS:,} characters")
 
 
 def _told(node: JsonObject, sentence: str) -> str:

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ToolLookupError, ToolSpecError
 from ahvn_tools.formats import anthropic
 from ahvn_tools.results import ErrorDetail
 
@@ -64,7 +64,7 @@ def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforce
             "additionalProperties": False,
             "properties": {
                 "place": {"type": "string"},
-                "zoom": {"type": "integer", "description": "minimum: 1. default: 2."},
+                "zoom": {"type": "integer", "description": "minimum: 1. Default: 2."},
             },
             "required": ["place"],
             "type": "object",
@@ -86,6 +86,74 @@ def test_the_last_tool_carries_the_cache_control():
     assert last["cache_control"] == control
     assert last["cache_control"] is not control
     assert anthropic.export([], cache_control=control) == []
+
+
+def samples(*inputs: dict) -> list[dict]:
+    definition = ToolDefinition(
+        name="add",
+        input_schema={"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        examples=[{"inputs": sample, "note": "N."} for sample in inputs],
+    )
+    (tool,) = anthropic.export([definition])
+    assert "input_examples" not in anthropic.export([definition], examples=False)[0]
+    return tool.get("input_examples", [])
+
+
+def test_examples_that_fit_are_shown_and_the_others_would_cost_the_request():
+    assert samples({"a": 1}, {"a": "x"}, {}, {"a": 2, "b": 3}) == [{"a": 1}, {"a": 2, "b": 3}]
+    assert samples({"a": "x"}) == []
+
+
+def test_examples_of_a_schema_that_no_engine_here_knows_are_left_out():
+    definition = ToolDefinition(
+        name="match",
+        input_schema={"type": "object", "properties": {"a": {"type": "string", "pattern": "(?<"}}},
+        examples=[{"inputs": {"a": "x"}}],
+    )
+    assert "input_examples" not in anthropic.export([definition])[0]
+
+
+THREE = [ToolDefinition(name=name) for name in ("a.a", "b", "c")]
+
+
+def test_deferred_tools_are_marked_and_the_last_shown_one_carries_the_cache():
+    tools = anthropic.export(THREE, defer_loading={"a.a", "c"}, cache_control={"type": "ephemeral"})
+    assert [tool.get("defer_loading") for tool in tools] == [True, None, True]
+    assert ["cache_control" in tool for tool in tools] == [False, True, False]
+    assert [tool["defer_loading"] for tool in anthropic.export(THREE, defer_loading=True)] == [True] * 3
+    assert all("defer_loading" not in tool for tool in anthropic.export(THREE))
+
+
+def test_a_cache_without_a_tool_to_carry_it_is_refused():
+    with pytest.raises(ToolSpecError, match="all are deferred"):
+        anthropic.export(THREE, defer_loading=True, cache_control={"type": "ephemeral"})
+    assert anthropic.export([], cache_control={"type": "ephemeral"}) == []
+
+
+def test_deferring_an_unknown_tool_is_refused():
+    with pytest.raises(ToolLookupError, match=r"no tool 'a' in this export\. Known: 'a\.a', 'b', 'c'\."):
+        anthropic.export(THREE, defer_loading=["a"])
+
+
+def test_callers_are_set_on_every_tool():
+    assert [tool["allowed_callers"] for tool in anthropic.export(THREE, allowed_callers=("direct",))] == [
+        ["direct"]
+    ] * 3
+
+
+def strictness(count: int, properties: dict) -> list[bool]:
+    schema = {"type": "object", "properties": properties}
+    definitions = [ToolDefinition(name=f"t{i}", input_schema=schema) for i in range(count)]
+    tools = anthropic.export(definitions, strict=True)
+    assert all(tool["strict"] is ("additionalProperties" in tool["input_schema"]) for tool in tools)
+    return [tool["strict"] for tool in tools]
+
+
+def test_no_more_tools_are_strict_than_a_request_takes():
+    assert strictness(20, {"a": {"type": "string"}}) == [True] * 20
+    assert strictness(22, {"a": {"type": "string"}}) == [True] * 20 + [False] * 2
+    assert strictness(2, {f"p{i}": {"type": "string"} for i in range(13)}) == [True, False]
+    assert strictness(18, {"a": {"type": ["string", "null"]}}) == [True] * 16 + [False] * 2
 
 
 def test_server_tools_are_not_ours_and_callers_are_kept():

@@ -33,7 +33,7 @@ def test_an_unknown_format_is_refused_with_near_names():
     with pytest.raises(ToolLookupError, match=r"no format 'openai_responses'\. Did you mean 'openai-responses'"):
         formats.get("openai_responses")
     formats.register("telegraph", made_format())
-    with pytest.raises(ToolLookupError, match="Known: 'anthropic', 'openai', 'openai-responses', 'telegraph'"):
+    with pytest.raises(ToolLookupError, match=r"Known: 'anthropic', .*'openai', .*'telegraph'\."):
         formats.get("zzz")
 
 

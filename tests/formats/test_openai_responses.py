@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
@@ -69,6 +70,39 @@ def test_a_tool_is_flat_and_always_says_whether_it_is_strict():
 def test_strict_requires_every_argument():
     (tool,) = responses.export([LOOK], strict=True)
     assert (tool["strict"], tool["parameters"]["required"]) == (True, ["place", "zoom"])
+
+
+def promised(schema: dict | None) -> dict | None:
+    (tool,) = responses.export([ToolDefinition(name="a", output_schema=schema)], output_schema=True)
+    assert "output_schema" not in responses.export([ToolDefinition(name="a", output_schema=schema)])[0]
+    return tool.get("output_schema")
+
+
+def test_an_output_schema_says_what_the_output_text_holds_as_json():
+    wrapped = {
+        "type": "object",
+        "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/P"}}},
+        "$defs": {"P": {"type": "integer"}},
+        "x-fastmcp-wrap-result": True,
+    }
+    assert promised(wrapped) == {
+        "type": "array", "items": {"$ref": "#/$defs/P"}, "$defs": {"P": {"type": "integer"}},
+    }  # fmt: skip
+    two = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}
+    assert promised(two) == two
+
+
+@pytest.mark.parametrize("node", [{"type": "string"}, {"type": ["string", "null"]}, {}, {"$ref": "#"}])
+def test_an_output_that_may_be_plain_text_has_no_schema(node):
+    assert promised({"type": "object", "properties": {"result": node}}) is None
+    assert promised(None) is None
+
+
+def test_tools_are_deferred_by_name_and_callers_are_set_on_all():
+    tools = [ToolDefinition(name="a.a"), ToolDefinition(name="b")]
+    exported = responses.export(tools, defer_loading=["a.a"], allowed_callers=["direct", "programmatic"])
+    assert [tool.get("defer_loading") for tool in exported] == [True, None]
+    assert [tool["allowed_callers"] for tool in exported] == [["direct", "programmatic"]] * 2
 
 
 def test_a_call_is_known_by_the_id_that_its_answer_needs():

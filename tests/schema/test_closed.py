@@ -28,7 +28,7 @@ def test_objects_are_closed_at_any_depth_and_optional_members_stay_optional():
     ("node", "expected"),
     [
         ({"type": "integer", "minimum": 1, "default": 3},
-         {"type": "integer", "description": "minimum: 1. default: 3."}),
+         {"type": "integer", "description": "minimum: 1. Default: 3."}),
         ({"type": "string", "description": "A.", "pattern": "^a$"},
          {"type": "string", "description": 'A. pattern: "^a$".'}),
         ({"type": "string", "format": "binary"}, {"type": "string", "description": "format: binary."}),

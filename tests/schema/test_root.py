@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from ahvn_tools.schema.root import FURTHER, MOST_BRANCHES, flattened, plain, with_properties
+from ahvn_tools.schema.root import FURTHER, MOST_BRANCHES, flattened, with_properties
+from ahvn_tools.schema.standard import standard
 
 CIRCLE = {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}},
           "required": ["kind", "radius"], "additionalProperties": False}  # fmt: skip
@@ -16,57 +17,12 @@ SQUARE = {"type": "object", "properties": {"kind": {"const": "square"}, "side": 
 
 
 def flat(schema):
-    return flattened(plain(copy.deepcopy(schema)))
-
-
-# plain
+    return flattened(standard(copy.deepcopy(schema))[0])
 
 
 def test_a_plain_object_stays_as_it_is():
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     assert flat(schema) == (schema, [])
-
-
-def test_an_object_without_a_type_gets_it_and_dialects_go():
-    assert plain({"$schema": "https://json-schema.org/draft-07/schema#", "$id": "x", "properties": {}}) == {
-        "type": "object", "properties": {},
-    }  # fmt: skip
-
-
-def test_old_definitions_move_and_references_follow():
-    schema = {
-        "type": "object",
-        "properties": {"a": {"$ref": "#/definitions/A"}, "$ref": {"const": "#/definitions/A"}},
-        "definitions": {"A": {"type": "array", "items": {"$ref": "#/definitions/A"}}},
-    }
-    assert plain(schema) == {
-        "type": "object",
-        "properties": {"a": {"$ref": "#/$defs/A"}, "$ref": {"const": "#/definitions/A"}},
-        "$defs": {"A": {"type": "array", "items": {"$ref": "#/$defs/A"}}},
-    }
-
-
-def test_old_definitions_stay_where_their_names_are_taken():
-    schema = {"type": "object", "definitions": {"A": {}}, "$defs": {"A": {"type": "null"}}}
-    assert plain(copy.deepcopy(schema)) == schema
-
-
-@pytest.mark.parametrize("reference", ["#/$defs/a~1b%20~0c", "#/$defs/x"])
-def test_a_root_reference_is_resolved_through_escapes_and_further_references(reference):
-    schema = {"$ref": reference, "$defs": {"a/b ~c": {"type": "object", "properties": {"n": {"$ref": reference}}},
-                                           "x": {"$ref": "#/$defs/a~1b%20~0c"}}}  # fmt: skip
-    assert plain(schema)["properties"] == {"n": {"$ref": reference}}
-
-
-@pytest.mark.parametrize("reference", ["#/$defs/loop", "#/$defs/none", "#", "https://example.org/a", "#/$defs/loop/x"])
-def test_a_reference_that_leads_nowhere_stays(reference):
-    schema = {"$ref": reference, "$defs": {"loop": {"$ref": "#/$defs/loop"}}}
-    made = plain(schema)
-    assert made["type"] == "object"
-    assert "$ref" in made
-
-
-# flattened
 
 
 def test_a_choice_between_objects_is_merged_and_told():

@@ -13,7 +13,15 @@ from pydantic import BaseModel, Field
 from typing_extensions import NotRequired, TypedDict
 
 from ahvn_tools import ToolSpec, tool
-from ahvn_tools.schema.strict import DEEPEST, strict
+from ahvn_tools.schema.strict import (
+    DEEPEST,
+    LARGE_ENUM,
+    MOST_CHARACTERS,
+    MOST_ENUM_CHARACTERS,
+    MOST_ENUM_VALUES,
+    MOST_PROPERTIES,
+    strict,
+)
 
 
 @dataclass
@@ -165,20 +173,42 @@ def of(**properties: Any) -> dict[str, Any]:
         (of(a=True), "a: it may be anything"),
         (of(a={"type": "array"}), "a[]: it may be anything"),
         (of(a={"type": "object"}), "a: its members are not named"),
+        (of(a={"const": {"b": 1}}), "a: its values are objects or lists"),
+        (of(a={"enum": [1, []]}), "a: its values are objects or lists"),
+        ({**of(a={"type": "null"}), "required": ["a", "b"]}, "the schema: 'b' is required and not described"),
         (of(a={"type": "object", "additionalProperties": {"type": "integer"}}), "a: its members are not named"),
         (of(a={**of(b={"type": "integer"}), "additionalProperties": True}), "a: its members are not named"),
         (of(a={"type": "string", "not": {"const": "x"}}), "a: 'not' is not allowed"),
         (of(a={"type": "array", "prefixItems": [], "items": {"type": "null"}}), "a: 'prefixItems' is not allowed"),
         (of(a={"allOf": [{"type": "string"}, {"type": "null"}]}), "a: 'allOf' is not allowed"),
         (of(a={"$ref": "#/properties/b"}, b={"type": "null"}), "a: '#/properties/b' is not in '$defs'"),
-        ({**of(a={"$ref": "#/$defs/A", "minLength": 1}), "$defs": {"A": {"type": "string"}}}, "'$ref' has keywords"),
+        (
+            {**of(a={"$ref": "#/$defs/A", "minLength": 1}), "$defs": {"A": {"type": "string", "minLength": 2}}},
+            "'$ref' has keywords",
+        ),
         ({**of(a={"$ref": "#/$defs/A"}), "$defs": {"A": {}}}, "$defs.A: it may be anything"),
         (of(a={"anyOf": [{"type": "string"}, {}]}), "a[1]: it may be anything"),
         (deep(DEEPEST + 1), "levels deep"),
         ({"type": "object", "anyOf": [of(a={"type": "null"})]}, "the schema: its root is a choice"),
         ({"$ref": "#/$defs/A", "type": "object", "$defs": {"A": of()}}, "the schema: '$ref' has keywords"),
+        (of(a={**of(b={"type": "null"}), "anyOf": [of(c={"type": "null"})]}), "a: it has members and a choice beside"),
+        (of(a={"oneOf": [{"type": "null"}], "anyOf": [{"type": "null"}]}), "a: it makes two choices at once"),
+        (
+            {
+                **of(a={"$ref": "#/$defs/A", "minItems": 1}),
+                "$defs": {"A": {"type": "array", "items": {"$ref": "#/$defs/A", "maxItems": 1}}},
+            },
+            "levels deep",
+        ),
+        (of(**{f"a{i}": {"type": "null"} for i in range(MOST_PROPERTIES + 1)}), "more than 5,000 properties"),
+        (of(a={"enum": list(range(MOST_ENUM_VALUES + 1))}), "more than 1,000 enum values"),
+        (of(a={"const": "x" * (MOST_CHARACTERS + 1)}), "more than 120,000 characters"),
+        (
+            of(a={"enum": [f"{i:0{MOST_ENUM_CHARACTERS // LARGE_ENUM}}" for i in range(LARGE_ENUM + 1)]}),
+            "one enum has more than 15,000 characters",
+        ),
     ],
-    ids=str,
+    ids=lambda case: str(case)[:80],
 )
 def test_a_schema_that_cannot_be_strict_is_given_as_it_is_with_the_reason(schema, reason):
     made, reasons = strict(schema)
@@ -203,8 +233,20 @@ def test_a_tool_that_cannot_be_strict_says_so():
         ({**of(a={"$ref": "#"}), "required": []}, {"anyOf": [{"$ref": "#"}, {"type": "null"}]}),
         (of(a={"allOf": [{"type": "string"}], "description": "D."}), {"type": "string", "description": "D."}),
         (of(a={"oneOf": [{"type": "string"}, {"type": "null"}]}), {"anyOf": [{"type": "string"}, {"type": "null"}]}),
-        (of(a={"enum": [1, "x"]}), {"enum": [1, "x"]}),
-        (of(a={"const": 1}), {"const": 1}),
+        (of(a={"enum": [1, "x"]}), {"enum": [1, "x"], "type": ["integer", "string"]}),
+        (
+            {**of(a={"$ref": "#/$defs/A", "minLength": 1}), "$defs": {"A": {"type": "string"}}},
+            {"type": "string", "minLength": 1},
+        ),
+        (
+            of(a={"type": "string", "pattern": "(?=x)", "description": "D."}),
+            {"type": "string", "description": 'D. pattern: "(?=x)".'},
+        ),
+        (
+            of(a={"type": "string", "contentEncoding": "base64", "x-note": 1}),
+            {"type": "string", "description": 'contentEncoding: "base64".'},
+        ),
+        (of(a={"const": 1}), {"const": 1, "type": "integer"}),
         (of(a={"type": ["string", "null"]}), {"type": ["string", "null"]}),
         (
             {**of(a={"$ref": "#/$defs/A", "description": "D."}), "$defs": {"A": {"type": "string"}}},
@@ -212,10 +254,10 @@ def test_a_tool_that_cannot_be_strict_says_so():
         ),
         (
             {**of(a={"const": 1, "description": "D."}), "required": []},
-            {"description": "D.", "anyOf": [{"const": 1}, {"type": "null"}]},
+            {"description": "D.", "anyOf": [{"const": 1, "type": "integer"}, {"type": "null"}]},
         ),
-        ({**of(a={"enum": ["x", None]}), "required": []}, {"enum": ["x", None]}),
-        ({**of(a={"const": None}), "required": []}, {"const": None}),
+        ({**of(a={"enum": ["x", None]}), "required": []}, {"enum": ["x", None], "type": ["string", "null"]}),
+        ({**of(a={"const": None}), "required": []}, {"const": None, "type": "null"}),
         (
             {**of(a={"type": "string", "enum": ["x", None]}), "required": []},
             {"anyOf": [{"type": "string", "enum": ["x", None]}, {"type": "null"}]},

@@ -7,6 +7,8 @@ One module a format, with the same names in each:
 - `exported(tools)`: the name and the schema of each tool in an export.
 - `answered_ids(messages)`: the ids of the calls that messages answer, in their order (names, where there are no ids).
 - `said(messages)`: what the model reads of each result, as text or as JSON data.
+- `read(messages)`, where programs read of messages what a model does not: what is left without it.
+- `IS_TEXT`, where the answer is a model's own text: any text is one, and its calls have no ids.
 - `CHOICES`: what `choice` gives for `"auto"`, `"none"` and `"required"`; None where it is refused.
 - `forced(fields)`: the names that a choice forces; None in the place of the function where no tool can be forced.
 - `is_ours(row)`: whether a row of the recordings speaks this format; `held(answer)`: the calls of a recorded answer as

@@ -1,0 +1,353 @@
+"""Google's Gemini: function declarations and contents of `generateContent`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats import answer, content
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
+from ahvn_tools.formats.sent import Sent, members, objects
+from ahvn_tools.formats.stream import Stream
+from ahvn_tools.formats.tool import shown
+from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.schema.dialect import GEMINI, GEMINI_PARAMETERS
+
+IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/webp"})
+"""The kinds of images that every Gemini model reads."""
+
+_FORMS = {"parametersJsonSchema": (GEMINI, "responseJsonSchema"), "parameters": (GEMINI_PARAMETERS, "response")}
+_MODES = dict(zip(CHOICES, ("AUTO", "NONE", "ANY"), strict=True))
+_IN_NEXT = "[The images of this result are in the next user content.]"
+_EXACT_DIGITS = 15
+"""Gemini carries numbers as doubles, which keep whole numbers of so many digits."""
+
+_TO_ITS_ROOT = re.compile(r'"\$ref": "#(?!/(?:\$defs|definitions)/)')
+_STEP = re.compile(r"""\.?([^.\[\]]+)|\[(\d+)\]|\[(['"])((?:\\.|(?!\3).)*)\3\]""", re.DOTALL)
+
+
+def export(
+    definitions: Iterable[ToolDefinition],
+    *,
+    strict: bool = False,  # noqa: ARG001  # the same word for all formats
+    form: str = "parametersJsonSchema",
+    output_schema: bool = False,
+) -> list[JsonObject]:
+    """Return the function declarations for one entry of a request's `tools`: `[{"functionDeclarations": […]}]`.
+
+    - The root of a schema is one object: choices at the top are merged, and told in the description.
+    - `strict` changes nothing: Gemini has no such mark on a tool. `choice("auto", validated=True)` holds the arguments
+      of all tools of a request to their schemas.
+    - `form="parameters"` says the schemas in the older part of OpenAPI, which the Live API and older hosts want. A tool
+      without arguments has no `parameters` then.
+    - `output_schema`: describe what `results` sends, where a tool promises something.
+
+    Raises ToolSpecError for an unknown form.
+
+    >>> from ahvn_tools import ToolDefinition
+    >>> export([ToolDefinition(name="ping")], form="parameters")
+    [{'name': 'ping'}]
+    """
+    if form not in _FORMS:
+        raise ToolSpecError(f"Gemini has no form {form!r}. Choose one of {', '.join(map(repr, _FORMS))}.")
+    return [definition.kept(_tool, form, output_schema) for definition in by_wire_name(definitions).values()]
+
+
+def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
+    """Return the calls in a response, a content or its parts: SDK object, dict, list, JSON text or bytes.
+
+    The chunks of a whole stream will do, too; `stream` gives calls while they arrive. Of several candidates, the first
+    that holds calls counts, whatever its reason for finishing; a call that ended in `MALFORMED_FUNCTION_CALL` has left
+    no part that could be answered. The thought signature beside a call, and an id that Gemini gave it, are in its
+    `provider`. Steps of the Interactions API are read as well; `results` answers contents only.
+
+    >>> calls({"parts": [{"functionCall": {"name": "ping", "args": {}}}]})[0].name
+    'ping'
+    """
+    return answer.calls(response, _sent, definitions, ChunkReader)
+
+
+def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, inline_images: bool = False) -> list[JsonObject]:
+    """Return the one user content that answers all calls of a content: a value under `output`, an error under `error`.
+
+    - Only an id that Gemini gave is sent back; calls without one are matched by name and order.
+    - Values are JSON data. Whole numbers that a double cannot keep are texts.
+    - Images follow in a second user content, which every model reads. `inline_images` puts them into the responses
+      themselves, for Gemini 3 and later. A kind of image that Gemini does not read is named only.
+
+    >>> from ahvn_tools import ToolCall, ToolResult
+    >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
+    [{'role': 'user', 'parts': [{'functionResponse': {'name': 'add', 'response': {'output': 3}}}]}]
+    """
+    responses: list[JsonObject] = []
+    following: list[JsonObject] = []
+    for number, (call, result) in enumerate(pairs, 1):
+        found = [_taken(part) for part in content.parts(result)]
+        pictures = [_inline(image) for image in content.images(found)]
+        name = call.wire_name or wire_name(call.name)
+        given = {"id": call.provider["id"]} if call.provider.get("id") else {}
+        response = {**given, "name": name, "response": _response(result, found, is_next=not inline_images)}
+        if pictures and inline_images:
+            response["parts"] = pictures
+        elif pictures:
+            following += [{"text": f"Images of function response {number} ({name}):"}, *pictures]
+        responses.append({"functionResponse": response})
+    return [{"role": "user", "parts": parts} for parts in (responses, following) if parts]
+
+
+def choice(
+    tools: str | Sequence[str],
+    *,
+    parallel: bool | None = None,
+    definitions: Iterable[ToolDefinition] = (),
+    validated: bool = False,
+) -> JsonObject:
+    """Return `toolConfig` as a field of a request, or of the SDK's config.
+
+    - A name forces that tool; a list of names, one of these. With `definitions`, an unknown name is a ToolLookupError.
+    - `validated`: arguments obey their schemas, as those of forced calls do anyway. With "auto" the model may still
+      answer in text, and with names, too: these are the tools that it may call.
+
+    Raises ToolSpecError for `parallel=False`, for which Gemini has no switch.
+
+    >>> choice("add")
+    {'toolConfig': {'functionCallingConfig': {'mode': 'ANY', 'allowedFunctionNames': ['add']}}}
+    """
+    if parallel is False:
+        raise ToolSpecError("Gemini cannot be told to make one call at a time. Leave `parallel` out.")
+    if isinstance(tools, str) and tools in CHOICES:
+        config: JsonObject = {"mode": "VALIDATED" if validated and tools == "auto" else _MODES[tools]}
+    else:
+        names = chosen(tools, definitions)
+        config = {"mode": "VALIDATED" if validated else "ANY", "allowedFunctionNames": names}
+    return {"toolConfig": {"functionCallingConfig": config}}
+
+
+def _tool(definition: ToolDefinition, form: str, output_schema: bool) -> JsonObject:
+    dialect, returned = _FORMS[form]
+    tool = shown(definition, dialect)
+    declaration: JsonObject = {"name": wire_name(definition.name)}
+    if tool.description:
+        declaration["description"] = tool.description
+    if dialect is GEMINI or tool.schema.get("properties"):
+        declaration[form] = tool.schema
+    described = _described(definition) if output_schema else None
+    if described is not None:
+        said = shown(described, dialect)
+        if all(finding.severity != "error" for finding in said.findings):
+            declaration[returned] = said.schema
+    return declaration
+
+
+def _described(definition: ToolDefinition) -> ToolDefinition | None:
+    """Return what `results` sends of a tool, described like arguments; None where nothing is promised.
+
+    A value is the one property of an output schema that has exactly one. A schema that refers to its own root cannot
+    be said inside another.
+    """
+    promised = definition.output_schema
+    if promised is None or _TO_ITS_ROOT.search(json.dumps(promised)):
+        return None
+    shared = {key: promised.pop(key) for key in ("$defs", "definitions") if key in promised}
+    members = list(promised.get("properties", {}).values())
+    output = members[0] if len(members) == 1 else promised
+    error = {"type": "string", "description": "Why the call failed, in place of an output."}
+    schema = {"type": "object", "properties": {"output": output, "error": error}, **shared}
+    return ToolDefinition(name=definition.name, input_schema=schema)
+
+
+def _taken(part: str | content.Image) -> str | content.Image:
+    if isinstance(part, str) or part.media_type in IMAGES:
+        return part
+    return f"[image ({part.media_type}), not shown]"
+
+
+def _inline(image: content.Image) -> JsonObject:
+    return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
+
+
+def _response(result: ToolResult, found: list[str | content.Image], *, is_next: bool) -> JsonObject:
+    said = "\n".join(content.texts(found))
+    if result.is_error:
+        return {"error": said}
+    if any(content.images(found)):
+        return {"output": "\n".join(filter(None, [said, _IN_NEXT if is_next else ""]))}
+    return {"output": _numbered(content.data(result.value)) if _is_value(said, result) else said}
+
+
+def _is_value(said: str, result: ToolResult) -> bool:
+    """Tell whether a result is its value: it has no blocks, or these hold nothing but the value as JSON text."""
+    if result.blocks is None:
+        return True
+    try:
+        return json.loads(said) in (result.value, result.structured_content)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _numbered(value: Any) -> Any:
+    """Return JSON data with texts for the whole numbers that would come out changed."""
+    return json.loads(
+        json.dumps(value), parse_int=lambda text: text if len(text.lstrip("-")) > _EXACT_DIGITS else int(text)
+    )
+
+
+def _sent(data: Any) -> Iterator[Sent]:
+    reader = ChunkReader()
+    yield from reader.feed({"parts": data} if isinstance(data, list) else data)
+    yield from reader.end()
+    for step in members(data, "steps"):
+        if step.get("type") == "function_call":
+            yield Sent(id=step.get("id"), name=step.get("name"), arguments=step.get("arguments"))
+
+
+class ChunkReader:
+    """Takes the calls of a stream's first candidate that calls. A call comes whole, in one part of one chunk.
+
+    Vertex can be asked to send one value after the other, in parts that end with one that does not announce more.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no call."""
+        self._open: _Gathered | None = None
+        self._candidate: Any = None
+
+    def feed(self, event: Any) -> Iterator[Sent]:
+        """Take a chunk, or a content."""
+        for place, candidate in enumerate(_candidates(event)):
+            parts = members(candidate.get("content"), "parts")
+            index = place if candidate.get("index") is None else candidate["index"]
+            if self._candidate is None and any(_has_call(part) for part in parts):
+                self._candidate = index
+            if index != self._candidate:
+                continue
+            ran_out = _read(candidate, "finishReason") == "MAX_TOKENS"
+            for part in filter(_has_call, parts):
+                yield from self._take(part, is_cut=ran_out and part is parts[-1])
+
+    def end(self) -> Iterator[Sent]:
+        """Give what the stream broke off in."""
+        if self._open is not None:
+            yield self._open.sent(is_cut=True)
+            self._open = None
+
+    def _take(self, part: JsonObject, *, is_cut: bool) -> Iterator[Sent]:
+        call = _read(part, "functionCall")
+        if self._open is not None and self._open.is_other(call):
+            yield from self.end()
+        self._open = self._open or _Gathered()
+        self._open.add(call, _signature(part))
+        if not _read(call, "willContinue"):
+            yield self._open.sent(is_cut=is_cut)
+            self._open = None
+
+
+class _Gathered:
+    """One call, from its first part to its last."""
+
+    def __init__(self) -> None:
+        self._id: Any = None
+        self._name: Any = None
+        self._arguments: Any = None
+        self._signature: str | None = None
+        self._is_broken = False
+
+    def is_other(self, call: JsonObject) -> bool:
+        """Tell whether another call begins: with a name or an id that is not this one's."""
+        return any(
+            said is not None and said != own
+            for said, own in ((call.get("name"), self._name), (call.get("id"), self._id))
+            if own is not None
+        )
+
+    def add(self, call: JsonObject, signature: str | None) -> None:
+        """Take what a part says of the call."""
+        self._id = self._id or call.get("id")
+        self._name = self._name or call.get("name")
+        self._signature = self._signature or signature
+        if call.get("args") is not None:
+            self._arguments = call["args"]
+        for piece in objects(_read(call, "partialArgs")):
+            try:
+                self._arguments = _put(self._arguments, _steps(_read(piece, "jsonPath")), _value(piece))
+            except (ValueError, LookupError, TypeError, RecursionError):
+                self._is_broken = True
+
+    def sent(self, *, is_cut: bool) -> Sent:
+        """Return the call as far as it has come."""
+        given = {"id": self._id, "thoughtSignature": self._signature}
+        return Sent(
+            id=self._id,
+            name=self._name,
+            arguments=self._arguments,
+            provider={key: value for key, value in given.items() if isinstance(value, str) and value},
+            is_cut=is_cut,
+            error=answer.NO_OBJECT if self._is_broken else None,
+        )
+
+
+stream = Stream(ChunkReader)
+"""Read the chunks of a stream: `for call in stream(chunks)`, or `async for`."""
+
+
+def _candidates(event: Any) -> list[JsonObject]:
+    if not isinstance(event, dict):
+        return []
+    return members(event, "candidates") or [{"content": event} if "parts" in event else event]
+
+
+def _has_call(part: JsonObject) -> bool:
+    return isinstance(_read(part, "functionCall"), dict)
+
+
+def _read(item: JsonObject, name: str) -> Any:
+    """Return a member by its name on the wire, or as Python spells it."""
+    value = item.get(name)
+    return item.get(re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)) if value is None else value
+
+
+def _signature(part: JsonObject) -> str | None:
+    """Return a part's thought signature as Gemini wrote it: SDK objects hold bytes, and dump them in another base64."""
+    value = _read(part, "thoughtSignature")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.replace("-", "+").replace("_", "/") if isinstance(value, str) else None
+
+
+def _value(piece: JsonObject) -> Any:
+    """Return the value that a piece adds: None for a null, and for a piece that only says where more will come."""
+    said = (_read(piece, name) for name in ("stringValue", "numberValue", "boolValue"))
+    return next((value for value in said if value is not None), None)
+
+
+def _steps(path: Any) -> list[str | int]:
+    """Return the steps of a JSONPath to one argument, or into one. Raises ValueError for any other path."""
+    if not isinstance(path, str) or not path.startswith("$"):
+        raise ValueError(path)
+    found = list(_STEP.finditer(path, 1))
+    if not found or "".join(step[0] for step in found) != path[1:]:
+        raise ValueError(path)
+    return [int(step[2]) if step[2] else step[1] or re.sub(r"\\(.)", r"\1", step[4]) for step in found]
+
+
+def _put(node: Any, steps: list[str | int], value: Any) -> Any:
+    """Return a node with a value at the end of the steps; text goes on where text is.
+
+    Raises LookupError or TypeError for a place that cannot be; an item of a list has one after those before it.
+    """
+    if not steps:
+        return node + value if isinstance(node, str) and isinstance(value, str) else node if value is None else value
+    step, *rest = steps
+    if node is None:
+        node = [] if isinstance(step, int) else {}
+    if isinstance(node, list) and step == len(node):
+        node.append(None)
+    if isinstance(node, dict) and isinstance(step, str):
+        node.setdefault(step, None)
+    node[step] = _put(node[step], rest, value)
+    return node

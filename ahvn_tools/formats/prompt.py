@@ -1,0 +1,274 @@
+"""Plain text, for models without function calling: the tools are told in a message, calls are JSON in the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.formats import answer, content, written
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
+from ahvn_tools.formats.sent import Sent
+from ahvn_tools.formats.spoken import said, texts
+from ahvn_tools.formats.stream import Stream
+from ahvn_tools.formats.tool import shown
+from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.schema.dialect import OPENAI
+
+CUT_OFF = "The call was cut off, or its quotes and braces do not match. Send it again, as one complete JSON object."
+UNREADABLE = "The call is not JSON that can be read. Send it again, as one complete JSON object."
+TWICE = 'The call gives its arguments twice. Send it again, with "parameters" alone.'
+
+_PROTOCOL = """\
+To call a tool, answer with JSON in this form and with nothing else:
+{"name": "the tool's name", "parameters": {"parameter": "value"}}
+
+- "name" is one of the names above. "parameters" is one object that fits the tool's JSON Schema; it may be {}.
+- Several calls at once are a list of such objects: [{"name": …, "parameters": …}, {"name": …, "parameters": …}]
+- Write no other text around the JSON, and no comments in it. The results come in the next message.
+
+When you need no tool, answer in plain text, without such JSON."""
+
+_NAMES = ("name", "tool", "function")
+_PARAMETERS = ("parameters", "arguments")
+_BESIDES = frozenset({"id", "type"})
+_WRAPPERS = ("tool_calls", "tool_call", "function_calls", "function_call", "calls")
+_DEEPEST = 4
+"""A list in a wrapper in a list, and the call: nobody sends more."""
+
+
+def export(
+    definitions: Iterable[ToolDefinition],
+    *,
+    strict: bool = False,  # noqa: ARG001  # every format takes it; a text forces nothing
+    examples: bool = True,
+) -> list[JsonObject]:
+    """Return the one system message that tells of the tools and of how to call them; none without tools.
+
+    - `strict` changes nothing: there is no grammar that a text could ask for.
+    - `examples`: the sample calls of a definition stand below its schema.
+
+    >>> from ahvn_tools import ToolDefinition
+    >>> (message,) = export([ToolDefinition(name="ping", description="Is it there?")])
+    >>> message["role"], "Is it there?" in message["content"]
+    ('system', True)
+    """
+    tools = [definition.kept(_tool, examples)["text"] for definition in by_wire_name(definitions).values()]
+    if not tools:
+        return []
+    return [{"role": "system", "content": "\n\n".join(["You can call these tools.", *tools, _PROTOCOL])}]
+
+
+def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
+    """Return the calls in a model's text, or in the answer of any provider that holds the text.
+
+    A call is an object with `name` and `parameters`, wherever it stands: alone, in a list or a code block, with prose
+    around it. Text without one holds no call. Slips (quotes, commas, comments, Python's literals) are repaired. A call
+    whose arguments would have to be guessed, as the answer was cut off, has an `error` and no arguments. With
+    `definitions`, a known name without parameters is a call, too. Ids are made here: a text has none.
+
+    >>> calls("I add: {'name': 'add', 'parameters': {'a': 1, 'b': 2,}}")[0].arguments
+    {'a': 1, 'b': 2}
+    >>> calls("The sum is 3.")
+    []
+    """
+    known = by_wire_name(definitions)
+    return answer.calls(
+        _answer(response), lambda data: _in_data(data, known), known.values(), lambda: TextReader(known)
+    )
+
+
+def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
+    r"""Return the one user message that tells what came of each call; it follows the model's own message.
+
+    Calls are told apart by their place and their name. An error's text says that it is one. Of an image there is a
+    note: a model without function calling is taken for one that only reads.
+
+    >>> from ahvn_tools import ToolCall, ToolResult
+    >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
+    [{'role': 'user', 'content': 'Result of call 1, `add`:\n3'}]
+    """
+    told = [_told(place, call, result) for place, (call, result) in enumerate(pairs, 1)]
+    return [{"role": "user", "content": "\n\n".join(told)}] if told else []
+
+
+def choice(
+    tools: str | Sequence[str], *, parallel: bool | None = None, definitions: Iterable[ToolDefinition] = ()
+) -> JsonObject:
+    """Return the `messages` that say the choice in words, for the end of a request's; none for what a model may do.
+
+    The model is asked, not forced. With `definitions`, an unknown name is a ToolLookupError.
+
+    >>> choice("add")
+    {'messages': [{'role': 'system', 'content': 'Now call the tool `add`. Answer with the JSON alone.'}]}
+    """
+    asked = _asked(tools, definitions)
+    if parallel is False and tools != "none":
+        asked = f"{asked} Make one call at most.".strip()
+    return {"messages": [{"role": "system", "content": asked}] if asked else []}
+
+
+def _tool(definition: ToolDefinition, examples: bool) -> JsonObject:
+    tool = shown(definition, OPENAI)
+    name = wire_name(definition.name)
+    lines = [f"### {name}", *filter(None, [tool.description]), f"Parameters (JSON Schema): {_compact(tool.schema)}"]
+    for example in (definition.examples or ()) if examples else ():
+        note = f" ({example['note']})" if example.get("note") else ""
+        call = {"name": name, "parameters": example.get("inputs") or {}}
+        lines.append(f"Example{note}: {_compact(call)}")
+    return {"text": "\n".join(lines)}
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _told(place: int, call: ToolCall, result: ToolResult) -> str:
+    name = wire_name(call.name) if call.wire_name is None else call.wire_name
+    parts = [
+        part if isinstance(part, str) else f"[image ({part.media_type}), not shown]" for part in content.marked(result)
+    ]
+    return "\n".join([f"Result of call {place}{f', `{name}`' if name else ''}:", *parts])
+
+
+def _asked(tools: str | Sequence[str], definitions: Iterable[ToolDefinition]) -> str:
+    if isinstance(tools, str) and tools in CHOICES:
+        return {
+            "auto": "",
+            "none": "Call no tool now. Answer in plain text.",
+            "required": "Now call at least one tool. Answer with the JSON alone.",
+        }[tools]
+    names = [f"`{name}`" for name in chosen(tools, definitions)]
+    asked = f"the tool {names[0]}" if len(names) == 1 else f"one of these tools: {', '.join(names)}"
+    return f"Now call {asked}. Answer with the JSON alone."
+
+
+def _answer(response: Any) -> Any:
+    """Return a text as a list with one piece; of a message that is no model of pydantic, what it says."""
+    if isinstance(response, bytes):
+        response = response.decode(errors="replace")
+    if isinstance(response, str):
+        return [response]
+    if hasattr(response, "content") and not hasattr(response, "model_dump"):
+        return {"content": response.content}
+    return response
+
+
+class TextReader:
+    """Gathers the text of a stream, given in pieces or in the events of any provider, and reads it at the end."""
+
+    def __init__(self, known: Mapping[str, ToolDefinition]) -> None:
+        """Begin with no text; `known` are the tools by wire name."""
+        self._known = known
+        self._texts: list[str] = []
+
+    def feed(self, event: Any) -> Iterable[Sent]:
+        """Take an event, or a piece of text; calls come at the end."""
+        self._texts.append(said(event))
+        return ()
+
+    def end(self) -> Iterator[Sent]:
+        """Give all calls."""
+        yield from _in_text("".join(self._texts), self._known)
+
+
+@overload
+def stream(events: Iterable[Any], definitions: Iterable[ToolDefinition] = ()) -> Iterator[ToolCall]: ...
+@overload
+def stream(events: AsyncIterable[Any], definitions: Iterable[ToolDefinition] = ()) -> AsyncIterator[ToolCall]: ...
+def stream(
+    events: Iterable[Any] | AsyncIterable[Any], definitions: Iterable[ToolDefinition] = ()
+) -> Iterator[ToolCall] | AsyncIterator[ToolCall]:
+    """Yield the calls of a stream at its end, as only the whole text tells what is a call.
+
+    Events are pieces of text, or those of any provider: `for call in stream(events)`, or `async for`.
+    """
+    known = by_wire_name(definitions)
+    read = Stream(lambda: TextReader(known))
+    return read(events, known.values())
+
+
+def _in_text(text: str, known: Mapping[str, ToolDefinition]) -> Iterator[Sent]:
+    try:
+        data = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        for found in written.found(text, _is_wrapper):
+            yield from _in_found(found, known)
+        return
+    if isinstance(data, dict | list):
+        yield from _in_data(data, known) or _in_texts(data, known)
+
+
+def _in_data(data: Any, known: Mapping[str, ToolDefinition]) -> list[Sent]:
+    """Return the calls that data is, or else those in the text of the answer that it is."""
+    if isinstance(data, list):
+        return list(_in_value(data, known))  # otherwise, these are events
+    return list(_in_value(data, known)) or _in_texts(data, known)
+
+
+def _in_texts(data: Any, known: Mapping[str, ToolDefinition]) -> list[Sent]:
+    """Return the calls in the first choice that holds some."""
+    return next(filter(None, (list(_in_text(text, known)) for text in texts(data))), [])
+
+
+def _in_found(found: written.Found, known: Mapping[str, ToolDefinition]) -> Iterator[Sent]:
+    if not found.is_cut and not found.is_broken:
+        yield from _in_value(found.value, known)
+    elif _begins_a_call(found.value):
+        error = CUT_OFF if found.is_cut else UNREADABLE
+        yield Sent(id=None, name=_name(found.value), arguments=None, error=error)
+
+
+def _in_value(value: Any, known: Mapping[str, ToolDefinition], depth: int = 0) -> Iterator[Sent]:
+    """Yield the calls that a value is: a call, a list of these, or a wrapper around these."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, list):
+        for item in value:
+            yield from _in_value(item, known, depth + 1)
+    elif isinstance(value, dict):
+        sent = _call(value, known)
+        if sent is not None:
+            yield sent
+            return
+        for key in _WRAPPERS:
+            yield from _in_value(value.get(key), known, depth + 1)
+
+
+def _call(value: JsonObject, known: Mapping[str, ToolDefinition]) -> Sent | None:
+    """Return the call that an object is; None for other data."""
+    value = _inner(value)
+    name = _name(value)
+    given = [key for key in _PARAMETERS if key in value]
+    if not isinstance(name, str):
+        return None
+    if given:
+        error = TWICE if len(given) > 1 else None
+        return Sent(id=None, name=name, arguments=value[given[0]], error=error)
+    is_bare = name in known and not value.keys() - _BESIDES - set(_NAMES)
+    return Sent(id=None, name=name, arguments=None) if is_bare else None
+
+
+def _inner(value: JsonObject) -> JsonObject:
+    """Return the function in an item as OpenAI writes it, else the object itself."""
+    function = value.get("function")
+    return function if isinstance(function, dict) else value
+
+
+def _name(value: JsonObject) -> Any:
+    """Return the name in an object of a call; of several words for it, the first."""
+    value = _inner(value)
+    return next((value[key] for key in _NAMES if key in value), None)
+
+
+def _begins_a_call(value: JsonObject) -> bool:
+    """Tell whether what there is of an object can be of a call: a name, then parameters or the start of the word."""
+    value = _inner(value)
+    rest = value.keys() - _BESIDES - set(_NAMES)
+    is_plain = all(any(word.startswith(key) for word in _PARAMETERS) for key in rest)
+    return isinstance(_name(value), str) and (is_plain or any(key in value for key in _PARAMETERS))
+
+
+def _is_wrapper(value: JsonObject) -> bool:
+    return any(key in value for key in _WRAPPERS)

@@ -1,0 +1,96 @@
+"""OpenAPI's way: types by one name each, null as a mark beside them, choices that stand alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ahvn_tools.schema.references import every
+from ahvn_tools.schema.telling import tell
+
+JsonObject = dict[str, Any]
+
+ANY: tuple[JsonObject, ...] = (
+    {"type": "string"},
+    {"type": "number"},
+    {"type": "boolean"},
+    {"type": "object"},
+    {"type": "array", "items": {"type": "string"}},
+)
+"""What stands for a value of any type: each schema needs one."""
+
+
+def openapi(schema: JsonObject) -> JsonObject:
+    """Return a schema without references, changed in place, as Gemini's `parameters` takes it."""
+    for node in reversed(list(every(schema))):  # what is inside comes first, as it may move outwards
+        _say(node)
+    return schema
+
+
+def _say(node: JsonObject) -> None:
+    if not node.get("properties", True):
+        del node["properties"]
+    if not node.get("required", True):
+        del node["required"]
+    _one_type(node)
+    _mark_null(node)
+    if "type" not in node and "anyOf" not in node:
+        node["anyOf"] = [{**branch} for branch in ANY]
+    if "anyOf" in node:
+        _stand_alone(node)
+
+
+def _one_type(node: JsonObject) -> None:
+    types = node.get("type")
+    if not isinstance(types, list):
+        return
+    others = [kind for kind in types if kind != "null"]
+    if len(others) < len(types):
+        node["nullable"] = True
+    del node["type"]
+    if len(others) == 1:
+        node["type"] = others[0]
+    elif "anyOf" not in node:
+        node["anyOf"] = [_of_type(kind, node) for kind in others]
+        for key in ("items", "properties", "required", "enum"):
+            node.pop(key, None)
+
+
+def _of_type(kind: str, node: JsonObject) -> JsonObject:
+    """Return one branch for one of several types, with what belongs to that type."""
+    keys = {"array": ("items",), "object": ("properties", "required")}.get(kind, ())
+    return {"type": kind, **{key: node[key] for key in keys if key in node}}
+
+
+def _mark_null(node: JsonObject) -> None:
+    """Take null out of a choice; a choice that leaves one branch is no choice."""
+    branches = node.get("anyOf", [])
+    others = [branch for branch in branches if branch.get("type") != "null"]
+    if not others or len(others) == len(branches):
+        return
+    node["anyOf"] = others
+    node["nullable"] = True
+    if len(others) == 1:
+        (branch,) = node.pop("anyOf")
+        said = node.pop("description", None)
+        for key, value in branch.items():
+            node.setdefault(key, value)
+        tell_first(node, said)
+
+
+def _stand_alone(node: JsonObject) -> None:
+    """Leave a choice alone in its schema: what stood beside it goes into each branch, and choices in it are its own."""
+    branches = [inner for branch in node.pop("anyOf") for inner in branch.get("anyOf", [branch])]
+    beside = {**node}
+    said = beside.pop("description", None)
+    node.clear()
+    node["anyOf"] = [{**beside, **branch} for branch in branches]
+    for branch in node["anyOf"]:
+        tell_first(branch, said)
+
+
+def tell_first(node: JsonObject, said: str | None) -> None:
+    """Put a description before the one that a schema has."""
+    if said:
+        own = node.pop("description", None)
+        node["description"] = said
+        tell(node, [own] if own else [])

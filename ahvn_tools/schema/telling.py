@@ -1,0 +1,25 @@
+"""Telling: what a schema cannot say for a provider, said in its description, for the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+
+def tell(node: JsonObject, sentences: Iterable[str]) -> None:
+    """Add sentences to a schema's description, in place."""
+    said = [node["description"]] if node.get("description") else []
+    if told := " ".join([*said, *sentences]):
+        node["description"] = told
+
+
+def text(value: Any) -> str:
+    """Return JSON as a description holds it.
+
+    >>> text({"city": "Zürich"})
+    '{"city": "Zürich"}'
+    """
+    return json.dumps(value, ensure_ascii=False)

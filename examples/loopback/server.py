@@ -1,0 +1,142 @@
+"""The server: it listens on 127.0.0.1, keeps the requests it got, and stops with its `with` block."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType, TracebackType
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+
+from . import (
+    anthropic_messages,
+    bedrock_converse,
+    gemini_generate,
+    mistral_chat,
+    model,
+    ollama_chat,
+    openai_chat,
+    openai_responses,
+)
+from .rules import Refusal
+
+PATIENCE = 10.0
+"""How many seconds the server waits for a client, or for its own end."""
+
+SERVICES = {
+    service.__name__.rpartition(".")[2]: service
+    for service in (
+        anthropic_messages,
+        bedrock_converse,
+        gemini_generate,
+        mistral_chat,
+        ollama_chat,
+        openai_chat,
+        openai_responses,
+    )
+}
+
+
+class Loopback:
+    """Answers every service's requests: first with calls, one for each of the `arguments`, then with text.
+
+    >>> with Loopback({"city": "Oslo"}) as server:
+    ...     server.url("openai_chat").startswith("http://127.0.0.1:")
+    True
+    """
+
+    def __init__(self, *arguments: dict[str, Any]) -> None:
+        """Take the arguments of the calls that the model makes."""
+        self.arguments: Sequence[dict[str, Any]] = arguments
+        self.requests: list[dict[str, Any]] = []
+        """The bodies of the requests, oldest first, refused ones included."""
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.loopback = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def url(self, service: str) -> str:
+        """Return the base address of a service. Its name comes first: Mistral's and OpenAI's own paths are the same."""
+        return f"http://127.0.0.1:{self._server.server_port}/{service}"
+
+    def __enter__(self) -> Self:
+        """Begin to listen."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(PATIENCE)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    loopback: Loopback
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that has gone before its answer was all written."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = PATIENCE
+    server: _Server
+
+    def do_POST(self) -> None:
+        """Answer one request, and close: no client can keep the server waiting."""
+        self.close_connection = True
+        try:
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            self._send(400, {"error": "The body is no JSON object."})
+            return
+        self.server.loopback.requests.append(body)
+        _, name, path = unquote(urlsplit(self.path).path).split("/", 2)
+        service = SERVICES.get(name)
+        asked = service.ROUTE.fullmatch(path) if service else None
+        if service is None or asked is None:
+            self._send(404, {"error": f"Nothing answers at {self.path!r}."})
+            return
+        self._answer(service, {**asked.groupdict(), **body})
+
+    def _answer(self, service: ModuleType, request: dict[str, Any]) -> None:
+        try:
+            answer = model.answered(service, request, self.server.loopback.arguments)
+        except Refusal as refusal:
+            self._send(400, service.refused(str(refusal)))
+            return
+        except (KeyError, TypeError) as error:
+            self._send(400, service.refused(f"The request is not as it has to be: {error!r}"))
+            return
+        if not request.get("stream"):
+            self._send(200, answer)
+            return
+        self._start(200, service.CONTENT_TYPE)
+        for event in service.events(answer):
+            self.wfile.write(event)
+
+    def _send(self, status: int, body: dict[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        self._start(status, "application/json", length=len(data))
+        self.wfile.write(data)
+
+    def _start(self, status: int, content_type: str, length: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Connection", "close")
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name that http.server gives it
+        """Say nothing: the requests are kept."""

@@ -1,0 +1,92 @@
+"""What exports cost: the first of a tool, against LangChain's converter; and again, when nothing changed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.tools import StructuredTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from ahvn_tools import ToolDefinition, ToolSpec
+from ahvn_tools.formats import openai
+from tests.benchmarks.measure import Timing
+from tests.benchmarks.rows import Row, at_most, faster
+from tests.benchmarks.subjects import fresh_function
+
+TOOLS = 1_000
+ROUNDS = 7
+
+
+def export_again() -> Row:
+    """The second export of 1,000 tools and their first."""
+    pairs = []
+    for _ in range(ROUNDS):
+        definitions = [_definition(number) for number in range(TOOLS)]
+        first, again = _seconds(openai.export, definitions), _seconds(openai.export, definitions)
+        pairs.append((again, first))
+    return faster(10, "export of 1,000 unchanged tools: how much faster", "their first export", _timing(pairs))
+
+
+def first_export() -> Row:
+    """The first export of a tool that is there already, here and in LangChain."""
+    pairs = []
+    for _ in range(ROUNDS):
+        functions = [fresh_function() for _ in range(TOOLS // 10)]
+        definitions = [ToolSpec.from_function(function).definition for function in functions]
+        tools = [StructuredTool.from_function(function) for function in functions]
+        ours = _seconds(lambda: [openai.export([definition]) for definition in definitions])
+        theirs = _seconds(lambda: [convert_to_openai_tool(tool) for tool in tools])
+        pairs.append((ours / len(functions), theirs / len(functions)))
+    return at_most(1, "first OpenAI export of a tool", "langchain-core convert_to_openai_tool", _timing(pairs))
+
+
+def first_export_of_a_function() -> Row:
+    """From a bare function to what OpenAI takes, here and in LangChain."""
+    pairs = []
+    for _ in range(ROUNDS):
+        functions = [fresh_function() for _ in range(TOOLS // 10)]
+        ours = _seconds(lambda: [ToolSpec.from_function(function).to("openai") for function in functions])
+        theirs = _seconds(lambda: [convert_to_openai_tool(function) for function in functions])
+        pairs.append((ours / len(functions), theirs / len(functions)))
+    return at_most(1, "… from a function", "langchain-core convert_to_openai_tool", _timing(pairs))
+
+
+def _seconds(run: Callable[..., Any], *arguments: Any) -> float:
+    start = time.perf_counter()
+    run(*arguments)
+    return time.perf_counter() - start
+
+
+def _timing(pairs: list[tuple[float, float]]) -> Timing:
+    return Timing(
+        ours=statistics.median(mine for mine, _ in pairs),
+        baseline=statistics.median(theirs for _, theirs in pairs),
+        ratio=statistics.median(mine / theirs for mine, theirs in pairs),
+    )
+
+
+def _definition(number: int) -> ToolDefinition:
+    """Make a tool such as servers have: a few parameters, one of them a list of objects."""
+    place = {
+        "type": "object",
+        "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]+$"}},
+        "required": ["street"],
+    }
+    return ToolDefinition(
+        name=f"ship_{number}",
+        description="Ship a parcel to one or more places, in the order in which they are given.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "places": {"type": "array", "items": {"$ref": "#/$defs/Place"}, "minItems": 1},
+                "weight": {"type": "number", "description": "In kilograms.", "default": 1.5},
+                "mode": {"enum": ["air", "sea", "road"], "default": "road"},
+                "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+            },
+            "required": ["places"],
+            "$defs": {"Place": place},
+        },
+    )

@@ -1,0 +1,106 @@
+"""The examples of the SDKs, as the processes that a newcomer starts, none of which can reach a provider."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from tests import sealed
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+SAID = {
+    "anthropic_messages": '["anthropic_messages.py"]',
+    "bedrock_converse": "40 euros for the lamp",
+    "gemini_generate": "{'owner': 'Ann', 'day': 'Monday', 'at': ['09:00 dentist']}",
+    "mistral_chat": "ann@example.com has 5 unread messages in inbox",
+    "ollama_chat": "40 % humidity at the window",
+    "openai_chat": "4 degrees Celsius in Oslo",
+    "openai_responses": "Ann has 3 orders that are open",
+}
+SDKS = {
+    "anthropic_messages": ("anthropic", "anthropic"),
+    "bedrock_converse": ("bedrock", "boto3"),
+    "gemini_generate": ("gemini", "google.genai"),
+    "mistral_chat": ("mistral", "mistralai"),
+    "ollama_chat": ("ollama", "ollama"),
+    "openai_chat": ("openai", "openai"),
+    "openai_responses": ("openai", "openai"),
+}
+"""The extra and the module that an example needs."""
+
+KEYS = {
+    "anthropic_messages": {"ANTHROPIC_API_KEY": "none"},
+    "bedrock_converse": {
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    },
+    "gemini_generate": {"GEMINI_API_KEY": "none"},
+    "mistral_chat": {"MISTRAL_API_KEY": "none"},
+    "ollama_chat": {"OLLAMA_HOST": "http://ollama.test"},
+    "openai_chat": {"OPENAI_API_KEY": "none"},
+    "openai_responses": {"OPENAI_API_KEY": "none"},
+}
+
+each_example = pytest.mark.parametrize("example", SAID)
+
+
+def needs_sdk(example: str) -> str:
+    """Return the file of an example; skip where its SDK is not installed."""
+    extra, module = SDKS[example]
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        pytest.skip(f'needs the SDK: pip install "ahvn-tools[{extra}]"')
+    return str(EXAMPLES / f"{example}.py")
+
+
+def test_every_example_of_an_sdk_is_run_here():
+    files = [path.stem for path in EXAMPLES.glob("*.py") if "with needed(" in path.read_text()]
+    assert sorted(files) == sorted(SAID)
+
+
+@each_example
+def test_an_example_prints_what_its_tool_said_and_leaves_nothing_running(example, tmp_path):
+    finished = sealed.run("-W", "error", needs_sdk(example), folder=tmp_path)
+    assert (finished.stdout, finished.stderr) == (f"The tool said: {SAID[example]}\n", "")
+    assert finished.returncode == 0
+
+
+@each_example
+def test_an_example_takes_the_real_service_when_its_key_is_set(example, tmp_path):
+    finished = sealed.run(needs_sdk(example), folder=tmp_path, **KEYS[example])
+    assert finished.stderr.startswith("no way out to ")
+    assert "127.0.0.1" not in finished.stderr
+    assert (finished.stdout, finished.returncode) == ("", 70)
+
+
+@each_example
+def test_a_key_in_the_environment_of_the_tests_reaches_no_example(example, tmp_path, monkeypatch):
+    for name, value in KEYS[example].items():
+        monkeypatch.setenv(name, value)
+    code = "import os; print(sorted(os.environ.keys() & {name}))".replace("{name}", str(set(KEYS[example])))
+    assert sealed.run("-c", code, folder=tmp_path).stdout == "[]\n"
+    assert os.environ.keys() >= KEYS[example].keys()
+
+
+@pytest.mark.parametrize("host", ["203.0.113.9", "api.provider.test"])
+def test_there_is_no_way_out_of_a_sealed_process(host, tmp_path):
+    code = f"import socket; socket.create_connection(({host!r}, 443), timeout=1)"
+    finished = sealed.run("-c", code, folder=tmp_path)
+    assert (finished.stderr, finished.returncode) == (f"no way out to {host}", 70)
+
+
+@each_example
+def test_an_example_without_its_sdk_says_what_to_install(example, tmp_path):
+    extra, module = SDKS[example]
+    finished = sealed.run(str(EXAMPLES / f"{example}.py"), folder=tmp_path, MISSING=module)
+    assert finished.stderr == f'This example needs an SDK: pip install "ahvn-tools[{extra}]"\n'
+    assert finished.returncode == 1

@@ -1,0 +1,239 @@
+"""What must hold with every SDK. A subclass says how its SDK is asked; the tests are here."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, ClassVar
+
+import pytest
+
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec, formats
+from ahvn_tools.errors import ToolSpecError
+from examples.loopback import Loopback
+from tests.formats.sdks.cases import DEFINITIONS, PIXEL, draw, forecast, sink, spec_of
+
+OSLO = {"city": "Oslo", "days": 2}
+ROME = {"city": "Rome"}
+WORDS = ["auto", "none", "required"]
+
+
+class Contract:
+    """One format with one SDK, synchronous."""
+
+    FORMAT: ClassVar[str]
+    SERVICE: ClassVar[str]
+    """The loopback server's name of the service."""
+    OPTIONS: ClassVar[list[dict[str, Any]]] = [{}, {"strict": True}]
+    """The options that its export is called with."""
+    QUESTION: ClassVar[dict[str, Any]] = {"role": "user", "content": "How will it be?"}
+    REFUSED: ClassVar[set[str]] = set()
+    """Words for which there is no choice; `"name"` stands for any tool's, `"one"` for one call at a time."""
+
+    # how the SDK is asked: these differ
+
+    def connected(self, url: str) -> AbstractContextManager[Any]:
+        """Return a client that is closed by its `with` block."""
+        raise NotImplementedError
+
+    def request(self, messages: list[Any], tools: list[Any], choice: dict[str, Any]) -> dict[str, Any]:
+        """Return what the SDK's function is called with."""
+        return {"model": "m", "messages": messages, "tools": tools, **choice}
+
+    def ask(self, client: Any, request: dict[str, Any]) -> Any:
+        """Send a request; return the SDK's answer."""
+        raise NotImplementedError
+
+    def events(self, client: Any, request: dict[str, Any]) -> AbstractContextManager[Any]:
+        """Send a request; return the SDK's stream."""
+        raise NotImplementedError
+
+    def turn(self, answer: Any) -> list[Any]:
+        """Return the model's turn as part of the next request."""
+        raise NotImplementedError
+
+    def text(self, answer: Any) -> str:
+        """Return what the model says."""
+        raise NotImplementedError
+
+    def received(self, body: dict[str, Any]) -> Any:
+        """Return the tools as the server got them."""
+        return body["tools"]
+
+    def received_choice(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return what the fields of a choice are among, as the server got it."""
+        return body
+
+    def kept(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what the SDK keeps of tools: all."""
+        return tools
+
+    def check_tools(self, tools: list[dict[str, Any]]) -> None:
+        """Hold an export against the SDK's types."""
+        raise NotImplementedError
+
+    def check_results(self, messages: list[dict[str, Any]]) -> None:
+        """Hold messages against the SDK's types."""
+        raise NotImplementedError
+
+    def check_choice(self, fields: dict[str, Any]) -> None:
+        """Hold a choice against the SDK's types."""
+        raise NotImplementedError
+
+    def seen_image(self) -> str:
+        """Return what the server says of the image that `draw` makes."""
+        return f"[image/png, {len(PIXEL)} characters]"
+
+    def seen_error(self, message: str) -> str:
+        """Return what the server says of an error."""
+        return f"Error: {message}"
+
+    # what these make possible
+
+    def export(self, definitions: list[ToolDefinition], **options: Any) -> list[dict[str, Any]]:
+        return formats.get(self.FORMAT).export(definitions, **options)
+
+    def answers(self, calls: list[ToolCall], spec: ToolSpec) -> list[dict[str, Any]]:
+        pairs: list[tuple[ToolCall, ToolResult]] = [(call, spec.exec(**call.arguments)) for call in calls]
+        return formats.get(self.FORMAT).results(pairs)
+
+    def asked(self, server: Loopback, client: Any, spec: ToolSpec, *arguments: dict[str, Any]) -> list[ToolCall]:
+        """Let the model call with each of the arguments; return the calls as the format reads them."""
+        server.arguments = arguments
+        request = self.request([self.QUESTION], self.export([spec.definition]), {})
+        return formats.get(self.FORMAT).calls(self.ask(client, request), [spec.definition])
+
+    def told(self, server: Loopback, client: Any, spec: ToolSpec, *arguments: dict[str, Any], **options: Any) -> str:
+        """Let the model call with each of the arguments, answer it, and return what it then says."""
+        server.arguments = arguments
+        tools = self.export([spec.definition], **options)
+        messages: list[Any] = [self.QUESTION]
+        answer = self.ask(client, self.request(messages, tools, {}))
+        calls = formats.get(self.FORMAT).calls(answer, [spec.definition])
+        assert calls_of(calls) == [(spec.name, each, None) for each in arguments]
+        messages += [*self.turn(answer), *self.answers(calls, spec)]
+        return self.text(self.ask(client, self.request(messages, tools, {})))
+
+    def called(self, server: Loopback, client: Any, fields: dict[str, Any]) -> list[str]:
+        """Ask with a choice; return the names of the tools that the model calls."""
+        self.check_choice(fields)
+        answer = self.ask(client, self.request([self.QUESTION], self.export(DEFINITIONS), fields))
+        assert fields.items() <= self.received_choice(server.requests[-1]).items()
+        return [call.name for call in formats.get(self.FORMAT).calls(answer, DEFINITIONS)]
+
+    # the tests
+
+    @pytest.mark.parametrize("arguments", [[OSLO], [OSLO, ROME], [ROME, OSLO, ROME]], ids=["one", "two", "three"])
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_calls_run_and_their_results_reach_the_model(self, server, client, arguments, strict):
+        said = self.told(server, client, spec_of(forecast), *arguments, strict=strict)
+        expected = [f"Ann: {each.get('days', 1)} days of rain in {each['city']}" for each in arguments]
+        assert [said.count(text) for text in expected] == [expected.count(text) for text in expected]
+        assert said.startswith("The tool said: ")
+        assert len(server.requests) == 2
+
+    def test_a_bound_value_is_in_no_request(self, server, client):
+        self.told(server, client, ToolSpec.from_function(sink).bind("user", default="S3CRET"), ROME)
+        assert "S3CRET" not in str(server.requests)
+        assert "user" not in str(self.received(server.requests[0]))
+
+    def test_an_error_reaches_the_model_as_one(self, server, client):
+        said = self.told(server, client, spec_of(sink), ROME)
+        assert self.seen_error("There is no Rome for Ann.") in said
+
+    def test_an_image_reaches_the_model(self, server, client):
+        said = self.told(server, client, spec_of(draw), ROME, ROME)
+        assert said.count(self.seen_image()) == 2
+
+    @pytest.mark.parametrize("function", [forecast, sink, draw], ids=["text", "error", "image"])
+    def test_results_fit_the_sdks_types(self, server, client, function):
+        spec = spec_of(function)
+        self.check_results(self.answers(self.asked(server, client, spec, ROME, ROME), spec))
+
+    @pytest.mark.parametrize("arguments", [[OSLO], [OSLO, {}, ROME]], ids=["one", "three"])
+    def test_the_sdks_stream_is_read(self, server, client, arguments):
+        spec = spec_of(forecast)
+        server.arguments = arguments
+        with self.events(client, self.request([self.QUESTION], self.export([spec.definition]), {})) as events:
+            calls = list(formats.get(self.FORMAT).stream(events, [spec.definition]))
+        assert calls_of(calls) == [(spec.name, each, None) for each in arguments]
+
+    def test_a_stream_of_text_holds_no_calls(self, client):
+        with self.events(client, self.request([self.QUESTION], [], {})) as events:
+            assert list(formats.get(self.FORMAT).stream(events)) == []
+
+    @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.name)
+    def test_every_tool_arrives_as_it_was_exported_and_fits_the_sdks_types(self, server, client, definition, options):
+        tools = self.export([definition], **options)
+        self.check_tools(tools)
+        answer = self.ask(client, self.request([self.QUESTION], tools, {}))
+        assert self.received(server.requests[0]) == self.kept(self.export([definition], **options))
+        assert calls_of(formats.get(self.FORMAT).calls(answer, [definition])) == [(definition.name, {}, None)]
+
+    def test_tools_go_together(self, server, client, options):
+        tools = self.export(DEFINITIONS, **options)
+        self.check_tools(tools)
+        self.ask(client, self.request([self.QUESTION], tools, {}))
+        assert self.received(server.requests[0]) == self.kept(self.export(DEFINITIONS, **options))
+
+    @pytest.mark.parametrize("parallel", [None, False, True])
+    @pytest.mark.parametrize("word", WORDS)
+    def test_a_choice_of_words_is_understood(self, server, client, word, parallel):
+        if word in self.REFUSED or (parallel is False and "one" in self.REFUSED):
+            with pytest.raises(ToolSpecError):
+                formats.get(self.FORMAT).choice(word, parallel=parallel)
+            return
+        fields = formats.get(self.FORMAT).choice(word, parallel=parallel)
+        assert self.called(server, client, fields) == ([] if word == "none" else [DEFINITIONS[0].name])
+
+    @pytest.mark.parametrize("tools", [DEFINITIONS[-1].name, [DEFINITIONS[-1].name]], ids=["name", "list"])
+    def test_a_choice_of_a_tool_is_understood(self, server, client, tools):
+        if "name" in self.REFUSED:
+            with pytest.raises(ToolSpecError):
+                formats.get(self.FORMAT).choice(tools, definitions=DEFINITIONS)
+            return
+        fields = formats.get(self.FORMAT).choice(tools, definitions=DEFINITIONS)
+        assert self.called(server, client, fields) == [DEFINITIONS[-1].name]
+
+
+def calls_of(calls: list[ToolCall]) -> list[tuple[str, dict[str, Any], str | None]]:
+    """Return what calls say, without their ids."""
+    return [(call.name, call.arguments, call.error) for call in calls]
+
+
+class AsyncContract:
+    """The same SDK, asynchronous."""
+
+    def connected_later(self, url: str) -> AbstractAsyncContextManager[Any]:
+        """Return a client that is closed by its `async with` block."""
+        raise NotImplementedError
+
+    async def ask_later(self, client: Any, request: dict[str, Any]) -> Any:
+        """Send a request; return the SDK's answer."""
+        raise NotImplementedError
+
+    def events_later(self, client: Any, request: dict[str, Any]) -> AbstractAsyncContextManager[Any]:
+        """Send a request; return the SDK's stream."""
+        raise NotImplementedError
+
+    async def test_calls_run_and_their_results_reach_the_model_asynchronously(self: Any, server):
+        spec = spec_of(forecast)
+        tools = self.export([spec.definition])
+        messages: list[Any] = [self.QUESTION]
+        server.arguments = [OSLO, ROME]
+        async with self.connected_later(server.url(self.SERVICE)) as client:
+            answer = await self.ask_later(client, self.request(messages, tools, {}))
+            calls = formats.get(self.FORMAT).calls(answer, [spec.definition])
+            pairs = [(call, await spec.aexec(**call.arguments)) for call in calls]
+            messages += [*self.turn(answer), *formats.get(self.FORMAT).results(pairs)]
+            said = self.text(await self.ask_later(client, self.request(messages, tools, {})))
+        assert "Ann: 2 days of rain in Oslo" in said
+        assert "Ann: 1 days of rain in Rome" in said
+
+    async def test_the_sdks_asynchronous_stream_is_read(self: Any, server):
+        spec = spec_of(forecast)
+        server.arguments = [OSLO, {}]
+        async with self.connected_later(server.url(self.SERVICE)) as client:
+            request = self.request([self.QUESTION], self.export([spec.definition]), {})
+            async with self.events_later(client, request) as events:
+                calls = [call async for call in formats.get(self.FORMAT).stream(events, [spec.definition])]
+        assert calls_of(calls) == [(spec.name, OSLO, None), (spec.name, {}, None)]

@@ -1,0 +1,120 @@
+"""Google's SDK: generateContent, with a model of the second and one of the third generation."""
+
+from __future__ import annotations
+
+import re
+from contextlib import asynccontextmanager, contextmanager
+
+import pytest
+
+pytest.importorskip("google.genai", reason='needs the SDK: pip install "ahvn-tools[gemini]"')
+
+from google.genai import Client, types
+
+from ahvn_tools import formats
+from tests.formats.sdks.contract import AsyncContract, Contract
+from tests.formats.sdks.opened import awaited
+from tests.formats.sdks.strictly import fits_model
+
+
+def snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+def declared(tool, spelled):
+    """Return a declaration with its members spelled; only the older form of a schema is Google's own."""
+    return {
+        spelled(word): schema(value, spelled) if word in {"parameters", "response"} else value
+        for word, value in tool.items()
+    }
+
+
+def schema(value, spelled):
+    """Return a schema in the older form with its members spelled, and types in capitals."""
+    inner = {
+        "properties": lambda members: {name: schema(member, spelled) for name, member in members.items()},
+        "anyOf": lambda branches: [schema(branch, spelled) for branch in branches],
+        "items": lambda item: schema(item, spelled),
+        "type": str.upper,
+    }
+    return {spelled(word): inner.get(word, lambda told: told)(said) for word, said in value.items()}
+
+
+class TestGenerateContent(Contract, AsyncContract):
+    """The third generation numbers and signs its calls, and sees images in responses."""
+
+    FORMAT = "gemini"
+    SERVICE = "gemini_generate"
+    MODEL = "gemini-3-pro"
+    OPTIONS = [{}, {"form": "parameters"}, {"output_schema": True}, {"output_schema": True, "form": "parameters"}]
+    QUESTION = {"role": "user", "parts": [{"text": "How will it be?"}]}
+    REFUSED = {"one"}
+    RESULTS = {"inline_images": True}
+
+    @contextmanager
+    def connected(self, url):
+        with Client(api_key="none", http_options={"base_url": url}) as client:
+            yield client
+
+    @asynccontextmanager
+    async def connected_later(self, url):
+        with self.connected(url) as client:
+            async with client.aio as later:
+                yield later
+
+    def request(self, messages, tools, choice):
+        offered = {"tools": [{"functionDeclarations": tools}]} if tools else {}
+        config = {**offered, **choice, "automatic_function_calling": {"disable": True}}
+        return {"model": self.MODEL, "contents": messages, "config": config}
+
+    def ask(self, client, request):
+        return client.models.generate_content(**request)
+
+    @contextmanager
+    def events(self, client, request):
+        yield client.models.generate_content_stream(**request)
+
+    async def ask_later(self, client, request):
+        return await client.models.generate_content(**request)
+
+    def events_later(self, client, request):
+        return awaited(client.models.generate_content_stream(**request))
+
+    def turn(self, answer):
+        return [answer.candidates[0].content]
+
+    def answers(self, calls, spec):
+        pairs = [(call, spec.exec(**call.arguments)) for call in calls]
+        return formats.get(self.FORMAT).results(pairs, **self.RESULTS)
+
+    def text(self, answer):
+        return answer.text
+
+    def received(self, body):
+        (tool,) = body["tools"]
+        return tool["functionDeclarations"]
+
+    def kept(self, tools):
+        """Return what the SDK sends: all, with names as Python spells them and types in capitals."""
+        return [declared(tool, snake) for tool in tools]
+
+    def check_tools(self, tools):
+        expected = [declared(tool, str) for tool in tools]
+        fits_model(types.Tool, {"functionDeclarations": tools}, {"functionDeclarations": expected})
+
+    def check_results(self, messages):
+        for message in messages:
+            fits_model(types.Content, message)
+
+    def check_choice(self, fields):
+        fits_model(types.GenerateContentConfig, fields)
+
+    def seen_error(self, message):
+        return f"an error, {message}"
+
+
+class TestOlderModel(TestGenerateContent):
+    """The second generation gives no ids, and reads images in a content of their own."""
+
+    MODEL = "gemini-2.5-flash"
+    RESULTS = {}

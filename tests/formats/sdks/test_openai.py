@@ -1,0 +1,104 @@
+"""OpenAI's SDK: Chat Completions and Responses."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[openai]"')
+
+from openai import AsyncOpenAI, OpenAI
+from openai.types.chat import (
+    ChatCompletionFunctionToolParam,
+    ChatCompletionMessageParam,
+    ChatCompletionToolChoiceOptionParam,
+)
+from openai.types.responses import FunctionToolParam, ResponseInputItemParam, response_create_params
+
+from tests.formats.sdks.contract import AsyncContract, Contract
+from tests.formats.sdks.opened import awaited
+from tests.formats.sdks.strictly import fits
+
+
+class OpenAIContract(Contract, AsyncContract):
+    """Both of OpenAI's services have the same clients."""
+
+    def connected(self, url):
+        return OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+
+    def connected_later(self, url):
+        return AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+
+
+class TestChat(OpenAIContract):
+    FORMAT = "openai"
+    SERVICE = "openai_chat"
+
+    def ask(self, client, request):
+        return client.chat.completions.create(**request)
+
+    def events(self, client, request):
+        return client.chat.completions.create(**request, stream=True)
+
+    async def ask_later(self, client, request):
+        return await client.chat.completions.create(**request)
+
+    def events_later(self, client, request):
+        return awaited(client.chat.completions.create(**request, stream=True))
+
+    def turn(self, answer):
+        return [answer.choices[0].message]
+
+    def text(self, answer):
+        return answer.choices[0].message.content
+
+    def check_tools(self, tools):
+        fits(list[ChatCompletionFunctionToolParam], tools)
+
+    def check_results(self, messages):
+        fits(list[ChatCompletionMessageParam], messages)
+
+    def check_choice(self, fields):
+        fits(ChatCompletionToolChoiceOptionParam, fields["tool_choice"])
+        assert fields.keys() <= {"tool_choice", "parallel_tool_calls"}
+
+
+class TestResponses(OpenAIContract):
+    FORMAT = "openai-responses"
+    SERVICE = "openai_responses"
+    OPTIONS = [
+        {},
+        {"strict": True},
+        {"output_schema": True},
+        {"defer_loading": True, "allowed_callers": ["direct", "programmatic"]},
+    ]
+
+    def request(self, messages, tools, choice):
+        return {"model": "m", "input": messages, "tools": tools, **choice}
+
+    def ask(self, client, request):
+        return client.responses.create(**request)
+
+    def events(self, client, request):
+        return client.responses.stream(**request)
+
+    async def ask_later(self, client, request):
+        return await client.responses.create(**request)
+
+    def events_later(self, client, request):
+        return client.responses.stream(**request)
+
+    def turn(self, answer):
+        return answer.output
+
+    def text(self, answer):
+        return answer.output_text
+
+    def check_tools(self, tools):
+        fits(list[FunctionToolParam], tools)
+
+    def check_results(self, messages):
+        fits(list[ResponseInputItemParam], messages)
+
+    def check_choice(self, fields):
+        fits(response_create_params.ToolChoice, fields["tool_choice"])
+        assert fields.keys() <= {"tool_choice", "parallel_tool_calls"}

@@ -1,0 +1,235 @@
+"""The Model Context Protocol: what differs from its siblings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+from mcp_types import (
+    Annotations,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    ImageContent,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    TextContent,
+    Tool,
+)
+
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats import mcp
+from ahvn_tools.results import ErrorDetail
+
+ADD = ToolDefinition(
+    name="notes.add",
+    title="Add a note",
+    description="Add it.",
+    input_schema={
+        "type": "object",
+        "properties": {"text": {"type": "string"}, "from": {"type": "string"}},
+        "anyOf": [{"required": ["text"]}, {"required": ["from"]}],
+    },
+    output_schema={"type": "object", "properties": {"id": {"type": "integer"}}},
+    annotations={"readOnlyHint": False, "idempotentHint": True},
+    icons=[{"src": "https://example.org/note.png", "mimeType": "image/png"}],
+    meta={"example.org/owner": "me", "fastmcp": {"kept": True}},
+    tags=frozenset({"write", "notes"}),
+    version="1.2",
+)
+
+CALL = ToolCall(id="7", name="look", provider={"id": 7})
+
+
+def dumped(model: Any) -> dict[str, Any]:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def answered(result: ToolResult) -> dict[str, Any]:
+    (message,) = mcp.results([(CALL, result)])
+    return message["result"]
+
+
+# export
+
+
+def test_a_tool_is_listed_with_all_that_mcp_has_words_for():
+    assert mcp.export([ADD]) == snapshot(
+        [
+            {
+                "name": "notes_add_e1253ccd",
+                "title": "Add a note",
+                "description": """\
+Add it.
+
+At least one of these must hold: `text`; `from`.\
+""",
+                "inputSchema": {
+                    "type": "object",
+                    "properties": {"text": {"type": "string"}, "from": {"type": "string"}},
+                },
+                "outputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}},
+                "annotations": {"readOnlyHint": False, "idempotentHint": True},
+                "icons": [{"src": "https://example.org/note.png", "mimeType": "image/png"}],
+                "_meta": {
+                    "example.org/owner": "me",
+                    "fastmcp": {"kept": True, "tags": ["notes", "write"], "version": "1.2"},
+                },
+            }
+        ]
+    )
+
+
+@pytest.mark.parametrize("definition", [ADD, ToolDefinition(name="ping"), ToolDefinition(name="ping", annotations={})])
+def test_a_listed_tool_is_what_the_sdk_says_too(definition):
+    (tool,) = mcp.export([definition])
+    assert dumped(Tool.model_validate(tool)) == tool
+
+
+def test_a_served_tool_differs_in_its_own_name_and_its_schema_as_it_is():
+    spec = ToolSpec.from_mcp(Tool.model_validate(mcp.listed(ADD)))
+    served, (exported,) = dumped(spec.to_mcp()), mcp.export([spec.definition])
+    assert (served.pop("name"), exported.pop("name")) == ("notes.add", "notes_add_e1253ccd")
+    assert served.pop("inputSchema")["anyOf"] == [{"required": ["text"]}, {"required": ["from"]}]
+    assert exported.pop("inputSchema")["type"] == "object"
+    assert exported.pop("description").startswith(served.pop("description"))
+    assert exported == served
+
+
+# calls
+
+
+def request(**said: Any) -> dict[str, Any]:
+    return {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "tools/call",
+        "params": {"name": "look", "arguments": {"a": 1}},
+        **said,
+    }
+
+
+def test_the_id_of_a_request_is_repeated_as_it_came():
+    for given, as_text in [(7, "7"), ("7", "7"), (0, "0"), ("a-b", "a-b")]:
+        (call,) = mcp.calls(request(id=given))
+        assert call.id == as_text
+        assert mcp.results([(call, ToolResult(1))])[0]["id"] == given
+
+
+def test_what_a_request_says_besides_is_kept():
+    params = {"name": "look", "_meta": {"progressToken": "p1"}, "task": None}
+    (call,) = mcp.calls(request(params=params))
+    assert (call.arguments, call.provider) == ({}, {"_meta": {"progressToken": "p1"}, "id": 7})
+
+
+def test_a_request_its_params_and_the_sdks_objects_hold_the_same_call():
+    params = CallToolRequestParams(name="look", arguments={"a": 1})
+    forms = [
+        request(),
+        request()["params"],
+        [request()],
+        params,
+        CallToolRequest(params=params),
+        JSONRPCRequest.model_validate(request()),
+        json.dumps(request()),
+    ]
+    for form in forms:
+        (call,) = mcp.calls(form)
+        assert (call.name, call.arguments, call.error) == ("look", {"a": 1}, None)
+        assert mcp.results([(call, ToolResult(1))])[0]["id"] == call.provider.get("id", call.id)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        request(method="tools/list"),
+        {"jsonrpc": "2.0", "id": 7, "result": {"tools": [{"name": "look"}]}},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"name": "look"}},
+    ],
+)
+def test_other_messages_hold_no_calls(message):
+    assert mcp.calls(message) == mcp.calls([message]) == list(mcp.stream([message])) == []
+
+
+def test_a_request_that_names_no_tool_is_an_error_with_its_id():
+    for params in ({}, None, {"name": 3}):
+        (call,) = mcp.calls(request(params=params))
+        assert (call.id, call.provider, call.error[:22]) == ("7", {"id": 7}, "The call names no tool")
+
+
+# results
+
+
+def test_a_response_carries_text_and_structured_content():
+    (message,) = mcp.results([(CALL, ToolResult(3, {"result": 3}, meta={"duration": 0.5}))])
+    assert message == snapshot(
+        {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "result": {
+                "content": [{"type": "text", "text": "3"}],
+                "structuredContent": {"result": 3},
+                "_meta": {"duration": 0.5},
+                "resultType": "complete",
+            },
+        }
+    )
+    assert JSONRPCResponse.model_validate(message).id == 7
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult(3, {"result": 3}),
+        ToolResult(None),
+        ToolResult("", meta={"duration": 0.5}),
+        ToolResult(error=ErrorDetail(code="tool_error", message="no room")),
+        ToolResult(
+            blocks=(
+                TextContent(type="text", text="Rome", annotations=Annotations(audience=["user"])),
+                ImageContent(type="image", data="cG5n", mime_type="image/png"),
+            )
+        ),
+        ToolResult([], blocks=()),
+    ],
+)
+def test_a_response_says_what_a_server_would(result):
+    said = answered(result)
+    assert CallToolResult.model_validate(said) == result.to_mcp()
+    assert {"isError": False, **said} == dumped(result.to_mcp())
+
+
+def test_an_error_is_its_text_and_flagged():
+    picture = ImageContent(type="image", data="cG5n", mime_type="image/png")
+    result = ToolResult(error=ErrorDetail(code="tool_error", message="no room"), blocks=(picture,))
+    assert answered(result) == {
+        "content": [{"type": "text", "text": "no room"}], "isError": True, "resultType": "complete",
+    }  # fmt: skip
+
+
+def test_half_a_character_is_replaced_at_any_depth():
+    block = TextContent(type="text", text="a\ud800")
+    said = answered(ToolResult(1, {"k\ud800": ["\ud800"]}, meta={"note": "\ud800", "object": {1}}, blocks=(block,)))
+    assert said == {
+        "content": [{"type": "text", "text": "a\ufffd"}],
+        "structuredContent": {"k\ufffd": ["\ufffd"]},
+        "_meta": {"note": "\ufffd", "object": "{1}"},
+        "resultType": "complete",
+    }
+
+
+# choice
+
+
+def test_tools_by_name_are_refused_with_what_to_do():
+    with pytest.raises(ToolSpecError, match=r"such as 'look', 'ping'\. Export this tool alone, with 'required'\.$"):
+        mcp.choice(["look", "ping"])
+
+
+def test_one_call_at_a_time_cannot_be_asked_for():
+    with pytest.raises(ToolSpecError, match="Leave `parallel` out"):
+        mcp.choice("auto", parallel=False)
+    assert mcp.choice("auto", parallel=True) == {"toolChoice": {"mode": "auto"}}

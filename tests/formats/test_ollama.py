@@ -1,0 +1,147 @@
+"""Ollama's own chat: what differs from its siblings."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from inline_snapshot import snapshot
+from mcp_types import ImageContent, TextContent
+
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.errors import ToolLookupError, ToolSpecError
+from ahvn_tools.formats import ollama
+from ahvn_tools.results import ErrorDetail
+
+CALL = ToolCall(id="c1", name="look")
+
+
+def look(place: str, near: list[str] | None = None) -> str:
+    """Look at a place."""
+    return place
+
+
+LOOK = ToolSpec.from_function(look).definition
+
+
+def image(data: bytes, media_type: str = "image/png") -> ImageContent:
+    return ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type=media_type)
+
+
+# export
+
+
+def test_a_tool_is_a_function_without_a_word_on_strictness():
+    (tool,) = ollama.export([LOOK])
+    assert tool["type"] == "function"
+    assert tool["function"].keys() == {"name", "description", "parameters"}
+    assert tool["function"]["parameters"]["required"] == ["place"]
+    assert ollama.export([LOOK], strict=True) == [tool]
+
+
+def test_a_tool_without_a_description_has_none():
+    assert "description" not in ollama.export([ToolDefinition(name="ping")])[0]["function"]
+
+
+# calls
+
+ITEM = {"function": {"name": "look", "arguments": {"place": "Rome"}}}
+
+
+def test_the_servers_id_is_kept_and_a_missing_one_is_made():
+    first, second = ollama.calls({"message": {"tool_calls": [{"id": "call_p7o2gz50", **ITEM}, ITEM]}})
+    assert (first.id, first.arguments, first.provider) == ("call_p7o2gz50", {"place": "Rome"}, {})
+    assert second.id.startswith("call_")
+    assert second.id != first.id
+
+
+def test_a_message_or_its_calls_will_do():
+    calls = [{"id": "call_1", **ITEM}]
+    expected = ollama.calls({"message": {"role": "assistant", "tool_calls": calls}})
+    assert ollama.calls({"role": "assistant", "tool_calls": calls}) == ollama.calls(calls) == expected
+
+
+def test_a_stream_as_its_text_one_chunk_a_line_is_read():
+    chunks = [
+        {"message": {"role": "assistant", "thinking": "Hm."}, "done": False},
+        {"message": {"role": "assistant", "tool_calls": [ITEM]}, "done": False},
+        {"message": {"role": "assistant", "tool_calls": [ITEM]}, "done": False},
+        {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "length"},
+    ]
+    text = "\n".join(map(json.dumps, chunks))
+    for form in (text, text.encode(), chunks):
+        assert [(call.name, call.error) for call in ollama.calls(form)] == [("look", None)] * 2
+
+
+def test_a_call_comes_with_its_chunk():
+    def arriving():
+        yield {"message": {"tool_calls": [ITEM]}}
+        pytest.fail("the next chunk was asked for")
+
+    assert next(iter(ollama.stream(arriving()))).name == "look"
+
+
+# results
+
+
+def test_results_carry_the_name_and_their_images():
+    png = b"\x89PNG\r\n\x1a\n"
+    named = ToolCall(id="c1", name="maps.look", wire_name="maps_look_1")
+    pairs = [
+        (named, ToolResult(blocks=(TextContent(type="text", text="Rome"), image(png)))),
+        (CALL, ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))),
+    ]
+    assert ollama.results(pairs) == snapshot(
+        [
+            {"role": "tool", "tool_name": "maps_look_1", "content": "Rome", "images": ["iVBORw0KGgo="]},
+            {"role": "tool", "tool_name": "look", "content": "Error: no such place"},
+        ]
+    )
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG", b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\x00\x00\x00\x00WEBP"])
+def test_images_of_each_kind_that_providers_read_are_sent(data):
+    (message,) = ollama.results([(CALL, ToolResult(blocks=(image(data),)))])
+    assert message == {
+        "role": "tool",
+        "tool_name": "look",
+        "content": "",
+        "images": [base64.b64encode(data).decode()],
+    }
+
+
+@pytest.mark.parametrize("data", ["/etc/passwd0", "/etc/ssl/key", "R0lG/../../etc/passwd", "not base64", "a", ""])
+def test_a_tool_cannot_have_a_file_sent_in_the_place_of_an_image(data):
+    """Ollama's SDK opens a text that is the path of a file."""
+    block = ImageContent(type="image", data=data, mime_type="image/png")
+    assert ollama.results([(CALL, ToolResult(blocks=(block,)))]) == [
+        {"role": "tool", "tool_name": "look", "content": "[image (image/png), not shown]"}
+    ]
+
+
+@pytest.mark.parametrize("data", ["R0lGODlh", "R0lG\nODlh\n", "R0lG.ODlh"])
+def test_an_image_is_sent_in_the_one_form_of_base64(data):
+    block = ImageContent(type="image", data=data, mime_type="image/gif")
+    (message,) = ollama.results([(CALL, ToolResult(blocks=(block,)))])
+    assert message["images"] == ["R0lGODlh"]
+
+
+# choice
+
+
+def test_only_what_ollama_does_anyway_can_be_chosen():
+    assert ollama.choice("auto", parallel=True) == {}
+    with pytest.raises(ToolSpecError, match=r"no choice 'none'\. Leave the tools out of the request\."):
+        ollama.choice("none")
+    with pytest.raises(ToolSpecError, match=r"no choice 'required'\. Say in the prompt"):
+        ollama.choice("required")
+    with pytest.raises(ToolSpecError, match=r"asked for 'look' or 'ping'\. Export that alone\."):
+        ollama.choice(["look", "ping"])
+    with pytest.raises(ToolSpecError, match="Leave `parallel` out"):
+        ollama.choice("auto", parallel=False)
+
+
+def test_an_unknown_name_is_told_before_the_refusal():
+    with pytest.raises(ToolLookupError, match="no tool 'lok'"):
+        ollama.choice("lok", definitions=[LOOK])

@@ -1,0 +1,1254 @@
+"""Eight telling tools in every format, as they are sent. Read the snapshots like code: a model sees just this."""
+# ruff: noqa: E501  # texts stand here as they are sent
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pydantic
+from inline_snapshot import snapshot
+from mcp_types import ImageContent, TextContent
+
+from ahvn_tools import ToolCall, ToolSpec, formats
+from tests.formats.providers import provider
+
+OLDER = "gemini parameters"
+STRICT = ("anthropic", "bedrock", "mistral", "openai", "openai-responses")
+
+
+def exports(function: Any) -> dict[str, Any]:
+    """Return the exports of a tool: plain, strict where that is a word, and in Gemini's older form."""
+    definition = ToolSpec.from_function(function).definition
+    made = {name: formats.get(name).export([definition]) for name in formats.BUILT_IN}
+    made |= {f"{name} strict": formats.get(name).export([definition], strict=True) for name in STRICT}
+    return made | {OLDER: formats.get("gemini").export([definition], form="parameters")}
+
+
+def schemas(function: Any) -> dict[str, Any]:
+    """Return the schemas in these exports; formats that send the same stand together."""
+    found: dict[str, Any] = {}
+    same: dict[str, list[str]] = {}
+    for name, export in exports(function).items():
+        found[name] = export[0].get("parameters") if name == OLDER else provider(name.split()[0]).exported(export)[0][1]
+        same.setdefault(json.dumps(found[name], sort_keys=True), []).append(name)
+    return {", ".join(names): found[names[0]] for names in same.values()}
+
+
+def now() -> str:
+    """Tell the time."""
+    return "12:00"
+
+
+def test_no_parameters():
+    assert schemas(now) == snapshot(
+        {
+            "anthropic, bedrock, gemini, mcp, mistral, openai, openai-responses, prompt, anthropic strict, bedrock strict": {
+                "additionalProperties": False,
+                "properties": {},
+                "type": "object",
+            },
+            "ollama": {"type": "object", "properties": {}},
+            "mistral strict, openai strict, openai-responses strict": {
+                "additionalProperties": False,
+                "properties": {},
+                "type": "object",
+                "required": [],
+            },
+            "gemini parameters": None,
+        }
+    )
+
+
+def test_what_stands_around_the_schema():
+    assert exports(now) == snapshot(
+        {
+            "anthropic": [
+                {
+                    "name": "now",
+                    "description": "Tell the time.",
+                    "input_schema": {"additionalProperties": False, "properties": {}, "type": "object"},
+                }
+            ],
+            "bedrock": [
+                {
+                    "toolSpec": {
+                        "name": "now",
+                        "description": "Tell the time.",
+                        "inputSchema": {"json": {"additionalProperties": False, "properties": {}, "type": "object"}},
+                    }
+                }
+            ],
+            "gemini": [
+                {
+                    "name": "now",
+                    "description": "Tell the time.",
+                    "parametersJsonSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
+                }
+            ],
+            "mcp": [
+                {
+                    "name": "now",
+                    "description": "Tell the time.",
+                    "inputSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
+                    "outputSchema": {
+                        "properties": {"result": {"type": "string"}},
+                        "required": ["result"],
+                        "type": "object",
+                        "x-fastmcp-wrap-result": True,
+                    },
+                }
+            ],
+            "mistral": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "now",
+                        "description": "Tell the time.",
+                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
+                    },
+                }
+            ],
+            "ollama": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "now",
+                        "description": "Tell the time.",
+                        "parameters": {"type": "object", "properties": {}},
+                    },
+                }
+            ],
+            "openai": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "now",
+                        "description": "Tell the time.",
+                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
+                    },
+                }
+            ],
+            "openai-responses": [
+                {
+                    "type": "function",
+                    "name": "now",
+                    "description": "Tell the time.",
+                    "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
+                    "strict": False,
+                }
+            ],
+            "prompt": [
+                {
+                    "role": "system",
+                    "content": """\
+You can call these tools.
+
+### now
+Tell the time.
+Parameters (JSON Schema): {"additionalProperties":false,"properties":{},"type":"object"}
+
+To call a tool, answer with JSON in this form and with nothing else:
+{"name": "the tool's name", "parameters": {"parameter": "value"}}
+
+- "name" is one of the names above. "parameters" is one object that fits the tool's JSON Schema; it may be {}.
+- Several calls at once are a list of such objects: [{"name": …, "parameters": …}, {"name": …, "parameters": …}]
+- Write no other text around the JSON, and no comments in it. The results come in the next message.
+
+When you need no tool, answer in plain text, without such JSON.\
+""",
+                }
+            ],
+            "anthropic strict": [
+                {
+                    "name": "now",
+                    "description": "Tell the time.",
+                    "input_schema": {"additionalProperties": False, "properties": {}, "type": "object"},
+                    "strict": True,
+                }
+            ],
+            "bedrock strict": [
+                {
+                    "toolSpec": {
+                        "name": "now",
+                        "description": "Tell the time.",
+                        "inputSchema": {"json": {"additionalProperties": False, "properties": {}, "type": "object"}},
+                        "strict": True,
+                    }
+                }
+            ],
+            "mistral strict": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "now",
+                        "description": "Tell the time.",
+                        "parameters": {
+                            "additionalProperties": False,
+                            "properties": {},
+                            "type": "object",
+                            "required": [],
+                        },
+                        "strict": True,
+                    },
+                }
+            ],
+            "openai strict": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "now",
+                        "description": "Tell the time.",
+                        "parameters": {
+                            "additionalProperties": False,
+                            "properties": {},
+                            "type": "object",
+                            "required": [],
+                        },
+                        "strict": True,
+                    },
+                }
+            ],
+            "openai-responses strict": [
+                {
+                    "type": "function",
+                    "name": "now",
+                    "description": "Tell the time.",
+                    "parameters": {"additionalProperties": False, "properties": {}, "type": "object", "required": []},
+                    "strict": True,
+                }
+            ],
+            "gemini parameters": [{"name": "now", "description": "Tell the time."}],
+        }
+    )
+
+
+def search(
+    query: str, limit: Annotated[int, pydantic.Field(ge=1, le=50)] = 10, language: Optional[str] = None
+) -> list[str]:
+    """Search the notes.
+
+    Args:
+        query: What to look for.
+        limit: How many to return at most.
+        language: Of the notes; any when it is left out.
+    """
+    return [query] * limit
+
+
+def test_optional_parameters():
+    assert schemas(search) == snapshot(
+        {
+            "anthropic, bedrock, mcp, mistral, openai, openai-responses, prompt": {
+                "additionalProperties": False,
+                "properties": {
+                    "query": {"type": "string", "description": "What to look for."},
+                    "limit": {
+                        "default": 10,
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many to return at most.",
+                    },
+                    "language": {
+                        "anyOf": [{"type": "string"}, {"type": "null"}],
+                        "default": None,
+                        "description": "Of the notes; any when it is left out.",
+                    },
+                },
+                "required": ["query"],
+                "type": "object",
+            },
+            "gemini": {
+                "additionalProperties": False,
+                "properties": {
+                    "query": {"type": "string", "description": "What to look for."},
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many to return at most. Default: 10.",
+                    },
+                    "language": {
+                        "anyOf": [{"type": "string"}, {"type": "null"}],
+                        "description": "Of the notes; any when it is left out. Default: null.",
+                    },
+                },
+                "required": ["query"],
+                "type": "object",
+            },
+            "ollama": {
+                "type": "object",
+                "required": ["query"],
+                "properties": {
+                    "query": {"type": "string", "description": "What to look for."},
+                    "limit": {
+                        "type": "integer",
+                        "description": "How many to return at most. Default: 10. maximum: 50. minimum: 1.",
+                    },
+                    "language": {
+                        "description": "Of the notes; any when it is left out. Default: null.",
+                        "type": ["string", "null"],
+                    },
+                },
+            },
+            "anthropic strict, bedrock strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "query": {"type": "string", "description": "What to look for."},
+                    "limit": {
+                        "type": "integer",
+                        "description": "How many to return at most. minimum: 1. maximum: 50. Default: 10.",
+                    },
+                    "language": {
+                        "anyOf": [{"type": "string"}, {"type": "null"}],
+                        "description": "Of the notes; any when it is left out.",
+                    },
+                },
+                "required": ["query"],
+                "type": "object",
+            },
+            "mistral strict, openai strict, openai-responses strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "query": {"type": "string", "description": "What to look for."},
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": ["integer", "null"],
+                        "description": "How many to return at most. Default: 10.",
+                    },
+                    "language": {
+                        "anyOf": [{"type": "string"}, {"type": "null"}],
+                        "description": "Of the notes; any when it is left out.",
+                    },
+                },
+                "required": ["query", "limit", "language"],
+                "type": "object",
+            },
+            "gemini parameters": {
+                "properties": {
+                    "query": {"type": "string", "description": "What to look for."},
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many to return at most. Default: 10.",
+                    },
+                    "language": {
+                        "nullable": True,
+                        "type": "string",
+                        "description": "Of the notes; any when it is left out. Default: null.",
+                    },
+                },
+                "required": ["query"],
+                "type": "object",
+            },
+        }
+    )
+
+
+class Address(pydantic.BaseModel):
+    """Where somebody lives."""
+
+    street: str
+    zip_code: Annotated[str, pydantic.Field(pattern=r"^\d{5}$")] = "00000"
+
+
+class Customer(pydantic.BaseModel):
+    name: str
+    home: Address
+    work: Optional[Address] = None
+
+
+def register(customer: Annotated[Customer, pydantic.Field(description="Who is new.")]) -> None:
+    """Register a customer."""
+
+
+def test_a_nested_model():
+    assert schemas(register) == snapshot(
+        {
+            "anthropic, mcp, mistral, openai, openai-responses, prompt": {
+                "additionalProperties": False,
+                "properties": {"customer": {"$ref": "#/$defs/Customer", "description": "Who is new."}},
+                "required": ["customer"],
+                "type": "object",
+                "$defs": {
+                    "Address": {
+                        "description": "Where somebody lives.",
+                        "properties": {
+                            "street": {"type": "string"},
+                            "zip_code": {"default": "00000", "pattern": "^\\d{5}$", "type": "string"},
+                        },
+                        "required": ["street"],
+                        "type": "object",
+                    },
+                    "Customer": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "home": {"$ref": "#/$defs/Address"},
+                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}], "default": None},
+                        },
+                        "required": ["name", "home"],
+                        "type": "object",
+                    },
+                },
+            },
+            "bedrock": {
+                "additionalProperties": False,
+                "properties": {
+                    "customer": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "home": {
+                                "description": "Where somebody lives.",
+                                "properties": {
+                                    "street": {"type": "string"},
+                                    "zip_code": {"default": "00000", "pattern": "^\\d{5}$", "type": "string"},
+                                },
+                                "required": ["street"],
+                                "type": "object",
+                            },
+                            "work": {
+                                "anyOf": [
+                                    {
+                                        "description": "Where somebody lives.",
+                                        "properties": {
+                                            "street": {"type": "string"},
+                                            "zip_code": {"default": "00000", "pattern": "^\\d{5}$", "type": "string"},
+                                        },
+                                        "required": ["street"],
+                                        "type": "object",
+                                    },
+                                    {"type": "null"},
+                                ],
+                                "default": None,
+                            },
+                        },
+                        "required": ["name", "home"],
+                        "type": "object",
+                        "description": "Who is new.",
+                    }
+                },
+                "required": ["customer"],
+                "type": "object",
+            },
+            "gemini": {
+                "additionalProperties": False,
+                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
+                "required": ["customer"],
+                "type": "object",
+                "$defs": {
+                    "Address": {
+                        "description": "Where somebody lives.",
+                        "properties": {
+                            "street": {"type": "string"},
+                            "zip_code": {"type": "string", "description": 'Default: "00000". pattern: "^\\\\d{5}$".'},
+                        },
+                        "required": ["street"],
+                        "type": "object",
+                    },
+                    "Customer": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "home": {"$ref": "#/$defs/Address"},
+                            "work": {
+                                "anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}],
+                                "description": "Default: null.",
+                            },
+                        },
+                        "required": ["name", "home"],
+                        "type": "object",
+                    },
+                },
+            },
+            "ollama": {
+                "type": "object",
+                "required": ["customer"],
+                "properties": {
+                    "customer": {
+                        "type": "object",
+                        "description": 'Who is new. As JSON Schema: {"properties": {"name": {"type": "string"}, "home": {"description": "Where somebody lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, "work": {"anyOf": [{"description": "Where somebody lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, {"type": "null"}], "default": null}}, "required": ["name", "home"], "type": "object"}.',
+                    }
+                },
+            },
+            "anthropic strict": {
+                "additionalProperties": False,
+                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
+                "required": ["customer"],
+                "type": "object",
+                "$defs": {
+                    "Address": {
+                        "description": "Where somebody lives.",
+                        "properties": {
+                            "street": {"type": "string"},
+                            "zip_code": {"type": "string", "description": 'pattern: "^\\\\d{5}$". Default: "00000".'},
+                        },
+                        "required": ["street"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    },
+                    "Customer": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "home": {"$ref": "#/$defs/Address"},
+                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
+                        },
+                        "required": ["name", "home"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    },
+                },
+            },
+            "bedrock strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "customer": {
+                        "description": "Who is new.",
+                        "anyOf": [
+                            {
+                                "properties": {
+                                    "name": {"type": "string"},
+                                    "home": {
+                                        "description": "Where somebody lives.",
+                                        "properties": {
+                                            "street": {"type": "string"},
+                                            "zip_code": {
+                                                "type": "string",
+                                                "description": 'pattern: "^\\\\d{5}$". Default: "00000".',
+                                            },
+                                        },
+                                        "required": ["street"],
+                                        "type": "object",
+                                        "additionalProperties": False,
+                                    },
+                                    "work": {
+                                        "anyOf": [
+                                            {
+                                                "description": "Where somebody lives.",
+                                                "properties": {
+                                                    "street": {"type": "string"},
+                                                    "zip_code": {
+                                                        "type": "string",
+                                                        "description": 'pattern: "^\\\\d{5}$". Default: "00000".',
+                                                    },
+                                                },
+                                                "required": ["street"],
+                                                "type": "object",
+                                                "additionalProperties": False,
+                                            },
+                                            {"type": "null"},
+                                        ]
+                                    },
+                                },
+                                "required": ["name", "home"],
+                                "type": "object",
+                                "additionalProperties": False,
+                            }
+                        ],
+                    }
+                },
+                "required": ["customer"],
+                "type": "object",
+            },
+            "mistral strict, openai strict, openai-responses strict": {
+                "additionalProperties": False,
+                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
+                "required": ["customer"],
+                "type": "object",
+                "$defs": {
+                    "Address": {
+                        "description": "Where somebody lives.",
+                        "properties": {
+                            "street": {"type": "string"},
+                            "zip_code": {
+                                "pattern": "^\\d{5}$",
+                                "type": ["string", "null"],
+                                "description": 'Default: "00000".',
+                            },
+                        },
+                        "required": ["street", "zip_code"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    },
+                    "Customer": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "home": {"$ref": "#/$defs/Address"},
+                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
+                        },
+                        "required": ["name", "home", "work"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    },
+                },
+            },
+            "gemini parameters": {
+                "properties": {
+                    "customer": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "home": {
+                                "description": "Where somebody lives.",
+                                "properties": {
+                                    "street": {"type": "string"},
+                                    "zip_code": {
+                                        "pattern": "^\\d{5}$",
+                                        "type": "string",
+                                        "description": 'Default: "00000".',
+                                    },
+                                },
+                                "required": ["street"],
+                                "type": "object",
+                            },
+                            "work": {
+                                "nullable": True,
+                                "properties": {
+                                    "street": {"type": "string"},
+                                    "zip_code": {
+                                        "pattern": "^\\d{5}$",
+                                        "type": "string",
+                                        "description": 'Default: "00000".',
+                                    },
+                                },
+                                "required": ["street"],
+                                "type": "object",
+                                "description": "Default: null. Where somebody lives.",
+                            },
+                        },
+                        "required": ["name", "home"],
+                        "type": "object",
+                        "description": "Who is new.",
+                    }
+                },
+                "required": ["customer"],
+                "type": "object",
+            },
+        }
+    )
+
+
+@dataclasses.dataclass
+class Folder:
+    name: str
+    folders: list[Folder]
+
+
+def make(folder: Folder) -> None:
+    """Make folders."""
+
+
+def test_a_recursive_type():
+    assert schemas(make) == snapshot(
+        {
+            "anthropic, mcp, mistral, openai, openai-responses, prompt, anthropic strict": {
+                "additionalProperties": False,
+                "properties": {"folder": {"$ref": "#/$defs/Folder"}},
+                "required": ["folder"],
+                "type": "object",
+                "$defs": {
+                    "Folder": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "folders": {"items": {"$ref": "#/$defs/Folder"}, "type": "array"},
+                        },
+                        "required": ["name", "folders"],
+                        "type": "object",
+                    }
+                },
+            },
+            "bedrock, bedrock strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "folder": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "folders": {
+                                "items": {
+                                    "type": "object",
+                                    "description": "One more `Folder`, of the form told above.",
+                                },
+                                "type": "array",
+                            },
+                        },
+                        "required": ["name", "folders"],
+                        "type": "object",
+                    }
+                },
+                "required": ["folder"],
+                "type": "object",
+            },
+            "gemini": {
+                "additionalProperties": False,
+                "properties": {"folder": {"$ref": "#/$defs/Folder"}},
+                "required": ["folder"],
+                "type": "object",
+                "$defs": {
+                    "Folder": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "folders": {
+                                "items": {
+                                    "type": "object",
+                                    "description": "One more `Folder`, of the form told above.",
+                                },
+                                "type": "array",
+                            },
+                        },
+                        "required": ["name", "folders"],
+                        "type": "object",
+                    }
+                },
+            },
+            "ollama": {
+                "type": "object",
+                "required": ["folder"],
+                "properties": {
+                    "folder": {
+                        "type": "object",
+                        "description": 'As JSON Schema: {"properties": {"name": {"type": "string"}, "folders": {"items": {"type": "object", "description": "One more `Folder`, of the form told above."}, "type": "array"}}, "required": ["name", "folders"], "type": "object"}.',
+                    }
+                },
+            },
+            "mistral strict, openai strict, openai-responses strict": {
+                "additionalProperties": False,
+                "properties": {"folder": {"$ref": "#/$defs/Folder"}},
+                "required": ["folder"],
+                "type": "object",
+                "$defs": {
+                    "Folder": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "folders": {"items": {"$ref": "#/$defs/Folder"}, "type": "array"},
+                        },
+                        "required": ["name", "folders"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    }
+                },
+            },
+            "gemini parameters": {
+                "properties": {
+                    "folder": {
+                        "properties": {
+                            "name": {"type": "string"},
+                            "folders": {
+                                "items": {
+                                    "type": "object",
+                                    "description": "One more `Folder`, of the form told above.",
+                                },
+                                "type": "array",
+                            },
+                        },
+                        "required": ["name", "folders"],
+                        "type": "object",
+                    }
+                },
+                "required": ["folder"],
+                "type": "object",
+            },
+        }
+    )
+
+
+class Card(pydantic.BaseModel):
+    kind: Literal["card"]
+    number: str
+
+
+class Transfer(pydantic.BaseModel):
+    kind: Literal["transfer"]
+    account: str
+
+
+Way = Annotated[Union[Card, Transfer], pydantic.Field(discriminator="kind")]
+
+
+def pay(way: Way, amount: Union[int, str] = "all") -> None:
+    """Pay the bill."""
+
+
+def test_unions():
+    assert schemas(pay) == snapshot(
+        {
+            "anthropic, mcp, mistral, openai, openai-responses, prompt": {
+                "additionalProperties": False,
+                "properties": {
+                    "way": {
+                        "discriminator": {
+                            "mapping": {"card": "#/$defs/Card", "transfer": "#/$defs/Transfer"},
+                            "propertyName": "kind",
+                        },
+                        "oneOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/Transfer"}],
+                    },
+                    "amount": {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": "all"},
+                },
+                "required": ["way"],
+                "type": "object",
+                "$defs": {
+                    "Card": {
+                        "properties": {"kind": {"const": "card", "type": "string"}, "number": {"type": "string"}},
+                        "required": ["kind", "number"],
+                        "type": "object",
+                    },
+                    "Transfer": {
+                        "properties": {"kind": {"const": "transfer", "type": "string"}, "account": {"type": "string"}},
+                        "required": ["kind", "account"],
+                        "type": "object",
+                    },
+                },
+            },
+            "bedrock": {
+                "additionalProperties": False,
+                "properties": {
+                    "way": {
+                        "discriminator": {
+                            "mapping": {"card": "#/$defs/Card", "transfer": "#/$defs/Transfer"},
+                            "propertyName": "kind",
+                        },
+                        "oneOf": [
+                            {
+                                "properties": {
+                                    "kind": {"const": "card", "type": "string"},
+                                    "number": {"type": "string"},
+                                },
+                                "required": ["kind", "number"],
+                                "type": "object",
+                            },
+                            {
+                                "properties": {
+                                    "kind": {"const": "transfer", "type": "string"},
+                                    "account": {"type": "string"},
+                                },
+                                "required": ["kind", "account"],
+                                "type": "object",
+                            },
+                        ],
+                    },
+                    "amount": {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": "all"},
+                },
+                "required": ["way"],
+                "type": "object",
+            },
+            "gemini": {
+                "additionalProperties": False,
+                "properties": {
+                    "way": {"anyOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/Transfer"}]},
+                    "amount": {"anyOf": [{"type": "integer"}, {"type": "string"}], "description": 'Default: "all".'},
+                },
+                "required": ["way"],
+                "type": "object",
+                "$defs": {
+                    "Card": {
+                        "properties": {"kind": {"type": "string", "enum": ["card"]}, "number": {"type": "string"}},
+                        "required": ["kind", "number"],
+                        "type": "object",
+                    },
+                    "Transfer": {
+                        "properties": {"kind": {"type": "string", "enum": ["transfer"]}, "account": {"type": "string"}},
+                        "required": ["kind", "account"],
+                        "type": "object",
+                    },
+                },
+            },
+            "ollama": {
+                "type": "object",
+                "required": ["way"],
+                "properties": {
+                    "way": {
+                        "type": "object",
+                        "description": 'As JSON Schema: {"oneOf": [{"properties": {"kind": {"const": "card", "type": "string"}, "number": {"type": "string"}}, "required": ["kind", "number"], "type": "object"}, {"properties": {"kind": {"const": "transfer", "type": "string"}, "account": {"type": "string"}}, "required": ["kind", "account"], "type": "object"}]}.',
+                    },
+                    "amount": {"type": ["integer", "string"], "description": 'Default: "all".'},
+                },
+            },
+            "anthropic strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "way": {"anyOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/Transfer"}]},
+                    "amount": {"anyOf": [{"type": "integer"}, {"type": "string"}], "description": 'Default: "all".'},
+                },
+                "required": ["way"],
+                "type": "object",
+                "$defs": {
+                    "Card": {
+                        "properties": {"kind": {"const": "card", "type": "string"}, "number": {"type": "string"}},
+                        "required": ["kind", "number"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    },
+                    "Transfer": {
+                        "properties": {"kind": {"const": "transfer", "type": "string"}, "account": {"type": "string"}},
+                        "required": ["kind", "account"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    },
+                },
+            },
+            "bedrock strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "way": {
+                        "anyOf": [
+                            {
+                                "properties": {
+                                    "kind": {"const": "card", "type": "string"},
+                                    "number": {"type": "string"},
+                                },
+                                "required": ["kind", "number"],
+                                "type": "object",
+                                "additionalProperties": False,
+                            },
+                            {
+                                "properties": {
+                                    "kind": {"const": "transfer", "type": "string"},
+                                    "account": {"type": "string"},
+                                },
+                                "required": ["kind", "account"],
+                                "type": "object",
+                                "additionalProperties": False,
+                            },
+                        ]
+                    },
+                    "amount": {"anyOf": [{"type": "integer"}, {"type": "string"}], "description": 'Default: "all".'},
+                },
+                "required": ["way"],
+                "type": "object",
+            },
+            "mistral strict, openai strict, openai-responses strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "way": {"anyOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/Transfer"}]},
+                    "amount": {
+                        "anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}],
+                        "description": 'Default: "all".',
+                    },
+                },
+                "required": ["way", "amount"],
+                "type": "object",
+                "$defs": {
+                    "Card": {
+                        "properties": {"kind": {"const": "card", "type": "string"}, "number": {"type": "string"}},
+                        "required": ["kind", "number"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    },
+                    "Transfer": {
+                        "properties": {"kind": {"const": "transfer", "type": "string"}, "account": {"type": "string"}},
+                        "required": ["kind", "account"],
+                        "type": "object",
+                        "additionalProperties": False,
+                    },
+                },
+            },
+            "gemini parameters": {
+                "properties": {
+                    "way": {
+                        "anyOf": [
+                            {
+                                "properties": {
+                                    "kind": {"type": "string", "enum": ["card"]},
+                                    "number": {"type": "string"},
+                                },
+                                "required": ["kind", "number"],
+                                "type": "object",
+                            },
+                            {
+                                "properties": {
+                                    "kind": {"type": "string", "enum": ["transfer"]},
+                                    "account": {"type": "string"},
+                                },
+                                "required": ["kind", "account"],
+                                "type": "object",
+                            },
+                        ]
+                    },
+                    "amount": {
+                        "anyOf": [
+                            {"type": "integer", "description": 'Default: "all".'},
+                            {"type": "string", "description": 'Default: "all".'},
+                        ]
+                    },
+                },
+                "required": ["way"],
+                "type": "object",
+            },
+        }
+    )
+
+
+def label(labels: dict[str, int]) -> None:
+    """Set labels."""
+
+
+def test_a_dict():
+    assert schemas(label) == snapshot(
+        {
+            "anthropic, bedrock, gemini, mcp, mistral, openai, openai-responses, prompt, anthropic strict, bedrock strict, mistral strict, openai strict, openai-responses strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "labels": {"additionalProperties": {"type": "integer"}, "type": "object", "properties": {}}
+                },
+                "required": ["labels"],
+                "type": "object",
+            },
+            "ollama": {
+                "type": "object",
+                "required": ["labels"],
+                "properties": {
+                    "labels": {
+                        "type": "object",
+                        "description": 'As JSON Schema: {"additionalProperties": {"type": "integer"}, "type": "object", "properties": {}}.',
+                    }
+                },
+            },
+            "gemini parameters": {
+                "properties": {
+                    "labels": {"type": "object", "description": 'additionalProperties: {"type": "integer"}.'}
+                },
+                "required": ["labels"],
+                "type": "object",
+            },
+        }
+    )
+
+
+class Color(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+def paint(color: Color, layers: Literal[1, 2] = 1) -> None:
+    """Paint it."""
+
+
+def test_enums():
+    assert schemas(paint) == snapshot(
+        {
+            "anthropic, mcp, mistral, openai, openai-responses, prompt": {
+                "additionalProperties": False,
+                "properties": {
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
+                },
+                "required": ["color"],
+                "type": "object",
+                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
+            },
+            "bedrock": {
+                "additionalProperties": False,
+                "properties": {
+                    "color": {"enum": ["red", "green"], "type": "string"},
+                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
+                },
+                "required": ["color"],
+                "type": "object",
+            },
+            "gemini, anthropic strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
+                },
+                "required": ["color"],
+                "type": "object",
+                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
+            },
+            "ollama": {
+                "type": "object",
+                "required": ["color"],
+                "properties": {
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"type": "integer", "enum": [1, 2], "description": "Default: 1."},
+                },
+            },
+            "bedrock strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "color": {"enum": ["red", "green"], "type": "string"},
+                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
+                },
+                "required": ["color"],
+                "type": "object",
+            },
+            "mistral strict, openai strict, openai-responses strict": {
+                "additionalProperties": False,
+                "properties": {
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {
+                        "description": "Default: 1.",
+                        "anyOf": [{"enum": [1, 2], "type": "integer"}, {"type": "null"}],
+                    },
+                },
+                "required": ["color", "layers"],
+                "type": "object",
+                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
+            },
+            "gemini parameters": {
+                "properties": {
+                    "color": {"enum": ["red", "green"], "type": "string"},
+                    "layers": {"type": "integer", "description": "Default: 1. One of: 1, 2."},
+                },
+                "required": ["color"],
+                "type": "object",
+            },
+        }
+    )
+
+
+def picture() -> list[Any]:
+    """Take a picture."""
+    image = ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png")
+    return [TextContent(type="text", text="Here it is."), image]
+
+
+def test_an_image_as_a_result():
+    call = ToolCall(id="call00001", name="picture", wire_name="picture")
+    result = dataclasses.replace(ToolSpec.from_function(picture).exec(), meta={})
+    assert {name: formats.get(name).results([(call, result)]) for name in formats.BUILT_IN} == snapshot(
+        {
+            "anthropic": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "call00001",
+                            "content": [
+                                {"type": "text", "text": "Here it is."},
+                                {
+                                    "type": "image",
+                                    "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+                                },
+                            ],
+                        }
+                    ],
+                }
+            ],
+            "bedrock": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "toolResult": {
+                                "toolUseId": "call00001",
+                                "content": [
+                                    {"text": "Here it is."},
+                                    {"image": {"format": "png", "source": {"bytes": b"\x89PNG\r\n\x1a\n"}}},
+                                ],
+                            }
+                        }
+                    ],
+                }
+            ],
+            "gemini": [
+                {
+                    "role": "user",
+                    "parts": [
+                        {
+                            "functionResponse": {
+                                "name": "picture",
+                                "response": {
+                                    "output": """\
+Here it is.
+[The images of this result are in the next user content.]\
+"""
+                                },
+                            }
+                        }
+                    ],
+                },
+                {
+                    "role": "user",
+                    "parts": [
+                        {"text": "Images of function response 1 (picture):"},
+                        {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+                    ],
+                },
+            ],
+            "mcp": [
+                {
+                    "jsonrpc": "2.0",
+                    "id": "call00001",
+                    "result": {
+                        "content": [
+                            {"type": "text", "text": "Here it is."},
+                            {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+                        ],
+                        "resultType": "complete",
+                    },
+                }
+            ],
+            "mistral": [
+                {
+                    "role": "tool",
+                    "tool_call_id": "call00001",
+                    "name": "picture",
+                    "content": """\
+Here it is.
+[The images of this result are in the next user message.]\
+""",
+                },
+                {"role": "assistant", "content": "I have the results, and look at their images next."},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "Images of the result of call call00001:"},
+                        {"type": "image_url", "image_url": "data:image/png;base64,iVBORw0KGgo="},
+                    ],
+                },
+            ],
+            "ollama": [{"role": "tool", "tool_name": "picture", "content": "Here it is.", "images": ["iVBORw0KGgo="]}],
+            "openai": [
+                {
+                    "role": "tool",
+                    "tool_call_id": "call00001",
+                    "content": """\
+Here it is.
+[The images of this result are in the next user message.]\
+""",
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "Images of the result of call call00001:"},
+                        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+                    ],
+                },
+            ],
+            "openai-responses": [
+                {
+                    "type": "function_call_output",
+                    "call_id": "call00001",
+                    "output": [
+                        {"type": "input_text", "text": "Here it is."},
+                        {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"},
+                    ],
+                }
+            ],
+            "prompt": [
+                {
+                    "role": "user",
+                    "content": """\
+Result of call 1, `picture`:
+Here it is.
+[image (image/png), not shown]\
+""",
+                }
+            ],
+        }
+    )
+
+
+def test_the_tool_of_the_image_promises_nothing():
+    assert exports(picture)["mcp"] == snapshot(
+        [
+            {
+                "name": "picture",
+                "description": "Take a picture.",
+                "inputSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
+            }
+        ]
+    )
