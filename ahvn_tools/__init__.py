@@ -6,12 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ahvn_tools.context import ToolContext
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
     from ahvn_tools.redaction import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec, tool
     from ahvn_tools.results import ToolCall, ToolResult
     from ahvn_tools.spec import ToolSpec
+    from ahvn_tools.toolkit import Toolkit
 
 __version__ = "0.1.0"
 
@@ -19,12 +21,14 @@ __all__ = [
     "Secret",
     "ToolCall",
     "ToolCallError",
+    "ToolContext",
     "ToolDefinition",
     "ToolError",
     "ToolRegistry",
     "ToolResult",
     "ToolSpec",
     "ToolSpecError",
+    "Toolkit",
     "reg_toolspec",
     "tool",
 ]
@@ -33,12 +37,14 @@ _HOMES = {
     "Secret": "redaction",
     "ToolCall": "results",
     "ToolCallError": "errors",
+    "ToolContext": "context",
     "ToolDefinition": "definition",
     "ToolError": "errors",
     "ToolRegistry": "registry",
     "ToolResult": "results",
     "ToolSpec": "spec",
     "ToolSpecError": "errors",
+    "Toolkit": "toolkit",
     "reg_toolspec": "registry",
     "tool": "registry",
 }

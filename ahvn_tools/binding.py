@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,29 @@ class Binding:
         takes_state = _takes_state(parameter, resolver)
         return cls(parameter=parameter, key=key, resolver=resolver, is_secret=is_secret, takes_state=takes_state)
 
+    @classmethod
+    def made(
+        cls,
+        parameter: str,
+        state_key: str | None,
+        default: Any,
+        resolver: Callable[..., Any] | None,
+        *,
+        is_secret: bool,
+    ) -> Binding:
+        """Return what `bind` makes: the key is the parameter's name unless given.
+
+        Raises BindError for a resolver and a default at once, StateKeyError for a malformed key.
+        """
+        key = Key.of(parameter) if state_key is None else Key.parse(state_key)
+        if resolver is None:
+            return cls(parameter=parameter, key=key, default=own_containers(default), is_secret=is_secret)
+        if default is not UNSET:
+            raise BindError(
+                f"{parameter!r} cannot have both a resolver and a default; let the resolver give the default."
+            )
+        return cls.resolved(parameter, key, resolver, is_secret=is_secret)
+
     @property
     def is_constant(self) -> bool:
         """Whether the value lives in the binding itself."""
@@ -74,18 +97,24 @@ class Binding:
 
     def _resolved(self, layers: Layers) -> Any:
         resolver: Callable[..., Any] = self.resolver  # type: ignore[assignment]  # `read` has looked
-        value = resolver(_view(layers)) if self.takes_state else resolver()
+        value = resolver(view(layers)) if self.takes_state else resolver()
         if inspect.iscoroutine(value) and not self.is_awaited:
             value.close()
             raise BindError(f"The resolver of {self.parameter!r} gave a coroutine; write it with `async def`.")
         return value
+
+    def store(self, default: Any, state: MutableMapping[str, Any]) -> None:
+        """Put a default that was given into the state, where that has nothing under the key. Raises StateKeyError."""
+        if self.key is not None and default is not UNSET and self.key.read(state) is MISSING:
+            self.key.write(state, default)
 
     def left_behind(self) -> Binding:
         """Return the binding of a secret as it may travel: without its default, constant and resolver."""
         return replace(self, default=UNSET, resolver=None, is_left_behind=True)
 
 
-def _view(layers: Layers) -> Mapping[str, Any]:
+def view(layers: Layers) -> Mapping[str, Any]:
+    """Return layers as one mapping, the nearest first, as resolvers and contexts are shown them."""
     return layers[0] if len(layers) == 1 else ChainMap(*map(dict, layers))
 
 

@@ -4,16 +4,20 @@
     ├── DefinitionError           (ValueError)   this cannot become a tool
     ├── BindError                 (ValueError)   this parameter cannot be bound or unbound so
     ├── StateKeyError             (ValueError)   this dotted key cannot be parsed or written
-    ├── ToolLookupError           (KeyError)     no tool, or no format, of this name
+    ├── ToolLookupError           (KeyError)     no tool, no group, or no format, of this name
+    ├── ToolkitError              (ValueError)   this cannot be added, selected or changed so
     ├── PickleError               (TypeError)    something in the spec cannot travel
     └── SyncCallError             (RuntimeError) a sync door was used where it would wait for itself
     ToolCallError                 one call went wrong; `code` is stable
+    ├── ToolNotFoundError         not_found      the toolkit has no such tool
+    ├── ToolNotAvailableError     not_available  … not for this audience, view or set of active groups
     ├── InvalidParametersError    invalid_parameters
     ├── UnboundStateError         unbound_state
     ├── InvalidResultError        invalid_result
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
     ├── ToolConnectionError       connection     (also: nothing to call through)
+    ├── LimitExceededError        limit_exceeded too many calls in a time, or in a session
     └── ToolError                 tool_error     raised by a tool to speak to the model
 
 Messages name the thing with `repr` and end with what to do. None of them holds a bound value or an argument.
@@ -42,11 +46,15 @@ class StateKeyError(ToolSpecError, ValueError):
 
 
 class ToolLookupError(ToolSpecError, KeyError):
-    """No tool, or no format, of this name."""
+    """No tool, no group, or no format, of this name."""
 
     def __str__(self) -> str:
         """Give the text as it is; KeyError would quote it."""
         return str(self.args[0])
+
+
+class ToolkitError(ToolSpecError, ValueError):
+    """Something cannot be added to a toolkit, selected from it, or changed in it, as asked."""
 
 
 class PickleError(ToolSpecError, TypeError):
@@ -66,6 +74,18 @@ class ToolCallError(Exception):
         super().__init__(message)
         self.message = message
         self.tool = tool
+
+
+class ToolNotFoundError(ToolCallError):
+    """The toolkit has no tool of this name."""
+
+    code = "not_found"
+
+
+class ToolNotAvailableError(ToolCallError):
+    """The toolkit has the tool, but not for this audience or view, or its group is not active."""
+
+    code = "not_available"
 
 
 class InvalidParametersError(ToolCallError):
@@ -121,12 +141,35 @@ class ToolConnectionError(ToolCallError):
     code = "connection"
 
 
+class LimitExceededError(ToolCallError):
+    """There were too many calls in a time, or in a session; `retry_after` seconds later there is room, if ever."""
+
+    code = "limit_exceeded"
+
+    def __init__(self, message: str, *, tool: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message, tool=tool)
+        self.retry_after = retry_after
+
+
 class ToolError(ToolCallError):
     """Raise it in a tool to speak to the model: the text is shown everywhere, as it is."""
 
 
+def of_code(code: str, message: str, *, tool: str | None = None) -> ToolCallError:
+    """Return the error that stands for a result with this code."""
+    for kind in ToolCallError.__subclasses__():
+        if kind.code == code and kind is not UnboundStateError:
+            return kind(message, tool=tool)
+    error = ToolCallError(message, tool=tool)
+    error.__dict__["code"] = code
+    return error
+
+
 CLOSE_ENOUGH = 0.7
 """How alike a known name must be to be offered, from 0 to 1: one that is not meant leads a model astray."""
+
+MOST_COMPARED = 500
+"""A name is compared with so many known ones at most; of more, with those that begin alike: comparing takes time."""
 
 MOST_NAMES = 12
 """A message lists all known names when they are at most this many."""
@@ -136,8 +179,10 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     """Return a sentence with the known names nearest to `name`, or with all of them when they are few."""
     import difflib
 
-    names = list(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=CLOSE_ENOUGH)
+    names = compared = list(known)
+    if len(names) > MOST_COMPARED:
+        compared = [known for known in names if known[:1] == name[:1]][:MOST_COMPARED]
+    close = difflib.get_close_matches(name, compared, n=3, cutoff=CLOSE_ENOUGH)
     if close:
         return f"Did you mean {' or '.join(map(repr, close))}?"
     if names and len(names) <= MOST_NAMES:

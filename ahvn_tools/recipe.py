@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import ToolDefinition
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastmcp.tools import Tool
 
 JsonObject = dict[str, Any]
+Isolation = Literal["process"]
 
 
 class Texts:
@@ -94,6 +95,8 @@ class Recipe:
     timeout: float | None = None
     """Seconds."""
     run_in_thread: bool = True
+    isolation: Isolation | None = None
+    """`"process"`: the body runs in a worker process."""
     source: str | None = None
     """The code the tool was made from, when it was made from code."""
     tool: Tool | None = None

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 SHORTEST = 6
@@ -15,6 +15,14 @@ SHORTEST = 6
 
 LONGEST_TEXT = 2_000
 """A text from elsewhere is cut after this many characters."""
+
+MASK = "***"
+"""What stands in the place of an argument that must not be shown."""
+
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:password|passwd|passphrase|secret|token|api_?key|access_?key|private_?key|authorization|credentials?)$"
+)
+"""How a parameter is called whose value is not to be shown; compared in snake case."""
 
 _MOST_LEAVES = 10_000
 """So many parts of a bound value are looked for in a text, nearest first …"""
@@ -41,17 +49,32 @@ def is_secret(annotation: object) -> bool:
     return any(is_secret(part) for part in (*get_args(annotation), get_origin(annotation), meant) if part is not None)
 
 
+def is_secret_name(name: str) -> bool:
+    """Tell whether a parameter or member is called as secrets are, such as `password`, `api_key`, `accessToken`."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
+    return _SECRET_NAME.search(snake) is not None
+
+
 def redact(text: str, bound: Mapping[str, Any]) -> str:
     """Return `text` with every bound value of at least six characters replaced by `<parameter>`."""
+    return masking(bound)(text)
+
+
+def masking(bound: Mapping[str, Any]) -> Callable[[str], str]:
+    """Return what `redact` does for many texts and one set of bound values."""
     names: dict[str, str] = {}
     for parameter, value in bound.items():
         for form in _forms(value):
             names.setdefault(form, parameter)
-    found = [form for form in names if form in text]
-    if not found:
-        return text
-    longest_first = sorted(found, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, longest_first)), lambda match: f"<{names[match[0]]}>", text)
+
+    def mask(text: str) -> str:
+        found = [form for form in names if form in text]
+        if not found:
+            return text
+        longest_first = sorted(found, key=len, reverse=True)
+        return re.sub("|".join(map(re.escape, longest_first)), lambda match: f"<{names[match[0]]}>", text)
+
+    return mask
 
 
 def clip(text: str, most: int = LONGEST_TEXT) -> str:
@@ -70,11 +93,9 @@ def _forms(value: Any) -> set[str]:
     forms: set[str] = set()
     for leaf in _leaves(value):
         plain = _text(leaf)
-        forms.update(
-            form
-            for form in (plain, repr(plain)[1:-1], json.dumps(plain)[1:-1], *_raw_forms(leaf))
-            if len(form) >= SHORTEST
-        )
+        written = (repr(plain), json.dumps(plain), json.dumps(plain, ensure_ascii=False))
+        all_forms = (plain, *(form[1:-1] for form in written), *_raw_forms(leaf))
+        forms.update(form for form in all_forms if len(form) >= SHORTEST)
     return forms
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from pydantic_core import ValidationError
 
 from ahvn_tools import execution, text
-from ahvn_tools.binding import Binding
+from ahvn_tools.binding import Binding, Layers
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import BindError, DefinitionError, near_misses
+from ahvn_tools.errors import BindError, DefinitionError, ToolSpecError, near_misses
 from ahvn_tools.execution import direct
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.recipe import Recipe
@@ -24,7 +24,7 @@ from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import Injected
 from ahvn_tools.sources.options import ToolOptions
-from ahvn_tools.state import MISSING, UNSET, Key, own_containers, own_state
+from ahvn_tools.state import UNSET, Key, own_containers, own_state
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
@@ -122,6 +122,21 @@ class ToolSpec:
         return cls(*mcp_source.recipe(tool, options, send))
 
     # what it is
+
+    @property
+    def sealed(self) -> Sealed:
+        """What its calls go by now: recipe, bindings and plan. For what is built on specs; a change makes a new one."""
+        return self._sealed
+
+    @property
+    def body(self) -> Function:
+        """What runs its calls, with every parameter. For what is built on specs: nothing is bound or checked here."""
+        return self._body
+
+    @property
+    def layers(self) -> Layers:
+        """The states that its calls ask, in their order. For what is built on specs."""
+        return (self._state,)
 
     @property
     def name(self) -> str:
@@ -224,21 +239,11 @@ class ToolSpec:
                 f"{self.name!r} has no parameter {param!r}. {near_misses(param, self._sealed.recipe.inputs.parameters)}"
             )
         self._refuse_constant(param)
-        key = Key.of(param) if state_key is None else Key.parse(state_key)
-        is_secret = secret or parameter.is_secret
-        if resolver is not None:
-            if default is not UNSET:
-                raise BindError(
-                    f"{param!r} cannot have both a resolver and a default; let the resolver give the default."
-                )
-            binding = Binding.resolved(param, key, resolver, is_secret=is_secret)
-        else:
-            binding = Binding(parameter=param, key=key, default=own_containers(default), is_secret=is_secret)
+        binding = Binding.made(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
         with self._lock:
-            if default is not UNSET and key.read(self._state) is MISSING:
-                key.write(self._state, default)
-            if is_secret:
-                self._secrets |= {key}
+            binding.store(default, self._state)
+            if binding.is_secret and binding.key is not None:
+                self._secrets |= {binding.key}
             self._sealed = self._sealed.with_binding(binding)
         return self
 
@@ -395,11 +400,15 @@ class ToolSpec:
     def to(self, format: str, /, **options: Any) -> JsonObject:  # noqa: A002  # the word for it
         """Return this tool as a format writes it down, such as `"openai"`; the options are those of its `export`.
 
-        Raises ToolLookupError for an unknown format, with near misses.
+        Raises ToolLookupError for an unknown format, with near misses; ToolSpecError for options that add an entry of
+        their own to the export (Bedrock's `cache_point`), which one tool alone cannot carry.
         """
         from ahvn_tools import formats
 
-        return formats.get(format).export([self.definition], **options)[0]
+        made, *beside = formats.get(format).export([self.definition], **options)
+        if beside:
+            raise ToolSpecError(f"This export has entries beside the tool. Use `formats.get({format!r}).export(…)`.")
+        return made
 
     def to_jsonschema(self, *, strict: bool = True, **fields: Any) -> JsonObject:
         """Return the flat function-calling form of seed 003, 7.3, with `fields` added.
@@ -408,16 +417,13 @@ class ToolSpec:
         without changing its meaning is given as it is, with `strict` False.
         """
         definition = self.definition
-        parameters, is_strict = definition.input_schema, False
-        if strict:
-            parameters, reasons = strict_schema(parameters)
-            is_strict = not reasons
+        made = strict_schema(definition.input_schema)[0] if strict else None
         return {
             "type": "function",
             "name": definition.name,
             "description": definition.description,
-            "parameters": parameters,
-            "strict": is_strict,
+            "parameters": definition.input_schema if made is None else made,
+            "strict": made is not None,
             **fields,
         }
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import contextvars
-import dataclasses
-import functools
-import importlib
-import io
 import pickle
-import sys
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
+from ahvn_tools.execution.pickles import Path, dumped, is_picklable, reference
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.state import MISSING, UNSET, Key, without_keys
 
@@ -39,21 +34,6 @@ class Parcel:
     """Attributes that a subclass or a user put on the spec."""
 
 
-@dataclass(frozen=True)
-class Path:
-    """A function that the other side finds by importing: itself, or inside the spec that stands in its place."""
-
-    module: str
-    qualname: str
-
-    def find(self) -> Any:
-        """Import the function. Raises PickleError when it is not there."""
-        found = _walk(importlib.import_module(self.module), self.qualname)
-        if found is None:
-            raise PickleError(f"Module {self.module!r} has no {self.qualname!r} here; load the spec where it has.")
-        return getattr(found, "function", found)
-
-
 def is_packing() -> bool:
     """Tell whether a spec is being pickled as a part of another one (or of itself)."""
     return _is_packing.get()
@@ -63,27 +43,11 @@ def packed(spec: Any) -> bytes:
     """Pickle a spec by cloudpickle. Raises PickleError, which names what cannot be pickled."""
     token = _is_packing.set(True)
     try:
-        return _dumped(spec)
+        return dumped(spec)
     except Exception as error:  # a foreign __reduce__ may raise anything
         raise _explained(spec, error) from error
     finally:
         _is_packing.reset(token)
-
-
-def _dumped(value: Any) -> bytes:
-    buffer = io.BytesIO()
-    _pickler()(buffer).dump(value)
-    return buffer.getvalue()
-
-
-@functools.cache
-def _pickler() -> type[Any]:
-    """Return cloudpickle's pickler, which by value makes a second `dataclasses.MISSING` (up to its version 3.1)."""
-    import cloudpickle
-
-    missing = {type(dataclasses.MISSING): lambda _: "MISSING"}
-    table = ChainMap(missing, cloudpickle.Pickler.dispatch_table)
-    return type("_Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})
 
 
 def unpacked(data: bytes) -> Any:
@@ -113,7 +77,7 @@ def parcel(
     secret = frozenset(secrets) | {binding.key for binding in bound if binding.is_secret and binding.key is not None}
     return Parcel(
         remake=recipe.remake,
-        body=_reference(body) if "tool" not in recipe.hints else None,
+        body=reference(body) if "tool" not in recipe.hints else None,
         options=recipe.options,
         hints=recipe.hints,
         bindings={name: _sent(binding, state, secret) for name, binding in sealed.bindings.items()},
@@ -150,21 +114,6 @@ def opened(parcel: Parcel) -> tuple[Sealed, Any]:
     return Sealed(recipe, parcel.bindings), body
 
 
-def _reference(body: Any) -> Any:
-    """Return the import path of a function whose name leads to the spec around it; cloudpickle sees to all others."""
-    module, qualname = getattr(body, "__module__", None), getattr(body, "__qualname__", "")
-    if module in (None, "__main__", "__mp_main__") or module not in sys.modules or "<" in qualname:
-        return body
-    found = _walk(sys.modules[module], qualname)
-    return Path(module, qualname) if found is not body and getattr(found, "function", None) is body else body
-
-
-def _walk(owner: Any, qualname: str) -> Any:
-    for name in qualname.split("."):
-        owner = getattr(owner, name, None)
-    return owner
-
-
 def _explained(spec: Any, error: Exception) -> PickleError:
     """Return an error that names the state key, the constant, the attribute or the function that cannot be pickled."""
     sent, kind = spec.__getstate__(), type(error).__name__
@@ -174,13 +123,13 @@ def _explained(spec: Any, error: Exception) -> PickleError:
             "take it out of the state before, or bind it with secret=True or a resolver, which stay behind."
         )
     for name, binding in sent.bindings.items():
-        if not _is_picklable(binding):
+        if not is_picklable(binding):
             return PickleError(f"What parameter {name!r} of {spec.name!r} is bound to cannot be pickled ({kind}).")
     for name, value in sent.others.items():
-        if not _is_picklable(value):
+        if not is_picklable(value):
             return PickleError(f"Attribute {name!r} of {spec.name!r} cannot be pickled ({kind}); take it off before.")
     owner = getattr(sent.body, "__self__", None)
-    if owner is not None and not _is_picklable(owner):
+    if owner is not None and not is_picklable(owner):
         return PickleError(
             f"The {type(owner).__name__} whose method {spec.name!r} is cannot be pickled ({kind}); "
             "give it a __getstate__ that leaves out what cannot travel."
@@ -192,16 +141,8 @@ def _unpicklable_keys(state: Mapping[str, Any], seen: set[int], prefix: str = ""
     bad: list[str] = []
     seen.add(id(state))
     for name, value in state.items():
-        if id(value) in seen or _is_picklable(value):
+        if id(value) in seen or is_picklable(value):
             continue
         inside = _unpicklable_keys(value, seen, f"{prefix}{name}.") if isinstance(value, dict) else []
         bad.extend(inside or [f"{prefix}{name}"])
     return bad
-
-
-def _is_picklable(value: Any) -> bool:
-    try:
-        _dumped(value)
-    except Exception:  # noqa: BLE001  # a foreign __reduce__ may raise anything; the answer is no
-        return False
-    return True

@@ -85,9 +85,32 @@ print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 
 
-def test_a_local_tool_loads_no_mcp_and_no_sdk():
+TOOLKIT_WORK = """
+import sys
+from ahvn_tools import Toolkit
+
+kit = Toolkit("math")
+
+@kit.tool(tags={"math"}, preset={"token": "none"})
+def add(a: int, b: int = 2, token: str = "none") -> int:
+    '''Add two numbers.'''
+    return a + b
+
+session = kit.bind("b").session(b=3).select(tags=["math"])
+assert session.call("add", {"a": "1"}) == session["add"](1) == 4
+assert session.exec("ad").is_error
+assert [result.value for result in session.stream("add", {"a": 1})][-1] == 4
+answer = {"tool_calls": [{"id": f"c{n}", "function": {"name": "add", "arguments": '{"a": 1}'}} for n in range(2)]}
+assert len(session.run(answer, format="openai")) == 2
+kit.to("openai"), kit.to_prompt(), kit.definitions(), repr(kit), kit["add"].clone(), list(kit)
+print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+@pytest.mark.parametrize("work", [LOCAL_WORK, TOOLKIT_WORK], ids=["spec", "toolkit"])
+def test_a_local_tool_loads_no_mcp_and_no_sdk(work):
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", LOCAL_WORK], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-W", "error", "-c", work], capture_output=True, text=True, timeout=120, check=True
     )
     loaded = set(ran.stdout.split())
     assert {"ahvn_tools", "pydantic"} <= loaded
@@ -134,6 +157,8 @@ def test_the_docstring_draws_the_whole_tree():
         ("BindError", ValueError),
         ("StateKeyError", ValueError),
         ("ToolLookupError", KeyError),
+        ("ToolkitError", ValueError),
+        ("PickleError", TypeError),
         ("SyncCallError", RuntimeError),
         ("ToolTimeoutError", TimeoutError),
     ],
@@ -145,12 +170,15 @@ def test_an_error_is_of_the_builtin_family_too(name, builtin):
 def test_codes_are_stable():
     assert {error.__name__: error.code for error in tree() if issubclass(error, errors.ToolCallError)} == {
         "ToolCallError": "tool_error",
+        "ToolNotFoundError": "not_found",
+        "ToolNotAvailableError": "not_available",
         "InvalidParametersError": "invalid_parameters",
         "UnboundStateError": "unbound_state",
         "InvalidResultError": "invalid_result",
         "ToolTimeoutError": "timeout",
         "CallCancelledError": "cancelled",
         "ToolConnectionError": "connection",
+        "LimitExceededError": "limit_exceeded",
         "ToolError": "tool_error",
     }
 
@@ -173,6 +201,8 @@ def test_errors_of_a_call_travel_with_what_they_carry():
         ("serch", ["search", "read"], "Did you mean 'search'?"),
         ("zzz", ["search", "read"], "Known: 'search', 'read'."),
         ("zzz", [f"tool{i}" for i in range(99)], "There are 99 known names, none like it."),
+        ("serch", [*(f"tool{i}" for i in range(9_999)), "search"], "Did you mean 'search'?"),
+        ("zzz", [f"tool{i}" for i in range(9_999)], "There are 9999 known names, none like it."),
         ("zzz", [], "There are none."),
     ],
 )
@@ -181,5 +211,15 @@ def test_near_misses_are_told(name, known, told):
 
 
 def test_every_room_says_what_is_in_it():
-    for name in ("spec", "registry", "text", "errors", "sources.function", "sources.code", "sources.mcp", "mcp.client"):
+    for name in (
+        "spec",
+        "registry",
+        "toolkit",
+        "text",
+        "errors",
+        "sources.function",
+        "sources.code",
+        "sources.mcp",
+        "mcp.client",
+    ):
         assert importlib.import_module(f"ahvn_tools.{name}").__doc__

@@ -16,7 +16,7 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 from typing_extensions import TypeAliasType
 
 from ahvn_tools import Secret, ToolError, ToolSpec
-from ahvn_tools.redaction import LONGEST_TEXT, clip, is_secret, redact
+from ahvn_tools.redaction import LONGEST_TEXT, clip, is_secret, is_secret_name, redact
 
 CANARY = "canary-7f3a9c"
 
@@ -226,3 +226,21 @@ class TestInCalls:
 
         message = ToolSpec.from_function(use).bind("token", default=CANARY * 3).exec().error.message
         assert "canary" not in message
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "api_key", "apikey", "apiKey", "access-token", "user_token", "Authorization", "clientSecret"]
+)
+def test_parameters_are_secret_by_their_name(name):
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["query", "max_tokens", "token_count", "key", "secretary", "passwordless", ""])
+def test_names_that_only_resemble_those_of_secrets_are_none(name):
+    assert not is_secret_name(name)
+
+
+def test_a_value_is_found_in_json_text_that_keeps_its_letters():
+    value = 'pässwörd "of" Ann'
+    text = json.dumps({"said": value}, ensure_ascii=False)
+    assert redact(text, {"token": value}) == '{"said": "<token>"}'

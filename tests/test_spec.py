@@ -7,7 +7,7 @@ import mcp.types
 import pytest
 
 from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec
-from ahvn_tools.errors import BindError, DefinitionError, InvalidParametersError, ToolLookupError
+from ahvn_tools.errors import BindError, DefinitionError, InvalidParametersError, ToolLookupError, ToolSpecError
 
 
 def search_database(query: str, limit: int = 10) -> dict:
@@ -275,3 +275,5 @@ def test_a_spec_goes_out_in_any_format_by_one_door():
     assert spec.to("anthropic")["input_schema"]["properties"] == {}
     with pytest.raises(ToolLookupError, match="'openai'"):
         spec.to("openia")
+    with pytest.raises(ToolSpecError, match="entries beside the tool"):
+        spec.to("bedrock", cache_point={"type": "default"})

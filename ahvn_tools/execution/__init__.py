@@ -2,7 +2,9 @@
 
 `plan` says what a call needs; `direct` and `awaited` are the sync and async doors, `stream` both doors of a stream;
 `drive` runs a body to its end, by `threads`, `deadline` and `hand`; `bridge` and `crossing` lead from sync to async;
-`outcome`, `settle` and `failure` say what came of it.
+`outcome`, `settle` and `failure` say what came of it. `errand` runs a body in one of the worker `processes`,
+where `worker` waits; `frames` and `pickles` are what goes between, `tree` is what ends with one. `call` is a call as
+middleware sees it, `chain` leads it through.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ahvn_tools.execution import awaited, crossing, stream
+    from ahvn_tools.execution import awaited, chain, crossing, stream
 
-__all__ = ["awaited", "crossing", "stream"]
+__all__ = ["awaited", "chain", "crossing", "stream"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -23,6 +23,7 @@ class Deadline:
         self._loop = asyncio.get_running_loop()
         self._left = seconds
         self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.expired: asyncio.Future[None] = self._loop.create_future()
         self.resume()
 
@@ -33,19 +34,29 @@ class Deadline:
 
     def pause(self) -> None:
         """Stop the clock."""
-        self._timer.cancel()
+        self._cancel()
         self._left, self._since = self.left(), None
+
+    def hold(self, most: float) -> None:
+        """Stop the clock, for at most `most` seconds."""
+        self.pause()
+        self._timer = self._loop.call_later(most, self.resume)
 
     def resume(self) -> None:
         """Let the clock run on, unless it was stopped for good."""
-        if not self.expired.done():
+        if self._since is None and not self.expired.done():
+            self._cancel()
             self._since = self._loop.time()
             self._timer = self._loop.call_later(max(self._left, 0), self._expire)
 
     def close(self) -> None:
         """Stop the clock for good."""
-        self._timer.cancel()
+        self._cancel()
         self._expire()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _expire(self) -> None:
         if not self.expired.done():

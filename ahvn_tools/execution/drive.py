@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
@@ -28,8 +29,14 @@ async def drive(
         return await carried(_produce, plan, body, values, emit)
     deadline = deadline or Deadline(plan.timeout)
     timed = None if emit is None else _unhurried(emit, deadline)
-    reason = "it was cancelled" if plan.is_async else "its thread may still be running"
-    return await within(deadline, late(plan, reason), carried, _produce, plan, body, values, timed)
+    return await within(deadline, late(plan, _fate(plan)), carried, _produce, plan, body, values, timed, deadline)
+
+
+def _fate(plan: Plan) -> str:
+    """Say what becomes of a body that takes too long."""
+    if plan.is_isolated:
+        return "its process was ended"
+    return "it was cancelled" if plan.is_async else "its thread may still be running"
 
 
 def late(plan: Plan, reason: str) -> ToolTimeoutError:
@@ -38,7 +45,11 @@ def late(plan: Plan, reason: str) -> ToolTimeoutError:
     return ToolTimeoutError(message, tool=plan.name, timeout=plan.timeout)
 
 
-async def _produce(plan: Plan, body: Body, values: Arguments, emit: Emit | None) -> Outcome:
+async def _produce(
+    plan: Plan, body: Body, values: Arguments, emit: Emit | None, deadline: Deadline | None = None
+) -> Outcome:
+    if plan.is_isolated:
+        return await _isolated(plan, body, values, emit, deadline)
     if plan.is_async or not plan.run_in_thread:
         outcome = Outcome.of(lambda: plan.invoke(body, values))
     else:
@@ -46,6 +57,23 @@ async def _produce(plan: Plan, body: Body, values: Arguments, emit: Emit | None)
     if outcome.error is not None or not is_live(outcome.value):
         return outcome
     return Outcome(await agathered(outcome.value, emit, is_threaded=plan.run_in_thread))
+
+
+async def _isolated(plan: Plan, body: Body, values: Arguments, emit: Emit | None, deadline: Deadline | None) -> Outcome:
+    """Run the body in a worker process. The clock stands still until it begins there, within a limit."""
+    from ahvn_tools.execution.errand import Errand  # it needs an extra
+
+    loop = asyncio.get_running_loop()
+
+    def starting(is_starting: bool) -> None:
+        if deadline is not None:
+            tell = functools.partial(deadline.hold, plan.headroom) if is_starting else deadline.resume
+            with contextlib.suppress(RuntimeError):  # the loop was closed under us
+                loop.call_soon_threadsafe(tell)
+
+    errand = Errand(plan, body, values, is_read=emit is not None, starting=starting)
+    outcome: Outcome = (await _threaded(errand.run, emit, errand.stop)).get()
+    return outcome
 
 
 def _started(plan: Plan, body: Body, values: Arguments, give: Give) -> Any:
@@ -89,9 +117,9 @@ async def _inline(iterator: Iterator[Any]) -> AsyncIterator[Any]:
             iterator.close()
 
 
-async def _threaded(work: Callable[[Give], Any], emit: Emit | None) -> Outcome:
+async def _threaded(work: Callable[[Give], Any], emit: Emit | None, stop: Callable[[], None] | None = None) -> Outcome:
     loop = asyncio.get_running_loop()
-    return await in_thread(lambda visit: work(hand(emit, loop, visit)))
+    return await in_thread(lambda visit: work(hand(emit, loop, visit)), stop)
 
 
 def _unhurried(emit: Emit, deadline: Deadline) -> Emit:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding, Layers
+from ahvn_tools.context import of_call
 from ahvn_tools.errors import BindError, InvalidParametersError, UnboundStateError
 from ahvn_tools.execution.outcome import is_awaitable
 from ahvn_tools.recipe import Recipe
+from ahvn_tools.redaction import is_secret_name
 from ahvn_tools.schema.parameters import Check, Kind, Parameter
 from ahvn_tools.state import MISSING, UNSET
 
 Arguments = dict[str, Any]
 Body = Callable[..., Any]
+
+START_LIMIT = 30.0
+"""How many seconds a worker process may take to start."""
 
 _BY_NAME = (Kind.POSITIONAL_OR_KEYWORD, Kind.KEYWORD_ONLY)
 
@@ -45,6 +51,12 @@ class Bound:
             return self._read(layers)
         except Exception as error:
             raise self.unread(error) from error
+
+    def pinned(self, value: Any) -> Bound:
+        """Return the parameter for one call: with this value, as it was read, or MISSING."""
+        bound = copy.copy(self)
+        bound._read = lambda _: value  # noqa: SLF001  # a copy of its own
+        return bound
 
     def checked(self, value: Any) -> Any:
         """Return what the body gets for a value as it stands. Raises UnboundStateError, which does not show it."""
@@ -101,7 +113,8 @@ class Plan:
 
     __slots__ = (
         "_parameters", "_visible", "accept", "bound", "exact", "has_awaited", "is_async", "is_coroutine", "is_direct",
-        "is_named", "is_simple", "is_simple_coroutine", "name", "output", "quick", "run_in_thread", "timeout",
+        "is_isolated", "is_named", "is_simple", "is_simple_coroutine", "name", "output", "quick", "run_in_thread",
+        "secrets", "takes_context", "timeout",
     )  # fmt: skip
 
     def __init__(self, recipe: Recipe, bindings: Mapping[str, Binding]) -> None:
@@ -114,21 +127,44 @@ class Plan:
         )
         self._visible = tuple(p.property_name for p in inputs.parameters.values() if p.name not in hidden)
         self._parameters = tuple(inputs.parameters.values())
+        self.secrets = frozenset(
+            p.property_name for p in self._parameters if p.is_secret or is_secret_name(p.property_name)
+        )
+        """The names of arguments that must not be shown."""
         self.is_named = all(p.kind in _BY_NAME for p in self._parameters)
+        self.takes_context = any(binding.resolver is of_call for binding in bindings.values())
+        """Whether the body asks for the ToolContext."""
         self.has_awaited = any(binding.is_awaited for binding in bindings.values())
         self.name = recipe.name
         self.output = recipe.output
         self.exact = recipe.output.exact
         self.timeout = recipe.timeout
         self.is_async = recipe.is_async
-        self.is_coroutine = recipe.is_coroutine and recipe.timeout is None
-        self.is_direct = not recipe.is_async and recipe.timeout is None
+        self.is_isolated = recipe.isolation is not None
+        """Whether the body runs in a worker process."""
+        is_moved = self.is_isolated or recipe.timeout is not None
+        self.is_coroutine = recipe.is_coroutine and not is_moved
+        self.is_direct = not recipe.is_async and not is_moved
         self.run_in_thread = recipe.run_in_thread
         is_bare = self.is_named and self.quick is not None
         self.is_simple = is_bare and self.is_direct and not self.has_awaited
         """Whether a call is nothing but a quick validation, what is bound, and the body."""
         self.is_simple_coroutine = is_bare and self.is_coroutine and not bindings
         """Whether it is nothing but a quick validation and the body, awaited."""
+
+    def within(self, timeout: float) -> Plan:
+        """Return the plan of a call that may take so many seconds, or less where the tool's own limit is shorter."""
+        plan = copy.copy(self)
+        plan.timeout = timeout if self.timeout is None else min(timeout, self.timeout)
+        plan.is_direct = plan.is_coroutine = plan.is_simple = plan.is_simple_coroutine = False
+        return plan
+
+    def pinned(self, values: Mapping[str, Any]) -> Plan:
+        """Return the plan of one call whose bound values have been read already, by parameter."""
+        plan = copy.copy(self)
+        plan.bound = tuple(bound.pinned(values[bound.parameter.name]) for bound in self.bound)
+        plan.has_awaited = False
+        return plan
 
     def prepare(
         self,
@@ -142,7 +178,7 @@ class Plan:
         `awaited` holds what async resolvers gave. Raises InvalidParametersError and UnboundStateError.
         """
         if positional:
-            arguments = self._named(positional, arguments)
+            arguments = self.named(positional, arguments)
         try:
             values = self.accept(arguments) if self.quick is None else self.quick(arguments)[1]
         except ValidationError:
@@ -181,8 +217,13 @@ class Plan:
         """Call the body with its arguments."""
         if self.is_named:
             return body(**values)
-        positional, named = self._spread(values)
+        positional, named = self.spread(values)
         return body(*positional, **named)
+
+    @property
+    def headroom(self) -> float:
+        """How many seconds a call may take beside its timeout: those until its worker process has started."""
+        return START_LIMIT if self.is_isolated else 0.0
 
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return those of a call's values that were bound, for masking them in foreign texts."""
@@ -190,7 +231,8 @@ class Plan:
             bound.parameter.name: values[bound.parameter.name] for bound in self.bound if bound.parameter.name in values
         }
 
-    def _named(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
+    def named(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
+        """Return arguments by name; those by position fill the visible parameters. Raises InvalidParametersError."""
         if len(positional) > len(self._visible):
             raise InvalidParametersError(
                 f"Invalid arguments: {len(positional)} by position, there are {len(self._visible)} parameters."
@@ -201,8 +243,10 @@ class Plan:
             raise InvalidParametersError(f"Invalid arguments: {twice[0]!r} was given twice, by position and by name.")
         return {**named, **arguments}
 
-    def _spread(self, values: Arguments) -> tuple[list[Any], Arguments]:
-        """Return positional and named arguments, for bodies that take some by position or collect them."""
+    def spread(self, values: Arguments) -> tuple[list[Any], Arguments]:
+        """Return positional and named arguments; some bodies take some by position, or collect them."""
+        if self.is_named:
+            return [], values
         positional: list[Any] = []
         named: Arguments = {}
         collected = any(values.get(p.name) for p in self._parameters if p.kind is Kind.VAR_POSITIONAL)

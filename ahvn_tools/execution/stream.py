@@ -146,4 +146,4 @@ def _backstop(plan: Plan, clocks: list[Deadline]) -> float | None:
     """Return how long to wait for the next chunk: the time that the body has left, and a little for the loop."""
     if plan.timeout is None:
         return None
-    return max(clocks[0].left() if clocks else plan.timeout, 0) + 2 * GRACE
+    return max(clocks[0].left() if clocks else plan.timeout, 0) + plan.headroom + 2 * GRACE

@@ -114,10 +114,11 @@ class Visit:
                 self._pool.count(1)
 
 
-async def in_thread(function: Callable[[Visit], Any]) -> Outcome:
+async def in_thread(function: Callable[[Visit], Any], stop: Callable[[], None] | None = None) -> Outcome:
     """Run `function` in a worker thread, with the caller's contextvars, and return its outcome.
 
     When the waiting task is cancelled, a thread at rest is waited for, `GRACE` seconds at most; another is abandoned.
+    `stop` is called then, in another thread, where there is a way to end what `function` does: that is waited for, too.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Outcome] = loop.create_future()
@@ -139,12 +140,29 @@ async def in_thread(function: Callable[[Visit], Any]) -> Outcome:
         await asyncio.wait({future})
     except asyncio.CancelledError:
         try:
-            if visit.dismiss():
+            is_ending = visit.dismiss()
+            if stop is not None:
+                pool.run(_silent(stop))
+            if is_ending or stop is not None:
                 await asyncio.wait({future}, timeout=GRACE)
         finally:
             visit.abandon()
         raise
     return future.result()
+
+
+def _silent(function: Callable[[], None]) -> Job:
+    """Return a job that nobody waits for."""
+
+    def job() -> Callable[[], None]:
+        function()
+        return _nothing
+
+    return job
+
+
+def _nothing() -> None:
+    return None
 
 
 def _tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Outcome], outcome: Outcome) -> None:

@@ -1,13 +1,14 @@
-"""Answers of a provider, read into calls: whatever they come as, and however a model has broken its arguments."""
+"""Answers of a provider, read into calls, however a model has broken its arguments."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.formats import content, received
 from ahvn_tools.formats.names import by_wire_name
 from ahvn_tools.formats.sent import Reader, Sent
 from ahvn_tools.results import ToolCall
@@ -31,7 +32,7 @@ def calls(
     """
     known = by_wire_name(definitions)
     try:
-        data = _data(response)
+        data = received.data(response)
     except (ValueError, RecursionError):
         return [ToolCall(id=made_id(), name="", error=NO_ANSWER)]
     found = list(find(data))
@@ -41,60 +42,25 @@ def calls(
 
 
 def call(sent: Sent, known: dict[str, ToolDefinition]) -> ToolCall:
-    """Return the call as a value, under the tool's own name where it is among the `known`, by wire name."""
-    wire = sent.name if isinstance(sent.name, str) else ""
+    """Return the call as a value, under the tool's own name where it is among the `known`, by wire name.
+
+    What its answer repeats can be sent: half a character is replaced.
+    """
+    wire = content.whole(sent.name) if isinstance(sent.name, str) else ""
     arguments, error = ({}, sent.error) if sent.error else _arguments(sent)
     return ToolCall(
-        id=sent.id if isinstance(sent.id, str) and sent.id else made_id(),
+        id=content.whole(sent.id) if isinstance(sent.id, str) and sent.id else made_id(),
         name=known[wire].name if wire in known else wire,
         arguments=arguments,
-        provider=sent.provider,
+        provider=content.data(sent.provider),
         error=error if wire else NO_NAME,
         wire_name=wire,
     )
 
 
-def plain(value: Any) -> Any:
-    """Return a copy as JSON data; an SDK's objects (pydantic models all) are dumped wherever they stand."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", by_alias=True, warnings=False)
-    if isinstance(value, dict):
-        return {key: plain(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
 def made_id() -> str:
     """Return an id for a call that came without one."""
     return f"call_{uuid.uuid4().hex[:24]}"
-
-
-def _data(response: Any) -> Any:
-    """Return an answer as JSON data; a stream of events as the list of them."""
-    if isinstance(response, str | bytes):
-        return _parsed(response)
-    if response is None or isinstance(response, dict | list | tuple) or hasattr(response, "model_dump"):
-        return plain(response)
-    if isinstance(response, Iterable):
-        return [plain(event) for event in response]
-    if isinstance(response, AsyncIterable):
-        raise TypeError("An asynchronous stream is read with `async for call in FORMAT.stream(events, definitions)`.")
-    raise TypeError(
-        f"{type(response).__name__} is no answer. Pass the SDK's response object, its dict, or its JSON text."
-    )
-
-
-def _parsed(text: str | bytes) -> Any:
-    """Return what JSON text holds; of server-sent events or of one JSON text a line, the list of them."""
-    try:
-        return json.loads(text, strict=False)
-    except ValueError:
-        lines = (text.decode() if isinstance(text, bytes) else text).splitlines()
-        events = [line.removeprefix("data:").strip() for line in lines if line.startswith(("data:", "{"))]
-        if not events:
-            raise
-        return [json.loads(event, strict=False) for event in events if event != "[DONE]"]
 
 
 def _from_events(events: list[Any], reader: Reader) -> list[Sent]:

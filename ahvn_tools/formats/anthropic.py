@@ -9,8 +9,8 @@ from typing import Any
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, picked, wire_name
-from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, listed, picked, wire_name
+from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects, place
 from ahvn_tools.formats.stream import Stream
 from ahvn_tools.formats.tool import fitting, shown
 from ahvn_tools.results import ToolCall, ToolResult
@@ -58,7 +58,7 @@ def export(
         if tool["name"] in deferred:
             tool["defer_loading"] = True
         if allowed_callers is not None:
-            tool["allowed_callers"] = list(allowed_callers)
+            tool["allowed_callers"] = listed(allowed_callers)
     if tools and cache_control is not None:
         _last_shown(tools)["cache_control"] = dict(cache_control)
     return tools
@@ -194,7 +194,7 @@ class EventReader:
 
     def __init__(self) -> None:
         """Begin with no block."""
-        self._open: dict[Any, Pieces] = {}
+        self._open: dict[int | str | None, Pieces] = {}
         self._stopped: list[Pieces] = []
 
     def feed(self, event: Any) -> Iterator[Sent]:
@@ -204,12 +204,12 @@ class EventReader:
             yield from self._give()
             block = member(event, "content_block")
             if block.get("type") == "tool_use":
-                self._open[event.get("index")] = self._begun(block)
-        elif kind == "content_block_delta" and event.get("index") in self._open:
-            self._open[event["index"]].add(member(event, "delta").get("partial_json"))
-        elif kind == "content_block_stop" and event.get("index") in self._open:
-            self._stopped.append(self._open.pop(event["index"]))
-            if self._stopped[-1].is_whole():
+                self._open[place(event, "index")] = self._begun(block)
+        elif kind == "content_block_delta" and (pieces := self._open.get(place(event, "index"))):
+            pieces.add(member(event, "delta").get("partial_json"))
+        elif kind == "content_block_stop" and (pieces := self._open.pop(place(event, "index"), None)):
+            self._stopped.append(pieces)
+            if pieces.is_whole():
                 yield from self._give()
         elif kind == "message_delta":
             yield from self._give(is_cut=member(event, "delta").get("stop_reason") in _CUT)

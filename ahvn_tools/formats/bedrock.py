@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -107,17 +106,15 @@ def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
 
 
 def _result(call: ToolCall, result: ToolResult) -> JsonObject:
-    made: JsonObject = {"toolUseId": call.id, "content": [_block(part) for part in content.marked(result)]}
+    parts = [_block(part) for part in content.marked(result) if not content.is_blank(part)]
+    made: JsonObject = {"toolUseId": call.id, "content": parts}
     return {**made, "status": "error"} if result.is_error else made
 
 
 def _block(part: str | content.Image) -> JsonObject:
     if isinstance(part, str):
         return {"text": part}
-    try:
-        data = base64.b64decode(part.data)
-    except binascii.Error:
-        return {"text": f"[image ({part.media_type}), not shown]"}
+    data = base64.b64decode(part.data)
     return {"image": {"format": part.media_type.removeprefix("image/"), "source": {"bytes": data}}}
 
 

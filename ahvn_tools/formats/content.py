@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from ahvn_tools.results import ToolResult
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """The kinds of images that providers read."""
+
+_NO_REASON = "The tool failed and gave no reason."
+"""Stands for an error without words, which Anthropic refuses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +33,14 @@ class Image:
 
 def parts(result: ToolResult) -> list[str | Image]:
     """Return a result's texts and images. JSON stands in it once: the object only when no block says it as text."""
-    if result.is_error or result.blocks is None:
+    if result.is_error:
+        return [_NO_REASON if is_blank(result.text) else whole(result.text)]
+    if result.blocks is None:
         return [whole(result.text)]
     found = [_part(block) for block in result.blocks]
     if result.structured_content is not None and not any(isinstance(part, str) for part in found):
         found.append(json.dumps(result.structured_content, ensure_ascii=False, default=str))
-    return [whole(part) if isinstance(part, str) else part for part in found if part != ""]
+    return [whole(part) if isinstance(part, str) else part for part in found if not is_blank(part)]
 
 
 def marked(result: ToolResult) -> list[str | Image]:
@@ -43,6 +49,11 @@ def marked(result: ToolResult) -> list[str | Image]:
     if not result.is_error or result.text.lower().startswith("error"):
         return found
     return [f"Error: {part}" if isinstance(part, str) else part for part in found]
+
+
+def is_blank(part: str | Image) -> bool:
+    """Tell whether a part says nothing: providers refuse texts of spaces in a list of parts."""
+    return isinstance(part, str) and not part.strip()
 
 
 def whole(text: str) -> str:
@@ -79,7 +90,16 @@ def _part(block: Any) -> str | Image:
         return str(text)
     media_type = getattr(resource, "mime_type", None)
     data = getattr(resource, "data", None) or getattr(resource, "blob", None)
-    if data is not None and media_type in IMAGES:
-        return Image(data=data, media_type=media_type)
+    if media_type in IMAGES and (image := _in_one_line(data)):
+        return Image(data=image, media_type=media_type)
     name = getattr(resource, "uri", None) or block.type
     return f"[{name}{f' ({media_type})' if media_type else ''}, not shown]"
+
+
+def _in_one_line(data: Any) -> str | None:
+    """Return base64 without line breaks; None for what is none, as one broken image costs a whole request."""
+    try:
+        text = "".join(data.split())
+        return text if base64.b64decode(text, validate=True) else None
+    except (AttributeError, ValueError):
+        return None

@@ -37,8 +37,8 @@ def findings(name: str, definition: ToolDefinition) -> list[Finding]:
     plain = shown(definition, spoken)
     found = [*_about_the_name(definition), *_about_the_description(name, definition), *plain.findings]
     if make_strict is not None:
-        found += [finding for finding in shown(definition, spoken, make_strict).findings if finding not in found]
-    return found
+        found += shown(definition, spoken, make_strict).findings
+    return list(dict.fromkeys(found))
 
 
 def _about_the_name(definition: ToolDefinition) -> Iterable[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,8 +10,9 @@ from typing import Any, Final
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import answer, content
+from ahvn_tools.formats.gathered import Gathered, read
 from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Sent, members, objects
+from ahvn_tools.formats.sent import Sent, members
 from ahvn_tools.formats.stream import Stream
 from ahvn_tools.formats.tool import shown
 from ahvn_tools.results import ToolCall, ToolResult
@@ -28,7 +28,6 @@ _EXACT_DIGITS = 15
 """Gemini carries numbers as doubles, which keep whole numbers of so many digits."""
 
 _TO_ITS_ROOT = re.compile(r'"\$ref": "#(?!/(?:\$defs|definitions)/)')
-_STEP = re.compile(r"""\.?([^.\[\]]+)|\[(\d+)\]|\[(['"])((?:\\.|(?!\3).)*)\3\]""", re.DOTALL)
 
 
 def export(
@@ -59,7 +58,7 @@ def export(
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
-    """Return the calls in a response, a content or its parts: SDK object, dict, list, JSON text or bytes.
+    """Return the calls in a response, a content, its parts or `function_calls`: SDK object, dict, JSON text or bytes.
 
     The chunks of a whole stream will do, too; `stream` gives calls while they arrive. Of several candidates, the first
     that holds calls counts, whatever its reason for finishing; a call that ended in `MALFORMED_FUNCTION_CALL` has left
@@ -199,7 +198,7 @@ def _numbered(value: Any) -> Any:
 
 def _sent(data: Any) -> Iterator[Sent]:
     reader = ChunkReader()
-    yield from reader.feed({"parts": data} if isinstance(data, list) else data)
+    yield from reader.feed({"parts": [*map(_part, data)]} if isinstance(data, list) else data)
     yield from reader.end()
     for step in members(data, "steps"):
         if step.get("type") == "function_call":
@@ -214,7 +213,7 @@ class ChunkReader:
 
     def __init__(self) -> None:
         """Begin with no call."""
-        self._open: _Gathered | None = None
+        self._open: Gathered | None = None
         self._candidate: Any = None
 
     def feed(self, event: Any) -> Iterator[Sent]:
@@ -226,7 +225,7 @@ class ChunkReader:
                 self._candidate = index
             if index != self._candidate:
                 continue
-            ran_out = _read(candidate, "finishReason") == "MAX_TOKENS"
+            ran_out = read(candidate, "finishReason") == "MAX_TOKENS"
             for part in filter(_has_call, parts):
                 yield from self._take(part, is_cut=ran_out and part is parts[-1])
 
@@ -237,62 +236,14 @@ class ChunkReader:
             self._open = None
 
     def _take(self, part: JsonObject, *, is_cut: bool) -> Iterator[Sent]:
-        call = _read(part, "functionCall")
+        call = read(part, "functionCall")
         if self._open is not None and self._open.is_other(call):
             yield from self.end()
-        self._open = self._open or _Gathered()
-        self._open.add(call, _signature(part))
-        if not _read(call, "willContinue"):
+        self._open = self._open or Gathered()
+        self._open.add(part)
+        if not read(call, "willContinue"):
             yield self._open.sent(is_cut=is_cut)
             self._open = None
-
-
-class _Gathered:
-    """One call, from its first part to its last."""
-
-    def __init__(self) -> None:
-        self._id: Any = None
-        self._name: Any = None
-        self._arguments: Any = None
-        self._signature: str | None = None
-        self._is_broken = False
-
-    def is_other(self, call: JsonObject) -> bool:
-        """Tell whether another call begins: with a name or an id that is not this one's."""
-        return any(
-            said is not None and said != own
-            for said, own in ((call.get("name"), self._name), (call.get("id"), self._id))
-            if own is not None
-        )
-
-    def add(self, call: JsonObject, signature: str | None) -> None:
-        """Take what a part says of the call."""
-        self._id = self._id or call.get("id")
-        self._name = self._name or call.get("name")
-        self._signature = self._signature or signature
-        if call.get("args") is not None:
-            self._arguments = call["args"]
-        for piece in objects(_read(call, "partialArgs")):
-            try:
-                self._arguments = _put(self._arguments, _steps(_read(piece, "jsonPath")), _value(piece))
-            except (ValueError, LookupError, TypeError, RecursionError):
-                self._is_broken = True
-
-    def sent(self, *, is_cut: bool) -> Sent:
-        """Return the call as far as it has come."""
-        given = {"id": self._id, "thoughtSignature": self._signature}
-        return Sent(
-            id=self._id,
-            name=self._name,
-            arguments=self._arguments,
-            provider={key: value for key, value in given.items() if isinstance(value, str) and value},
-            is_cut=is_cut,
-            error=answer.NO_OBJECT if self._is_broken else None,
-        )
-
-
-stream = Stream(ChunkReader)
-"""Read the chunks of a stream: `for call in stream(chunks)`, or `async for`."""
 
 
 def _candidates(event: Any) -> list[JsonObject]:
@@ -301,53 +252,15 @@ def _candidates(event: Any) -> list[JsonObject]:
     return members(event, "candidates") or [{"content": event} if "parts" in event else event]
 
 
+def _part(item: Any) -> Any:
+    """Return an item of a list as a part: the SDK's `function_calls` are calls alone."""
+    is_call = isinstance(item, dict) and {"name", "args"} <= item.keys()
+    return {"functionCall": item} if is_call else item
+
+
 def _has_call(part: JsonObject) -> bool:
-    return isinstance(_read(part, "functionCall"), dict)
+    return isinstance(read(part, "functionCall"), dict)
 
 
-def _read(item: JsonObject, name: str) -> Any:
-    """Return a member by its name on the wire, or as Python spells it."""
-    value = item.get(name)
-    return item.get(re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)) if value is None else value
-
-
-def _signature(part: JsonObject) -> str | None:
-    """Return a part's thought signature as Gemini wrote it: SDK objects hold bytes, and dump them in another base64."""
-    value = _read(part, "thoughtSignature")
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return value.replace("-", "+").replace("_", "/") if isinstance(value, str) else None
-
-
-def _value(piece: JsonObject) -> Any:
-    """Return the value that a piece adds: None for a null, and for a piece that only says where more will come."""
-    said = (_read(piece, name) for name in ("stringValue", "numberValue", "boolValue"))
-    return next((value for value in said if value is not None), None)
-
-
-def _steps(path: Any) -> list[str | int]:
-    """Return the steps of a JSONPath to one argument, or into one. Raises ValueError for any other path."""
-    if not isinstance(path, str) or not path.startswith("$"):
-        raise ValueError(path)
-    found = list(_STEP.finditer(path, 1))
-    if not found or "".join(step[0] for step in found) != path[1:]:
-        raise ValueError(path)
-    return [int(step[2]) if step[2] else step[1] or re.sub(r"\\(.)", r"\1", step[4]) for step in found]
-
-
-def _put(node: Any, steps: list[str | int], value: Any) -> Any:
-    """Return a node with a value at the end of the steps; text goes on where text is.
-
-    Raises LookupError or TypeError for a place that cannot be; an item of a list has one after those before it.
-    """
-    if not steps:
-        return node + value if isinstance(node, str) and isinstance(value, str) else node if value is None else value
-    step, *rest = steps
-    if node is None:
-        node = [] if isinstance(step, int) else {}
-    if isinstance(node, list) and step == len(node):
-        node.append(None)
-    if isinstance(node, dict) and isinstance(step, str):
-        node.setdefault(step, None)
-    node[step] = _put(node[step], rest, value)
-    return node
+stream = Stream(ChunkReader)
+"""Read the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

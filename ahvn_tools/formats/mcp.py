@@ -18,6 +18,9 @@ from ahvn_tools.schema.dialect import MCP
 METHOD: Final = "tools/call"
 """The method of the requests that are calls."""
 
+_PARAMS = {"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
+"""What the params of a call hold."""
+
 
 def export(
     definitions: Iterable[ToolDefinition],
@@ -143,7 +146,8 @@ class RequestReader:
             return
         is_request = "method" in event
         params = member(event, "params") if is_request else event
-        if is_request or "name" in params:
+        is_params = "name" in event and event.keys() <= _PARAMS  # else it is another's call, or a listed tool
+        if is_request or is_params:
             given = event.get("id") if is_request else None
             yield Sent(
                 id=None if given is None else str(given),

@@ -41,9 +41,15 @@ def wire_name(name: str) -> str:
 
 
 def by_wire_name(definitions: Iterable[ToolDefinition]) -> dict[str, ToolDefinition]:
-    """Return the definitions in their order, under their wire names. Raises DefinitionError when two share one."""
+    """Return the definitions in their order, under their wire names.
+
+    Raises DefinitionError when two share one, TypeError for what is no definition.
+    """
     found: dict[str, ToolDefinition] = {}
     for definition in definitions:
+        if not hasattr(definition, "kept"):
+            kind = type(definition).__name__
+            raise TypeError(f"A format takes ToolDefinitions, not a {kind}. Pass `spec.definition`, or `spec.to(…)`.")
         wire = wire_name(definition.name)
         if wire in found:
             raise DefinitionError(
@@ -53,6 +59,11 @@ def by_wire_name(definitions: Iterable[ToolDefinition]) -> dict[str, ToolDefinit
     return found
 
 
+def listed(words: str | Iterable[str]) -> list[str]:
+    """Return words as a list; one word alone is one, and not its letters."""
+    return [words] if isinstance(words, str) else list(words)
+
+
 def picked(tools: bool | Collection[str], known: dict[str, ToolDefinition]) -> list[str]:
     """Return the wire names of the tools that an option is for: all, none, or those of these names.
 
@@ -60,11 +71,11 @@ def picked(tools: bool | Collection[str], known: dict[str, ToolDefinition]) -> l
     """
     if isinstance(tools, bool):
         return list(known) if tools else []
-    names = [definition.name for definition in known.values()]
-    for name in tools:
+    wanted, names = listed(tools), [definition.name for definition in known.values()]
+    for name in wanted:
         if name not in names:
             raise ToolLookupError(f"There is no tool {name!r} in this export. {near_misses(name, names)}")
-    return [wire for wire, definition in known.items() if definition.name in tools]
+    return [wire for wire, definition in known.items() if definition.name in wanted]
 
 
 def chosen(tools: str | Sequence[str], definitions: Iterable[ToolDefinition] = ()) -> list[str]:
@@ -73,8 +84,8 @@ def chosen(tools: str | Sequence[str], definitions: Iterable[ToolDefinition] = (
     Raises ToolLookupError for a tool that is not among the definitions, where some are given.
     """
     known = [definition.name for definition in definitions]
-    names = [tools] if isinstance(tools, str) else list(tools)
-    if not names:
+    names = listed(tools)
+    if not names or "" in names:
         raise ToolSpecError("No tool is named to choose from. Name one, or choose 'none'.")
     for name in names:
         if known and name not in known:

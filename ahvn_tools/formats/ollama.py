@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -86,7 +85,8 @@ def choice(
 
 def _tool(definition: ToolDefinition) -> JsonObject:
     tool = shown(definition, OLLAMA)
-    said = {"description": tool.description} if tool.description else {}
+    description = " ".join(filter(None, [tool.description, tool.schema.pop("description", "")]))
+    said = {"description": description} if description else {}
     return {"type": "function", "function": {"name": wire_name(definition.name), **said, "parameters": tool.schema}}
 
 
@@ -110,10 +110,7 @@ def _canonical(data: str) -> str | None:
 
     Ollama's SDK takes text that names a file for that file: a remote tool must not choose what is read from the disk.
     """
-    try:
-        image = base64.b64decode(data)
-    except binascii.Error:
-        return None
+    image = base64.b64decode(data)
     return base64.b64encode(image).decode() if image.startswith(_BEGINNINGS) else None
 
 

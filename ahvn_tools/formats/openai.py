@@ -8,7 +8,7 @@ from typing import Any
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.formats import answer, content
 from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members
+from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, place
 from ahvn_tools.formats.stream import Stream
 from ahvn_tools.formats.tool import shown
 from ahvn_tools.results import ToolCall, ToolResult
@@ -114,7 +114,7 @@ def found(data: Any) -> Iterator[Sent]:
 def _is_ours(item: JsonObject) -> bool:
     """Tell whether an item calls a function; some hosts leave the type out."""
     kind = item.get("type")
-    return kind == "function" or (kind is None and "function" in item)
+    return kind == "function" or (not kind and "function" in item)
 
 
 def _item(item: JsonObject, *, is_cut: bool) -> Sent:
@@ -136,12 +136,14 @@ class ChunkReader:
 
     def __init__(self) -> None:
         """Begin with no call."""
-        self._calls: dict[Any, Pieces] = {}
+        self._begun: dict[int | str | None, Pieces] = {}
+        self._open: dict[Pieces, None] = {}
+        self._last: Pieces | None = None
         self._choice: Any = None
 
     def feed(self, event: Any) -> Iterator[Sent]:
-        """Take a chunk."""
-        for choice in members(event, "choices"):
+        """Take a chunk, or an event of the SDK's helper, which has the chunk inside."""
+        for choice in members(member(event, "chunk") or event, "choices"):
             deltas = members(choice.get("delta"), "tool_calls")
             if deltas and self._choice is None:
                 self._choice = choice.get("index", 0)
@@ -157,33 +159,46 @@ class ChunkReader:
         yield from self._finish(is_cut=True)
 
     def _take(self, delta: JsonObject) -> Iterator[Sent]:
-        function = member(delta, "function")
-        key = delta.get("index", 0)
-        pieces = self._calls.get(key)
-        if pieces is not None and self._is_another(pieces, delta):
-            yield self._calls.pop(key).sent()
-            pieces = None
-        if pieces is None:
+        index = place({"index": 0, **delta}, "index")
+        pieces = self._begun.get(index)
+        if pieces is None or _is_another(pieces, delta):
             if not _is_ours(delta):
                 return
-            yield from [self._calls.pop(done).sent() for done, call in list(self._calls.items()) if call.is_whole()]
-            pieces = self._calls[key] = Pieces(
-                id=delta.get("id"),
-                name=function.get("name"),
-                provider=extras(delta, "id", "type", "index", "function"),
-            )
-        elif not pieces.name:
-            pieces.name = function.get("name")
-        pieces.add(function.get("arguments"))
+            yield from self._whole()
+            pieces = self._begun[index] = Pieces(id=None, name=None)
+            self._open[pieces] = None
+        if pieces in self._open:  # else it was given, and a host says part of it again
+            _add(pieces, delta)
+            self._last = pieces
 
-    def _is_another(self, pieces: Pieces, delta: JsonObject) -> bool:
-        """Tell whether a host begins a second call under the same index: under an id and a name of its own."""
-        return bool(delta.get("id")) and delta["id"] != pieces.id and bool(member(delta, "function").get("name"))
+    def _whole(self) -> Iterator[Sent]:
+        """Give the call that the last delta was for, when it is whole."""
+        if self._last in self._open and self._last.is_whole():
+            del self._open[self._last]
+            yield self._last.sent()
 
     def _finish(self, *, is_cut: bool) -> Iterator[Sent]:
-        calls, self._calls = list(self._calls.values()), {}
+        calls, self._open = list(self._open), {}
         for pieces in calls:
             yield pieces.sent(is_cut=is_cut and pieces is calls[-1])
+
+
+def _is_another(pieces: Pieces, delta: JsonObject) -> bool:
+    """Tell whether a host begins a second call under the index of one that has its name."""
+    function = member(delta, "function")
+    if not function.get("name") or not pieces.name:
+        return False
+    if delta.get("id"):
+        return bool(delta["id"] != pieces.id)
+    return bool(function.get("arguments")) and pieces.is_whole()
+
+
+def _add(pieces: Pieces, delta: JsonObject) -> None:
+    function = member(delta, "function")
+    pieces.id = pieces.id or delta.get("id")
+    pieces.name = pieces.name or function.get("name")
+    pieces.provider |= extras(delta, "id", "type", "index", "function")
+    pieces.add(function.get("arguments"))
 
 
 stream = Stream(ChunkReader)

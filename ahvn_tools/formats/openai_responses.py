@@ -7,8 +7,8 @@ from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, picked, wire_name
-from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, listed, picked, wire_name
+from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects, place
 from ahvn_tools.formats.stream import Stream
 from ahvn_tools.formats.tool import shown
 from ahvn_tools.results import ToolCall, ToolResult
@@ -17,6 +17,8 @@ from ahvn_tools.schema.strict import strict as strict_schema
 
 ECHOED = ("caller", "namespace")
 """What an answer wants to see again of its call."""
+
+_OVER = ("response.completed", "response.incomplete")
 
 
 def export(
@@ -48,7 +50,7 @@ def export(
         if tool["name"] in deferred:
             tool["defer_loading"] = True
         if allowed_callers is not None:
-            tool["allowed_callers"] = list(allowed_callers)
+            tool["allowed_callers"] = listed(allowed_callers)
     return tools
 
 
@@ -140,7 +142,7 @@ def _output(found: list[str | content.Image]) -> str | list[JsonObject]:
 
 
 def _sent(data: Any) -> Iterator[Sent]:
-    for item in objects(data) or members(data, "output"):
+    for item in objects(data) or members(data, "output") or members(member(data, "response"), "output"):
         if item.get("type") == "function_call":
             yield _item(item)
 
@@ -150,38 +152,52 @@ def _item(item: JsonObject) -> Sent:
         id=item.get("call_id"),
         name=item.get("name"),
         arguments=item.get("arguments"),
-        provider=extras(item, "type", "call_id", "name", "arguments"),
+        provider=_besides(item),
         is_cut=item.get("status") == "incomplete",
     )
 
 
+def _besides(item: JsonObject) -> JsonObject:
+    return extras(item, "type", "call_id", "name", "arguments")
+
+
 class EventReader:
-    """Takes each call from the event that says that it is done; what was only begun is kept for the end."""
+    """Takes each call from the event that says that it is done; what was only begun is kept for the end.
+
+    Of a host that tells of no single call, the calls are in the response with which the stream is over.
+    """
 
     def __init__(self) -> None:
         """Begin with no call."""
-        self._begun: dict[Any, Pieces] = {}
+        self._begun: dict[int | str | None, Pieces] = {}
+        self._has_given = False
 
     def feed(self, event: Any) -> Iterator[Sent]:
         """Take an event."""
         if not isinstance(event, dict):
             return
-        item = member(event, "item")
-        key = event.get("output_index")
-        if event.get("type") == "response.function_call_arguments.delta" and key in self._begun:
-            self._begun[key].add(event.get("delta"))
-        if item.get("type") != "function_call":
-            return
-        if event.get("type") == "response.output_item.added":
-            self._begun[key] = Pieces(id=item.get("call_id"), name=item.get("name"))
-        elif event.get("type") == "response.output_item.done":
-            self._begun.pop(key, None)
+        item, index = member(event, "item"), place(event, "output_index")
+        is_call = item.get("type") == "function_call"
+        if event.get("type") == "response.function_call_arguments.delta" and index in self._begun:
+            self._begun[index].add(event.get("delta"))
+        elif event.get("type") == "response.output_item.added" and is_call:
+            self._begun[index] = Pieces(id=item.get("call_id"), name=item.get("name"), provider=_besides(item))
+        elif event.get("type") == "response.output_item.done" and is_call:
+            self._begun.pop(index, None)
+            self._has_given = True
             yield _item(item)
+        elif event.get("type") in _OVER and not self._has_given:
+            yield from self._of_all(list(_sent(event)))
 
     def end(self) -> Iterator[Sent]:
         """Give what the stream broke off in."""
         for pieces in self._begun.values():
             yield pieces.sent(is_cut=True)
+
+    def _of_all(self, found: list[Sent]) -> list[Sent]:
+        if found:
+            self._begun.clear()
+        return found
 
 
 stream = Stream(EventReader)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
-from ahvn_tools.formats import answer, content, written
+from ahvn_tools.formats import answer, content, received, written
 from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
 from ahvn_tools.formats.sent import Sent
 from ahvn_tools.formats.spoken import said, texts
@@ -30,8 +31,10 @@ To call a tool, answer with JSON in this form and with nothing else:
 
 When you need no tool, answer in plain text, without such JSON."""
 
-_NAMES = ("name", "tool", "function")
+_NAMES = ("name", "tool", "function", "tool_name", "function_name")
 _PARAMETERS = ("parameters", "arguments")
+_OTHER_WORDS = ("params", "args", "input")
+"""What some models write for parameters, and others write in any data: with a known name alone, it is a call."""
 _BESIDES = frozenset({"id", "type"})
 _WRAPPERS = ("tool_calls", "tool_call", "function_calls", "function_call", "calls")
 _DEEPEST = 4
@@ -66,7 +69,8 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     A call is an object with `name` and `parameters`, wherever it stands: alone, in a list or a code block, with prose
     around it. Text without one holds no call. Slips (quotes, commas, comments, Python's literals) are repaired. A call
     whose arguments would have to be guessed, as the answer was cut off, has an `error` and no arguments. With
-    `definitions`, a known name without parameters is a call, too. Ids are made here: a text has none.
+    `definitions`, a known name is a call without parameters, too, or with another word for them. Ids are made here: a
+    text has none.
 
     >>> calls("I add: {'name': 'add', 'parameters': {'a': 1, 'b': 2,}}")[0].arguments
     {'a': 1, 'b': 2}
@@ -146,10 +150,8 @@ def _asked(tools: str | Sequence[str], definitions: Iterable[ToolDefinition]) ->
 
 def _answer(response: Any) -> Any:
     """Return a text as a list with one piece; of a message that is no model of pydantic, what it says."""
-    if isinstance(response, bytes):
-        response = response.decode(errors="replace")
-    if isinstance(response, str):
-        return [response]
+    if isinstance(response, str | bytes | bytearray | memoryview):
+        return [received.text(response, errors="replace")]
     if hasattr(response, "content") and not hasattr(response, "model_dump"):
         return {"content": response.content}
     return response
@@ -213,11 +215,11 @@ def _in_texts(data: Any, known: Mapping[str, ToolDefinition]) -> list[Sent]:
 
 
 def _in_found(found: written.Found, known: Mapping[str, ToolDefinition]) -> Iterator[Sent]:
-    if not found.is_cut and not found.is_broken:
+    begun = _begun(found.value, known)
+    if found.is_sure and not (found.is_cut and begun and (begun.rest or not begun.given)):
         yield from _in_value(found.value, known)
-    elif _begins_a_call(found.value):
-        error = CUT_OFF if found.is_cut else UNREADABLE
-        yield Sent(id=None, name=_name(found.value), arguments=None, error=error)
+    elif begun and begun.is_no_other_data:
+        yield Sent(id=None, name=begun.name, arguments=None, error=CUT_OFF if found.is_cut else UNREADABLE)
 
 
 def _in_value(value: Any, known: Mapping[str, ToolDefinition], depth: int = 0) -> Iterator[Sent]:
@@ -238,36 +240,46 @@ def _in_value(value: Any, known: Mapping[str, ToolDefinition], depth: int = 0) -
 
 def _call(value: JsonObject, known: Mapping[str, ToolDefinition]) -> Sent | None:
     """Return the call that an object is; None for other data."""
-    value = _inner(value)
-    name = _name(value)
-    given = [key for key in _PARAMETERS if key in value]
+    begun = _begun(value, known)
+    if begun is None:
+        return None
+    if begun.given:
+        error = TWICE if len(begun.given) > 1 else None
+        return Sent(id=None, name=begun.name, arguments=begun.given[0], error=error)
+    return Sent(id=None, name=begun.name, arguments=None) if begun.name in known and not begun.rest else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Begun:
+    """What an object that names a tool has of a call."""
+
+    name: str
+    given: list[Any]
+    """All that stands where parameters do: one thing, or it is unclear."""
+    rest: set[str]
+    """The names of its other members."""
+
+    @property
+    def is_no_other_data(self) -> bool:
+        """Whether it is a call as far as it goes: it has parameters, or the start of the word."""
+        return bool(self.given) or all(any(word.startswith(key) for word in _PARAMETERS) for key in self.rest)
+
+
+def _begun(value: JsonObject, known: Mapping[str, ToolDefinition]) -> _Begun | None:
+    """Return what an object has of a call, or the object and the function in it, as OpenAI writes an item."""
+    function = value.get("function")
+    parts = [function, value] if isinstance(function, dict) else [value]
+    name = next((part[key] for part in parts for key in _NAMES if key in part), None)
     if not isinstance(name, str):
         return None
-    if given:
-        error = TWICE if len(given) > 1 else None
-        return Sent(id=None, name=name, arguments=value[given[0]], error=error)
-    is_bare = name in known and not value.keys() - _BESIDES - set(_NAMES)
-    return Sent(id=None, name=name, arguments=None) if is_bare else None
+    name = name.replace("\\_", "_")  # Markdown's habit
+    given = _members(parts, _PARAMETERS) or (_members(parts, _OTHER_WORDS) if name in known else [])
+    rest = {key for part in parts for key in part} - _BESIDES - {*_NAMES, *_PARAMETERS}
+    return _Begun(name=name, given=given, rest=rest)
 
 
-def _inner(value: JsonObject) -> JsonObject:
-    """Return the function in an item as OpenAI writes it, else the object itself."""
-    function = value.get("function")
-    return function if isinstance(function, dict) else value
-
-
-def _name(value: JsonObject) -> Any:
-    """Return the name in an object of a call; of several words for it, the first."""
-    value = _inner(value)
-    return next((value[key] for key in _NAMES if key in value), None)
-
-
-def _begins_a_call(value: JsonObject) -> bool:
-    """Tell whether what there is of an object can be of a call: a name, then parameters or the start of the word."""
-    value = _inner(value)
-    rest = value.keys() - _BESIDES - set(_NAMES)
-    is_plain = all(any(word.startswith(key) for word in _PARAMETERS) for key in rest)
-    return isinstance(_name(value), str) and (is_plain or any(key in value for key in _PARAMETERS))
+def _members(parts: list[JsonObject], words: Sequence[str]) -> list[Any]:
+    return [part[word] for part in parts for word in words if word in part]
 
 
 def _is_wrapper(value: JsonObject) -> bool:

@@ -45,27 +45,41 @@ class Pieces:
         self.id = id
         self.name = name
         self.provider = provider or {}
-        self.arguments: Any = None
+        self._texts: list[str] = []
+        self._given: Any = None
 
     def add(self, piece: Any) -> None:
         """Take the next piece; a host that sends the object whole is taken at its word."""
-        if isinstance(piece, str) and isinstance(self.arguments, str | None):
-            self.arguments = (self.arguments or "") + piece
-        elif piece is not None:
-            self.arguments = piece
+        if not isinstance(piece, str):
+            self._given = self._given if piece is None else piece
+        elif piece:
+            self._texts.append(piece)
+
+    def arguments(self) -> Any:
+        """Return the arguments as far as they have come: the text, else what came whole."""
+        text = "".join(self._texts)
+        return text if text.strip() else self._given
 
     def is_whole(self) -> bool:
         """Tell whether the arguments are one whole JSON object."""
-        if not isinstance(self.arguments, str):
-            return isinstance(self.arguments, dict)
+        if not self._texts:
+            return isinstance(self._given, dict)
+        if "}" not in self._texts[-1]:
+            return False  # most pieces need no longer look
         try:
-            return isinstance(json.loads(self.arguments, strict=False), dict)
+            return isinstance(json.loads("".join(self._texts), strict=False), dict)
         except (ValueError, RecursionError):
             return False
 
     def sent(self, *, is_cut: bool = False) -> Sent:
         """Return the call as far as it has come."""
-        return Sent(id=self.id, name=self.name, arguments=self.arguments, provider=self.provider, is_cut=is_cut)
+        return Sent(id=self.id, name=self.name, arguments=self.arguments(), provider=self.provider, is_cut=is_cut)
+
+
+def place(event: JsonObject, key: str) -> int | str | None:
+    """Return the index under `key`, which tells whose a piece is; None for what can be none."""
+    index = event.get(key)
+    return index if isinstance(index, int | str) else None
 
 
 def members(value: Any, key: str) -> list[JsonObject]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, overload
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats import answer
 from ahvn_tools.formats.names import by_wire_name
+from ahvn_tools.formats.received import plain
 from ahvn_tools.formats.sent import Reader
 from ahvn_tools.results import ToolCall
+
+_NO_EVENTS = (Mapping, str, bytes, bytearray, memoryview)
+"""What can be iterated over and is no stream."""
 
 
 class Stream:
@@ -33,7 +37,7 @@ class Stream:
         self, events: Iterable[Any] | AsyncIterable[Any], definitions: Iterable[ToolDefinition] = ()
     ) -> Iterator[ToolCall] | AsyncIterator[ToolCall]:
         """Yield the calls; with `definitions`, under the tools' own names. Raises TypeError for what is no stream."""
-        if isinstance(events, dict | str | bytes) or not isinstance(events, Iterable | AsyncIterable):
+        if isinstance(events, _NO_EVENTS) or not isinstance(events, Iterable | AsyncIterable):
             raise TypeError(f"{type(events).__name__} is no stream of events. Pass the SDK's stream, or its events.")
         known = by_wire_name(definitions)
         return self._later(events, known) if isinstance(events, AsyncIterable) else self._now(events, known)
@@ -41,7 +45,7 @@ class Stream:
     def _now(self, events: Iterable[Any], known: dict[str, ToolDefinition]) -> Iterator[ToolCall]:
         reader = self._reader()
         for event in events:
-            for sent in reader.feed(answer.plain(event)):
+            for sent in reader.feed(plain(event)):
                 yield answer.call(sent, known)
         for sent in reader.end():
             yield answer.call(sent, known)
@@ -49,7 +53,7 @@ class Stream:
     async def _later(self, events: AsyncIterable[Any], known: dict[str, ToolDefinition]) -> AsyncIterator[ToolCall]:
         reader = self._reader()
         async for event in events:
-            for sent in reader.feed(answer.plain(event)):
+            for sent in reader.feed(plain(event)):
                 yield answer.call(sent, known)
         for sent in reader.end():
             yield answer.call(sent, known)

@@ -13,8 +13,8 @@ from ahvn_tools.schema.jsonschema import compiled
 from ahvn_tools.schema.root import flattened, with_properties
 from ahvn_tools.schema.standard import standard
 
-Strict = Callable[[JsonObject], tuple[JsonObject, list[Finding]]]
-"""Makes a schema strict, or leaves it as it is and says why."""
+Strict = Callable[[JsonObject], tuple[JsonObject | None, list[Finding]]]
+"""Makes a schema strict and says what it only tells, or makes none and says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +47,20 @@ def shown(definition: ToolDefinition, dialect: Dialect, strict: Strict | None = 
     if rules:
         findings.append(_CHOICE)
     if strict is not None:
-        made, reasons = strict(schema)
-        if not dialect.has_references:
-            made, cuts = spoken(made, dialect)
-            reasons += cuts
-        if not reasons and not rules:
+        made, found = _made_strict(schema, dialect, strict)
+        findings += found
+        if made is not None and not rules:
             return Shown(schema=made, description=told, is_strict=True, findings=findings)
-        findings += reasons
     schema, losses = spoken(with_properties(schema), dialect)
     return Shown(schema=schema, description=told, is_strict=False, findings=[*findings, *losses])
+
+
+def _made_strict(schema: JsonObject, dialect: Dialect, strict: Strict) -> tuple[JsonObject | None, list[Finding]]:
+    made, found = strict(schema)
+    if made is None or dialect.has_references:
+        return made, found
+    made, cuts = spoken(made, dialect)
+    return (None if cuts else made), [*found, *cuts]
 
 
 def fitting(definition: ToolDefinition, schema: JsonObject) -> list[JsonObject]:

@@ -7,10 +7,12 @@ what the model wrote: no value is guessed, lost or ended in the model's place.
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from ahvn_tools.definition import JsonObject
 from ahvn_tools.formats.content import whole
@@ -32,21 +34,32 @@ _MEMBER = re.compile(
     r"""(?:["“”][^"“”\n]{1,100}["“”]|'[^'\n]{1,100}'|[\w-]{1,100})\s{0,200}:""",
     re.DOTALL,
 )
+_MORE = re.compile(r"""\s*(?:\}|,?\s*["'“][\w-]{1,100}["'”]\s*:)""")
+"""What follows on an object that has ended too early: another member, or the brace that was to be its last."""
 _MARK = re.compile(r"""["'“”{}]|//|/\*|\#|```|</""")
 _COMMENTS = {"//": "\n", "#": "\n", "/*": "*/"}
 _QUOTES = {quote: re.compile(rf"\\|[{ends}]") for quote, ends in {'"': '"', "'": "'", "“": '“”"', "”": '“”"'}.items()}
-_JOINED = re.compile(r"""["']\s*\+\s*["']""")
+_JOINED = dict.fromkeys('"“”', re.compile(r'["“”]\s*\+\s*["“”]')) | {"'": re.compile(r"'\s*\+?\s*'")}
 _HELD = "\ue000"
 """Stands around the number of a text that is held back; it is in private use."""
 _PLACE = re.compile(rf'"{_HELD}(\d+){_HELD}"')
+_NAME = re.compile(rf"{_PLACE.pattern}\s*:")
+_HOLE = re.compile(r"[\[{,]\s*,")
 _WORD = re.compile(rf'"(?:{_HELD}\d+{_HELD}|[^\W\d][\w./:-]*)"')
 """A text that was held back, or a bare word."""
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\", "/": "/"}
-_TOKEN = re.compile(r"""[^\W\d]\w*|(-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|[^\s"'“”,:;]""")
+_TOKEN = re.compile(r"""[^\W\d]\w*|(-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|[^\s"'“”,;]""")
 """What a repair must leave as it is: words, numbers (the group), all signs but quotes and separators."""
-_PYTHON = {"True": "true", "False": "false", "None": "null", "(": "[", ")": "]"}
-_PYTHONS = re.compile(r"\b(?:True|False|None)\b|[()]")
+_FOREIGN = {
+    **dict.fromkeys(("True", "TRUE"), "true"),
+    **dict.fromkeys(("False", "FALSE"), "false"),
+    **dict.fromkeys(("None", "Null", "NULL", "nil", "undefined"), "null"),
+    "(": "[",
+    ")": "]",
+}
+"""JSON's words and brackets for those of Python and of other languages."""
+_FOREIGNS = re.compile(r"(?<![\w./-])(?:True|TRUE|False|FALSE|None|Null|NULL|nil|undefined)(?![\w./:-])|[()]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,44 +67,70 @@ class Found:
     """One object that stands in a text."""
 
     value: JsonObject
+    is_sure: bool = True
+    """Whether every member of the value is what was written; else it is a guess at what there is."""
     is_cut: bool = False
-    """Whether its end is missing: the value is what there is of it."""
-    is_broken: bool = False
-    """Whether it cannot be read: the value is a guess at it."""
+    """Whether its last brace is missing or came too early: not all that was meant need be here."""
 
 
 def found(text: str, is_opened: Callable[[JsonObject], bool]) -> Iterator[Found]:
     """Yield the objects in a text, in their order and outside of a model's thoughts.
 
-    Objects inside of an object are part of it. Of one that is cut off or broken, they are yielded alone where
-    `is_opened` says so of what there is.
+    Objects inside of an object are part of it. Of one that cannot be read, they are yielded alone where `is_opened`
+    says so of what there is.
     """
     broken, work = 0, MOST_WORK
     position = _after_thoughts(text)
+    hidden: list[tuple[int, int]] = []  # texts of an opened object: what they say is no structure there, either
     while (start := _START.search(text, position)) and broken < MOST_BROKEN:
-        if start[1]:
+        if end_of_hidden := _end_of_span(hidden, start.start()):
+            position = end_of_hidden
+        elif start[1]:
             end = _END_OF_THOUGHTS.search(text, start.end())
             position = end.end() if end else len(text)
         elif valid := _valid(text, start.start()):
             value, position = valid
-            yield Found(value=value)
+            yield Found(value=value, is_cut=_MORE.match(text, position) is not None)
         elif not _MEMBER.match(text, start.start()):
             position = start.end()  # a brace in prose
         else:
             written = _written(text, start.start())
             broken, work = broken + 1, work - written.work
-            read = written.read(is_repaired=work >= 0)
-            yield read
-            is_inside = (read.is_cut or read.is_broken) and is_opened(read.value)
-            position = start.end() if is_inside else written.end
+            read, position = written.read(is_repaired=work >= 0), written.end
+            yield replace(read, is_cut=True) if _MORE.match(text, position) else read
+            if not read.is_sure and is_opened(read.value):
+                hidden, position = written.hidden, start.end()
+
+
+def _end_of_span(spans: list[tuple[int, int]], position: int) -> int:
+    """Return where the one of these spans ends that a position is in; 0 for none. Spans are in their order."""
+    place = bisect.bisect_right(spans, position, key=itemgetter(0))
+    return spans[place - 1][1] if place and position < spans[place - 1][1] else 0
 
 
 def _after_thoughts(text: str) -> int:
-    """Return where the thoughts end that began before the text did: some hosts open them in the prompt."""
-    end = _END_OF_THOUGHTS.search(text)
-    if end is None or any(start[1] for start in _START.finditer(text, 0, end.start())):
-        return 0
-    return end.end()
+    """Return where the thoughts end that began before the text did: some hosts open them in the prompt.
+
+    An end that stands in an object is a part of what the object says.
+    """
+    position, end = 0, _END_OF_THOUGHTS.search(text)
+    while end:
+        start = _START.search(text, position, end.start())
+        if start is None:
+            return end.end()
+        if start[1]:
+            return 0
+        position = _end_of_object(text, start.start())
+        if position > end.start():
+            end = _END_OF_THOUGHTS.search(text, position)
+    return 0
+
+
+def _end_of_object(text: str, start: int) -> int:
+    """Return where the object ends that begins at a brace; for a brace in prose, what follows it."""
+    if valid := _valid(text, start):
+        return valid[1]
+    return _written(text, start).end if _MEMBER.match(text, start) else start + 1
 
 
 def _valid(text: str, start: int) -> tuple[JsonObject, int] | None:
@@ -111,9 +150,12 @@ class _Written:
     frame: str
     """The object without comments, and with numbers in the place of texts."""
     texts: list[str]
+    """The texts as they were written, from the opening quote on."""
     end: int
     depth: int
     """How many braces, and quotes, are open at the end; 0: it is whole."""
+    hidden: list[tuple[int, int]]
+    """Where its texts and comments stand."""
 
     @property
     def work(self) -> int:
@@ -122,26 +164,29 @@ class _Written:
 
     def read(self, *, is_repaired: bool) -> Found:
         """Return the object; what there is of it when it cannot be read."""
-        frame, is_cut = _PYTHONS.sub(lambda sign: _PYTHON[sign[0]], self.frame), self.depth > 0
+        frame, is_cut = _FOREIGNS.sub(lambda sign: _FOREIGN[sign[0]], self.frame), self.depth > 0
         if self.depth == 1 and frame.rstrip(", \t\r\n").endswith("}"):
             frame, is_cut = f"{frame}}}", False  # every member is whole, so nothing is missing but the last brace
         value = self._believed(frame) if is_repaired and not is_cut else None
         if value is not None:
-            return Found(value=value)
+            return Found(value=value, is_cut=self.depth > 0)
         guess = self._filled(json.dumps(_repaired(frame[:_HEAD], strict=False), ensure_ascii=False))
-        return Found(value=guess, is_cut=is_cut, is_broken=not is_cut)
+        return Found(value=guess, is_sure=False, is_cut=is_cut)
 
     def _believed(self, frame: str) -> JsonObject | None:
         """Return the object that the frame is but for its punctuation; None when the library had to guess."""
-        if any(map(_JOINED.search, self.texts)):
-            return None  # `"a" + "b"` is no text with quotes in it
+        names = [self.texts[int(name[1])] for name in _NAME.finditer(frame)]
+        if _HOLE.search(frame) or any(map(_is_joined, self.texts)) or any(map(_has_quotes, names)):
+            return None
         made = json.dumps(_repaired(frame, strict=True), ensure_ascii=False)
         is_sure = made != "{}" and '"' not in _WORD.sub("", made) and _tokens(made) == _tokens(frame)
         return self._filled(made) if is_sure else None
 
     def _filled(self, made: str) -> JsonObject:
         """Return an object with the texts in their places."""
-        value: JsonObject = json.loads(_PLACE.sub(lambda place: json.dumps(self.texts[int(place[1])]), made))
+        value: JsonObject = json.loads(
+            _PLACE.sub(lambda place: json.dumps(_unescaped(self.texts[int(place[1])][1:])), made)
+        )
         return value
 
 
@@ -149,18 +194,21 @@ def _written(text: str, start: int) -> _Written:
     """Read an object up to its last brace, or to where its code block, its tag or the text ends."""
     kept: list[str] = []
     texts: list[str] = []
+    hidden: list[tuple[int, int]] = []
     depth, begin, position = 0, start, start
     while mark := _MARK.search(text, position):
         sign, at, position = mark[0], mark.start(), mark.end()
         if sign in _QUOTES and (sign != "'" or _before(text, at) in "{[(,:"):
             end = _end_of_text(text, position, sign)
             kept += [text[begin:at], f'"{_HELD}{len(texts)}{_HELD}"' if end else ""]
-            texts.append(_unescaped(text[position : end or None]))
+            texts.append(text[at : end or None])
             begin = position = end + 1 if end else len(text)
+            hidden.append((at, position))
             depth += not end
         elif sign in _COMMENTS and text[at - 1] in " \t\n{[,}]\"'":
             kept.append(text[begin:at])
             begin = position = _end_of_comment(text, sign, position)
+            hidden.append((at, position))
         elif sign in ("```", "</"):
             position = at
             break
@@ -170,7 +218,7 @@ def _written(text: str, start: int) -> _Written:
                 break
     else:
         position = len(text)
-    return _Written(frame="".join([*kept, text[begin:position]]), texts=texts, end=position, depth=depth)
+    return _Written(frame="".join([*kept, text[begin:position]]), texts=texts, end=position, depth=depth, hidden=hidden)
 
 
 def _end_of_text(text: str, position: int, quote: str) -> int:
@@ -202,6 +250,16 @@ def _end_of_comment(text: str, sign: str, position: int) -> int:
     if end < 0:
         return len(text)
     return end + 2 if sign == "/*" else end
+
+
+def _is_joined(text: str) -> bool:
+    """Tell whether a text in quotes is several, as in `"a" + "b"`; it is taken for none with quotes in it."""
+    return _JOINED[text[0]].search(_ESCAPE.sub("_", text), 1) is not None
+
+
+def _has_quotes(text: str) -> bool:
+    """Tell whether quotes of its kind stand in a text: a name has none but where the end of one before it is lost."""
+    return len(_QUOTES[text[0]].findall(_ESCAPE.sub("_", text))) > 1
 
 
 def _unescaped(text: str) -> str:

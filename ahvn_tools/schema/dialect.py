@@ -14,7 +14,7 @@ from ahvn_tools.schema.flat import flat
 from ahvn_tools.schema.openapi import openapi
 from ahvn_tools.schema.references import PREFIX, cycles
 from ahvn_tools.schema.standard import JSON_TYPES
-from ahvn_tools.schema.telling import tell, text
+from ahvn_tools.schema.telling import NOT_ENFORCED, tell, text
 from ahvn_tools.schema.titles import without_unused_definitions
 
 JsonObject = dict[str, Any]
@@ -53,8 +53,8 @@ class Dialect:
     """Whether `prefixItems` is understood."""
     has_untyped_items: bool = True
     """Whether an array may leave open what is in it."""
-    finish: Callable[[JsonObject], JsonObject] | None = None
-    """What is done to a schema at last, in place."""
+    finish: Callable[[JsonObject], tuple[JsonObject, list[Finding]]] | None = None
+    """What is done to a schema at last, in place; gives what it loses by that."""
 
     def takes(self, keyword: str) -> bool:
         """Tell whether a keyword is understood."""
@@ -99,8 +99,12 @@ def spoken(schema: JsonObject, dialect: Dialect) -> tuple[JsonObject, list[Findi
     made = work.node({key: value for key, value in schema.items() if key != "$defs"}, "")
     if dialect.has_references and "$defs" in schema:
         made["$defs"] = {name: work.definition(name, node) for name, node in schema["$defs"].items()}
-    made = without_unused_definitions(made)
-    return (dialect.finish(made) if dialect.finish else made), work.findings
+    made, losses = (dialect.finish or _as_it_is)(without_unused_definitions(made))
+    return made, [*work.findings, *losses]
+
+
+def _as_it_is(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
+    return schema, []
 
 
 class _Speaker:
@@ -126,7 +130,7 @@ class _Speaker:
             return self._joined(node, where, is_needed=is_needed)
         made: JsonObject = {}
         sentences: list[str] = []
-        for key, value in self._said(node).items():
+        for key, value in self._said(node, where).items():
             if self._takes(key, value):
                 made[key] = value
             else:
@@ -135,7 +139,7 @@ class _Speaker:
         tell(made, sentences)
         return made
 
-    def _said(self, node: JsonObject) -> JsonObject:
+    def _said(self, node: JsonObject, where: str) -> JsonObject:
         """Say in other keywords what the dialect has other keywords for."""
         made = dict(node)
         takes = self._dialect.takes
@@ -144,14 +148,14 @@ class _Speaker:
         if "oneOf" in made and not takes("oneOf") and "anyOf" not in made:
             made["anyOf"] = made.pop("oneOf")
         if "prefixItems" in made and not self._dialect.has_tuples:
-            self._tuple(made)
+            self._tuple(made, where)
         if "patternProperties" in made and not takes("patternProperties"):
             made.pop("additionalProperties", None)  # it would forbid what the patterns allow
         if "enum" in made and self._dialect.enums is not None:
             self._enum(made)
         if made.get("type") == "integer":
             for exclusive, plain, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
-                if not takes(exclusive) and isinstance(made.get(exclusive), int) and plain not in made:
+                if not takes(exclusive) and takes(plain) and type(made.get(exclusive)) is int and plain not in made:
                     made[plain] = made.pop(exclusive) + step
         return made
 
@@ -172,7 +176,7 @@ class _Speaker:
             made.pop("type")
             made["anyOf"] = [branch, {"type": "null"}]
 
-    def _tuple(self, made: JsonObject) -> None:
+    def _tuple(self, made: JsonObject, where: str) -> None:
         """Say a tuple as an array of any of its items; how many and in which order is told."""
         items = made.pop("prefixItems")
         rest = [made["items"]] if isinstance(made.get("items"), dict) else []
@@ -181,6 +185,7 @@ class _Speaker:
         names = [kind if isinstance(kind := item.get("type"), str) else "any" for item in items]
         if len(distinct) > 1:
             tell(made, [f"The items, in this order: {', '.join(names)}."])
+            self._find("warning", where, "'prefixItems' is not enforced", NOT_ENFORCED)
 
     def _takes(self, key: str, value: Any) -> bool:
         dialect = self._dialect
@@ -195,8 +200,8 @@ class _Speaker:
         if key in _SILENT or (key == "additionalProperties" and isinstance(value, bool)):
             return []
         if key == "default":
-            return [f"Default: {text(value)}."]
-        self._find("warning", where, f"{key!r} is not enforced", "The description tells it, the tool checks it.")
+            return [] if value is None else [f"Default: {text(value)}."]
+        self._find("warning", where, f"{key!r} is not enforced", NOT_ENFORCED)
         if key == "enum":
             rule = f"One of: {', '.join(map(text, value))}."
         else:
@@ -213,6 +218,7 @@ class _Speaker:
 
     def _inside(self, made: JsonObject, where: str, *, is_needed: bool) -> None:
         """Say the schemas inside one."""
+        found_before = len(self.findings)
         required = made.get("required", ())
         if required and self._dialect.keywords is not None:
             made["properties"] = {**made.get("properties", {}), **_open_members(made)}
@@ -230,6 +236,8 @@ class _Speaker:
         for key in _NAMED:
             if key in made:
                 made[key] = {name: self.node(node, f"{where}[{name}]") for name, node in made[key].items()}
+        if len(self.findings) > found_before and "oneOf" in made and "anyOf" not in made:
+            made["anyOf"] = made.pop("oneOf")  # branches that say less may overlap
         self._name_items(made)
 
     def _name_items(self, made: JsonObject) -> None:
@@ -262,9 +270,7 @@ class _Speaker:
 
     def _named(self, reference: str, target: JsonObject | None, beside: JsonObject, where: str) -> JsonObject:
         """Return what can be said of a schema without writing it once more."""
-        self._find(
-            "warning", where, "it contains itself, or very much", "The description names it, the tool checks it."
-        )
+        self._find("warning", where, "it contains itself, or very much", NOT_ENFORCED)
         said = {"type": "object"} if target is None else target
         made = {"type": said["type"]} if "type" in said else {}
         self._name_items(made)
@@ -280,9 +286,7 @@ class _Speaker:
         made = {key: value for key, value in node.items() if key != "allOf"}
         clashes: list[str] = []
         for branch in node["allOf"]:
-            for key, value in self._followed(branch, where).items():
-                if not _join(made, key, value):
-                    clashes += self._sentence(key, value, where)
+            clashes += self._join(made, self._followed(branch, where), where)
         tell(made, clashes)
         said = self.node(made, where, is_needed=is_needed)
         del self._open[were_open:]
@@ -300,9 +304,22 @@ class _Speaker:
             return self._followed({**target, **beside}, where)
         made = {key: value for key, value in node.items() if key != "allOf"}
         for branch in node.get("allOf", ()):
-            for key, value in self._followed(branch, where).items():
-                _join(made, key, value)
+            tell(made, self._join(made, self._followed(branch, where), where))
         return made
+
+    def _join(self, made: JsonObject, part: JsonObject, where: str) -> list[str]:
+        """Add a part to the whole. Return what to tell of keywords that clash."""
+        clashes: list[str] = []
+        for key, value in part.items():
+            if key == "properties":
+                made[key] = _joined_members(made.get(key, {}), value)
+            elif key == "required":
+                made[key] = list(dict.fromkeys([*made.get(key, ()), *value]))
+            elif key not in made:
+                made[key] = value
+            elif key != "description" and made[key] != value:
+                clashes += self._sentence(key, value, where)
+        return clashes
 
     def _find(self, severity: Any, where: str, problem: str, fix: str) -> None:
         self.findings.append(Finding(severity=severity, place=where, problem=problem, fix=fix))
@@ -313,14 +330,11 @@ def _open_members(node: JsonObject) -> JsonObject:
     return {name: {} for name in node["required"] if name not in node.get("properties", {})}
 
 
-def _join(made: JsonObject, key: str, value: Any) -> bool:
-    """Add a keyword of a part to the whole. Return whether the whole says it now."""
-    if key == "properties":
-        made[key] = {**value, **made.get(key, {})}
-    elif key == "required":
-        made[key] = list(dict.fromkeys([*made.get(key, ()), *value]))
-    elif key == "description":
-        made.setdefault(key, value)
-    elif key not in made:
-        made[key] = value
-    return key in {"properties", "required", "description"} or made[key] == value
+def _joined_members(known: JsonObject, further: JsonObject) -> JsonObject:
+    """Return the members of two parts; a member of both is what both say of it."""
+    both = {
+        name: {"allOf": [known[name], further[name]]}
+        for name in known.keys() & further.keys()
+        if known[name] != further[name]
+    }
+    return {**further, **known, **both}

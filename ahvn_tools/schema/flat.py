@@ -5,47 +5,69 @@ Ollama's own SDK keeps nothing more of a parameter, and drops the rest without a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from ahvn_tools.schema.telling import tell, text
+from ahvn_tools.schema.finding import Finding
+from ahvn_tools.schema.standard import JSON_TYPES
+from ahvn_tools.schema.telling import NOT_ENFORCED, tell, text
 
 JsonObject = dict[str, Any]
 
 _KEPT = ("type", "items", "description", "enum")
 _SILENT = frozenset({"title", "examples", "discriminator", "deprecated", "$comment"})
 _SHAPE = frozenset({"properties", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "patternProperties"})
+_CHOICES = ("anyOf", "oneOf")
+_WORDS: Final = "Use plain parameters and lists, or speak `openai` to Ollama's `/v1`, which takes schemas whole."
 
 
-def flat(schema: JsonObject) -> JsonObject:
-    """Return an object schema without references, changed in place, with flat parameters."""
-    made: JsonObject = {key: schema[key] for key in ("type", "required") if key in schema}
-    properties = schema.get("properties", {})
-    return {**made, "properties": {name: _parameter(node) for name, node in properties.items()}}
+def flat(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
+    """Return an object schema without references, changed in place, with flat parameters; and what is only told.
+
+    Its own description tells rules on all parameters together. Ollama drops it there: it belongs to the tool's.
+    """
+    findings: list[Finding] = []
+    properties = {name: _parameter(node, name, findings) for name, node in schema.get("properties", {}).items()}
+    made: JsonObject = {**{key: schema[key] for key in ("type", "required") if key in schema}, "properties": properties}
+    rules = {key: value for key, value in schema.items() if key not in {*made, "description", *_SILENT}}
+    if isinstance(rules.get("additionalProperties"), bool):
+        del rules["additionalProperties"]
+    _tell(made, rules, "", findings)
+    return made, findings
 
 
-def _parameter(node: JsonObject) -> JsonObject:
+def _parameter(node: JsonObject, name: str, findings: list[Finding]) -> JsonObject:
     made = {key: node[key] for key in _KEPT if key in node}
     if "const" in node:
         made["enum"] = [node["const"]]
-    branches = [branch for key in ("anyOf", "oneOf") for branch in node.get(key, ())]
-    if branches and "type" not in made:
-        types = list(dict.fromkeys(kind for branch in branches for kind in _types(branch)))
+    branches = [branch for key in _CHOICES for branch in node.get(key, ())]
+    if "type" not in made and (types := _types(node)):
         made["type"] = types[0] if len(types) == 1 else types
-        if not types:
-            del made["type"]
     shape = {key: value for key, value in node.items() if key in _SHAPE}
-    if branches and all(branch.keys() <= {"type", "title"} for branch in branches):
-        shape = {key: value for key, value in shape.items() if key not in {"anyOf", "oneOf"}}
+    if all(branch.keys() <= {"type", "title"} for branch in branches):
+        shape = {key: value for key, value in shape.items() if key not in _CHOICES}
     if shape.keys() - {"additionalProperties"} or isinstance(shape.get("additionalProperties"), dict):
         whole = {key: value for key, value in node.items() if key not in {"description", *_SILENT}}
         tell(made, [f"As JSON Schema: {text(whole)}."])
+        findings.append(Finding(severity="warning", place=name, problem="its form is told in words only", fix=_WORDS))
         return made
-    rest = {key: value for key, value in node.items() if key not in {*_KEPT, *_SHAPE, *_SILENT, "const"}}
-    tell(made, [f"{'Default' if key == 'default' else key}: {text(value)}." for key, value in rest.items()])
+    _tell(made, {key: node[key] for key in node if key not in {*_KEPT, *_SHAPE, *_SILENT, "const"}}, name, findings)
     return made
 
 
+def _tell(made: JsonObject, rest: JsonObject, name: str, findings: list[Finding]) -> None:
+    if (default := rest.pop("default", None)) is not None:
+        tell(made, [f"Default: {text(default)}."])
+    tell(made, [f"{key}: {text(value)}." for key, value in rest.items()])
+    findings += [
+        Finding(severity="warning", place=name, problem=f"{key!r} is not enforced", fix=NOT_ENFORCED) for key in rest
+    ]
+
+
 def _types(node: JsonObject) -> list[str]:
-    """Return the types that a branch names."""
-    types = node.get("type", [])
-    return [types] if isinstance(types, str) else types
+    """Return the types that a value may be of; none where that is left open."""
+    if "type" in node:
+        return [node["type"]] if isinstance(node["type"], str) else list(node["type"])
+    if "enum" in node or "const" in node:
+        return list(dict.fromkeys(JSON_TYPES[type(value)] for value in node.get("enum", [node.get("const")])))
+    found = [_types(branch) for key in _CHOICES for branch in node.get(key, ())]
+    return list(dict.fromkeys(kind for types in found for kind in types)) if all(found) else []

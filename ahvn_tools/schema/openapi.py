@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ahvn_tools.schema.finding import Finding
 from ahvn_tools.schema.references import every
 from ahvn_tools.schema.telling import tell
 
@@ -19,11 +20,11 @@ ANY: tuple[JsonObject, ...] = (
 """What stands for a value of any type: each schema needs one."""
 
 
-def openapi(schema: JsonObject) -> JsonObject:
-    """Return a schema without references, changed in place, as Gemini's `parameters` takes it."""
+def openapi(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
+    """Return a schema without references, changed in place, as Gemini's `parameters` takes it; that loses nothing."""
     for node in reversed(list(every(schema))):  # what is inside comes first, as it may move outwards
         _say(node)
-    return schema
+    return schema, []
 
 
 def _say(node: JsonObject) -> None:

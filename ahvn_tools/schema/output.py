@@ -89,6 +89,8 @@ class Output:
     @functools.cached_property
     def schema_text(self) -> str | None:
         """The output schema as JSON text; None when nothing is promised."""
+        if self.exact is not None:
+            return _exact_text(self.exact)
         schema = self._given if self._given is not None else _schema(self.annotation)
         return None if schema is None else json.dumps(schema)
 
@@ -203,6 +205,12 @@ def _schema(annotation: Any) -> JsonObject | None:
     except _NO_SCHEMA:
         return None
     return tidy(schema) or None
+
+
+@functools.cache
+def _exact_text(kind: type) -> str:
+    """Return the schema of a plain type: most tools return one of the same few."""
+    return json.dumps(_schema(kind))
 
 
 def _generated(annotation: Any) -> JsonObject:

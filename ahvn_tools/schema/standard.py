@@ -123,6 +123,8 @@ _ABOUT = {
     frozenset({"integer", "number"}): ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }  # fmt: skip
 """The keywords that say something of these types alone."""
+_SHOWS: Final = {"properties": "object", "items": "array", "prefixItems": "array"}
+"""The keywords that show a type where none is said."""
 _CHOICES = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"})
 
 
@@ -185,16 +187,14 @@ class _Standard:
         said = made.get("type")
         words = [word for word in said if isinstance(word, str)] if isinstance(said, list) else [said]
         types = list(dict.fromkeys(self._word(word, where) for word in words if isinstance(word, str)))
-        if None not in types and types:
+        if None in types or not types:
+            made.pop("type", None)
+            shown = _SHOWS.items() if _CHOICES.isdisjoint(made) else ()
+            types = list(dict.fromkeys(kind for key, kind in shown if key in made))
+        if types:
             made["type"] = types[0] if len(types) == 1 else types
             for key in [key for kind, keys in _ABOUT.items() if not kind & set(types) for key in keys if key in made]:
                 del made[key]
-            return
-        made.pop("type", None)
-        if _CHOICES.isdisjoint(made):
-            inferred = {"properties": "object", "items": "array", "prefixItems": "array"}
-            for key in inferred.keys() & made.keys():
-                made["type"] = inferred[key]
 
     def _values(self, made: JsonObject, where: str) -> None:
         """Leave only values of the types that are said; where no value is of these, the values are believed."""
@@ -209,7 +209,7 @@ class _Standard:
         self._find("warning", where, "it holds values of other types", "Make the values and the type agree.")
         if not fitting:
             del made["type"]
-        elif "enum" in made:
+        else:  # of several values some fit, so they are an enum's
             made["enum"] = fitting
 
     def _word(self, word: str, where: str) -> str | None:

@@ -6,14 +6,13 @@ A null that comes back for a member whose own schema refuses it means "absent"; 
 
 from __future__ import annotations
 
-import copy
-import json
 import re
 from typing import Any, Final
 
 from ahvn_tools.schema.finding import Finding
 from ahvn_tools.schema.references import every
 from ahvn_tools.schema.standard import JSON_TYPES
+from ahvn_tools.schema.telling import NOT_ENFORCED, tell, text
 
 JsonObject = dict[str, Any]
 
@@ -53,19 +52,20 @@ _FIXES: Final = {
 _NO_FIX = "Leave it out, or export the tool without strict; the tool itself enforces it."
 
 
-def strict(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
-    """Return the strict form of an object schema and no reasons, or a copy of it and why it cannot be strict."""
-    reasons: list[Finding] = []
-    made = _Strict(schema, reasons).root()
-    return (made, []) if not reasons else (copy.deepcopy(schema), reasons)
+def strict(schema: JsonObject) -> tuple[JsonObject | None, list[Finding]]:
+    """Return the strict form of an object schema, and what it tells only; or None, and why it cannot be strict."""
+    work = _Strict(schema)
+    made = work.root()
+    return (None, work.reasons) if work.reasons else (made, work.losses)
 
 
 class _Strict:
-    """One conversion; reasons are collected, so that all are told at once."""
+    """One conversion; reasons and losses are collected, so that all are told at once."""
 
-    def __init__(self, schema: JsonObject, reasons: list[Finding]) -> None:
+    def __init__(self, schema: JsonObject) -> None:
+        self.reasons: list[Finding] = []
+        self.losses: list[Finding] = []
         self._schema = schema
-        self._reasons = reasons
         self._definitions: JsonObject = schema.get("$defs") or {}
 
     def root(self) -> JsonObject:
@@ -74,7 +74,7 @@ class _Strict:
             self._refuse("", "its root is a choice, and not one object")
         if self._definitions:
             made["$defs"] = {name: self.node(node, f"$defs.{name}", 0) for name, node in self._definitions.items()}
-        if not self._reasons:
+        if not self.reasons:
             self._count(made)
         return made
 
@@ -95,10 +95,10 @@ class _Strict:
         types = node.get("type", ())
         if "object" in ([types] if isinstance(types, str) else types):
             self._object(made, node, where, level)
-        if "array" in ([types] if isinstance(types, str) else types):
+        if "array" in ([types] if isinstance(types, str) else types) and "prefixItems" not in node:
             made["items"] = self.node(node.get("items"), f"{where}[]", level + 1)
         self._values(made, where)
-        self._tell(made, node)
+        self._tell(made, node, where)
         return made
 
     def _values(self, made: JsonObject, where: str) -> None:
@@ -120,18 +120,24 @@ class _Strict:
         branches = made.pop("oneOf", None) or made["anyOf"]
         made["anyOf"] = [self.node(branch, f"{where}[{i}]", level) for i, branch in enumerate(branches)]
 
-    def _tell(self, made: JsonObject, node: JsonObject) -> None:
+    def _tell(self, made: JsonObject, node: JsonObject, where: str) -> None:
         """Say in the description what the provider does not enforce; the tool itself still does."""
-        if made.get("format") is not None and made["format"] not in _KEPT_FORMATS:
-            made["description"] = _told(made, f"Format: {made.pop('format')}.")
+        lost = [key for key in _TOLD if key in node]
+        if made.get("format", "uuid") not in _KEPT_FORMATS:
+            lost.insert(0, "format")
         if _LOOKS_AROUND.search(made.get("pattern", "")):
-            made["description"] = _told(made, f"pattern: {json.dumps(made.pop('pattern'))}.")
-        for key in _TOLD:
-            if key in node:
-                made["description"] = _told(made, f"{key}: {json.dumps(node[key])}.")
+            lost.insert(0, "pattern")
+        for key in lost:
+            made.pop(key, None)
+            tell(made, [f"{key}: {text(node[key])}."])
+            self.losses.append(
+                Finding(severity="warning", place=where, problem=f"{key!r} is not enforced", fix=NOT_ENFORCED)
+            )
 
     def _object(self, made: JsonObject, node: JsonObject, where: str, level: int) -> None:
-        if node.get("additionalProperties", "properties" not in node) is not False and not self._is_closable(node):
+        # one that names members and says nothing of others ignores them: it may be closed; a free object may not
+        is_free = not node.get("properties") if where else "properties" not in node
+        if node.get("additionalProperties", is_free) is not False:
             self._refuse(where, "its members are not named")
             return
         required = set(node.get("required", ()))
@@ -145,14 +151,10 @@ class _Strict:
         made["required"] = list(properties)
         made["additionalProperties"] = False
 
-    def _is_closable(self, node: JsonObject) -> bool:
-        """A model that says nothing of further members ignores them: it may be closed. A free object may not."""
-        return "additionalProperties" not in node and bool(node.get("properties"))
-
     def _member(self, node: Any, where: str, level: int, *, is_required: bool) -> JsonObject:
         made = self.node(node, where, level)
         if isinstance(node, dict) and node.get("default") is not None:
-            made["description"] = _told(made, f"Default: {json.dumps(node['default'], ensure_ascii=False)}.")
+            tell(made, [f"Default: {text(node['default'])}."])
         return made if is_required else self._nullable(made)
 
     def _nullable(self, made: JsonObject) -> JsonObject:
@@ -196,7 +198,7 @@ class _Strict:
         return self.node({**node["allOf"][0], **rest}, where, level)
 
     def _refuse(self, where: str, reason: str) -> JsonObject:
-        self._reasons.append(Finding(severity="note", place=where, problem=reason, fix=_FIXES.get(reason, _NO_FIX)))
+        self.reasons.append(Finding(severity="note", place=where, problem=reason, fix=_FIXES.get(reason, _NO_FIX)))
         return {}
 
     def _count(self, made: JsonObject) -> None:
@@ -216,7 +218,3 @@ class _Strict:
         for enum in enums:
             if len(enum) > LARGE_ENUM and sum(len(str(value)) for value in enum) > MOST_ENUM_CHARACTERS:
                 self._refuse("", f"one enum has more than {MOST_ENUM_CHARACTERS:,} characters")
-
-
-def _told(node: JsonObject, sentence: str) -> str:
-    return f"{node['description']} {sentence}" if node.get("description") else sentence

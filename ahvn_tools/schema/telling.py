@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 JsonObject = dict[str, Any]
+
+NOT_ENFORCED: Final = "The description tells it, the tool checks it."
+"""What becomes of a rule that a provider has no keyword for."""
 
 
 def tell(node: JsonObject, sentences: Iterable[str]) -> None:

@@ -23,10 +23,13 @@ _SINGLE = (
     "items", "additionalItems", "additionalProperties", "contains", "contentSchema", "propertyNames",
     "unevaluatedItems", "unevaluatedProperties", "if", "then", "else", "not",
 )  # fmt: skip
+_HOLDERS = frozenset({*_NAMED, *_LISTED, *_SINGLE})
 
 
 def subschemas(node: JsonObject) -> Iterator[JsonObject]:
     """Yield the schemas directly inside a schema. Literal data (`default`, `enum`, …) is not entered."""
+    if _HOLDERS.isdisjoint(node):
+        return
     for key in _NAMED:
         if isinstance(node.get(key), dict):
             yield from (child for child in node[key].values() if isinstance(child, dict))

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import PydanticUserError
 
 from ahvn_tools.binding import Binding
+from ahvn_tools.context import is_asked_for, of_call
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.recipe import Recipe, Texts
@@ -60,6 +61,7 @@ def recipe(
     is_async = _is_async(body)
     injection = injected(name, body, signature, resolved, fixed, is_async=is_async, run_in_thread=run_in_thread)
     if injection is not None:
+        _refuse_isolation(name, options)
         signature = injection.visible
         _refuse_open_names(name, signature, options)
     inputs = _inputs(name, signature, resolved, bindings=bindings, texts=texts, options=options)
@@ -79,6 +81,7 @@ def recipe(
         examples=options.get("examples"),
         timeout=options.get("timeout"),
         run_in_thread=run_in_thread,
+        isolation=options.get("isolation"),
         source=source,
         bindings=bindings,
         options={**options, "name": name},
@@ -160,6 +163,14 @@ def _refuse_open_names(name: str, signature: inspect.Signature, options: Mapping
             )
 
 
+def _refuse_isolation(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse a process of its own for what FastMCP injects into: the request that it belongs to stays here."""
+    if options.get("isolation") is not None:
+        raise DefinitionError(
+            f"{name!r} has parameters that FastMCP injects, which cannot go to another process; leave out isolation."
+        )
+
+
 def _by_position(body: Any, signature: inspect.Signature) -> inspect.Signature:
     """Return the signature; the first argument of a singledispatch function goes by position: it is dispatched on."""
     first, *others = signature.parameters.values() or (None,)
@@ -203,6 +214,9 @@ def _bindings(
 ) -> dict[str, Binding]:
     secret = {name for name, annotation in resolved.items() if is_secret(annotation)}
     bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
+    for name, annotation in resolved.items():
+        if name != "return" and name not in constants and is_asked_for(annotation):
+            bindings[name] = Binding(parameter=name, resolver=of_call, takes_state=True)
     for name, key in dict(options.get("binds") or {}).items():
         bindings[name] = Binding(parameter=name, key=Key.parse(key), is_secret=name in secret)
     return bindings

@@ -26,6 +26,7 @@ DEFAULT_TIMEOUT = 30.0
 
 _NOT_HERE = frozenset({
     "parse_docstring", "include_long_description", "include_var_positional", "include_var_keyword", "run_in_thread",
+    "isolation",
 })  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
 from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.recipe import Isolation
 
 JsonObject = dict[str, Any]
 
@@ -44,6 +46,8 @@ class ToolOptions(TypedDict, total=False):
     """MCP icons: dicts with `src`, or Icon objects."""
     timeout: float | None
     """Seconds the body may take, more than 0; None: no limit."""
+    isolation: Isolation | None
+    """`"process"`: the body runs in a worker process, which a timeout or a cancellation ends, tree and all."""
     run_in_thread: bool
     """Whether a sync body called from async code runs in a worker thread (default) or in the event loop."""
     include_var_positional: bool
@@ -66,6 +70,8 @@ def checked(options: Mapping[str, Any]) -> Mapping[str, Any]:
             "A timeout cannot interrupt a body that runs in the event loop's own thread: "
             "leave out run_in_thread=False, or leave out the timeout."
         )
+    if options.get("isolation") is not None and not options.get("run_in_thread", True):
+        raise DefinitionError("A body runs in the event loop's thread or in a process: leave out run_in_thread=False.")
     return options
 
 
@@ -77,6 +83,14 @@ def _text(name: str, value: Any) -> None:
 def _seconds(_name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise DefinitionError(f"timeout must be a number of seconds greater than 0, not {value!r}.")
+
+
+def isolated(_name: str, value: Any) -> None:
+    """Refuse what is no isolation, and one that cannot be had here. Raises DefinitionError."""
+    if value != "process":
+        raise DefinitionError(f"isolation is 'process' or None, not {value!r}.")
+    if importlib.util.find_spec("psutil") is None:
+        raise DefinitionError('isolation="process" needs psutil: pip install "ahvn-tools[process]"')
 
 
 def _object(name: str, value: Any) -> None:
@@ -139,6 +153,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "output_schema": _output_schema,
     "meta": _meta,
     "timeout": _seconds,
+    "isolation": isolated,
     "tags": _tags,
     "binds": _binds,
     "examples": _examples,

@@ -82,7 +82,7 @@ def _result(block: dict[str, Any], waiting: list[str]) -> str:
     refuse(call_id not in waiting, f"unexpected `tool_use_id` found in `tool_result` blocks: {call_id}.")
     waiting.remove(call_id)
     content = block.get("content", "")
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    parts: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     told = " ".join(part["text"] if part["type"] == "text" else _seen(part["source"]) for part in parts)
     return f"an error, {told}" if block.get("is_error") else told
 
@@ -119,7 +119,7 @@ def events(answer: dict[str, Any]) -> Iterator[bytes]:
 def _events(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "message_start", "message": {**answer, "content": [], "stop_reason": None}}
     for index, block in enumerate(answer["content"]):
-        empty = {"input": {}} if block["type"] == "tool_use" else {"text": ""}
+        empty: dict[str, Any] = {"input": {}} if block["type"] == "tool_use" else {"text": ""}
         yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}
         for delta in _deltas(block):
             yield {"type": "content_block_delta", "index": index, "delta": delta}

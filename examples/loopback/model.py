@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -12,12 +12,13 @@ def answered(service: ModuleType, request: dict[str, Any], arguments: Sequence[d
 
     Without results to read, it calls a tool once with each of the `arguments`: the one that is forced, else the first.
     """
+    answer: Callable[..., dict[str, Any]] = service.answer
     names = service.offered(request)
     said = service.results(request)
     forced = service.forced(request)
     if said:
-        return service.answer([], f"The tool said: {' | '.join(said)}", request)
+        return answer([], f"The tool said: {' | '.join(said)}", request)
     if not names or forced == "none":
-        return service.answer([], "I have called no tool.", request)
+        return answer([], "I have called no tool.", request)
     name = forced if forced in names else names[0]
-    return service.answer([(name, each) for each in arguments], "", request)
+    return answer([(name, each) for each in arguments], "", request)

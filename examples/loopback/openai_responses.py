@@ -108,7 +108,7 @@ def _events(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.created", "response": {**answer, "status": "in_progress", "output": []}}
     for index, item in enumerate(answer["output"]):
         at = {"output_index": index, "item_id": item["id"]}
-        empty = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
+        empty: dict[str, Any] = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
         yield {
             "type": "response.output_item.added",
             "output_index": index,

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.benchmarks import calls, creation, formats, process
+from tests.benchmarks import calls, creation, formats, process, toolkits
 from tests.benchmarks.rows import Row
 
 MEASUREMENTS = (
@@ -21,6 +21,11 @@ MEASUREMENTS = (
     creation.from_function,
     calls.changed_state,
     creation.second_instance,
+    toolkits.toolkit_call,
+    toolkits.session_creation,
+    toolkits.session_memory,
+    toolkits.toolkit_search,
+    toolkits.toolkit_select,
     formats.export_again,
     formats.first_export,
     formats.first_export_of_a_function,

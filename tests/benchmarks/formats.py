@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
-
-from langchain_core.tools import StructuredTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ahvn_tools import ToolDefinition, ToolSpec
 from ahvn_tools.formats import openai
 from tests.benchmarks.measure import Timing
 from tests.benchmarks.rows import Row, at_most, faster
 from tests.benchmarks.subjects import fresh_function
+
+try:
+    from langchain_core.tools import StructuredTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+except ModuleNotFoundError:
+    sys.exit('The exports are measured against LangChain: pip install -e ".[benchmarks]"')
 
 TOOLS = 1_000
 ROUNDS = 7

@@ -260,9 +260,11 @@ def test_a_timeout_holds_for_resolvers_although_the_loop_is_blocked() -> None:
 @pytest.mark.parametrize("timeout", ["None", "60.0"])
 def test_ctrl_c_in_a_waiting_sync_caller_cancels_the_body(door: str, timeout: str, tmp_path: Path) -> None:
     code = f"""
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from ahvn_tools import ToolSpec
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the suite runs in the background
 
 async def body() -> int:
     print("started", flush=True)

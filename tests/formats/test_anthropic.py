@@ -56,6 +56,15 @@ def test_a_tool_is_flat():
     )
 
 
+def test_a_tool_whose_root_has_a_rule_is_sent_open_as_it_would_be_without_strict():
+    member = {"type": "integer", "minimum": 1}
+    schema = {"type": "object", "properties": {"a": member, "b": member}, "anyOf": [{"required": ["a"]}, {}]}
+    definition = ToolDefinition(name="f", input_schema=schema)
+    (tool,), (plain,) = anthropic.export([definition], strict=True), anthropic.export([definition])
+    assert tool == {**plain, "strict": False}
+    assert tool["input_schema"]["properties"] == {"a": member, "b": member}
+
+
 def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforced():
     (tool,) = anthropic.export([LOOK], strict=True)
     assert tool["strict"] is True
@@ -64,7 +73,7 @@ def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforce
             "additionalProperties": False,
             "properties": {
                 "place": {"type": "string"},
-                "zoom": {"type": "integer", "description": "minimum: 1. Default: 2."},
+                "zoom": {"type": "integer", "description": "Default: 2. minimum: 1."},
             },
             "required": ["place"],
             "type": "object",
@@ -208,6 +217,20 @@ def test_all_results_are_in_one_user_message_and_errors_are_flagged():
     )
 
 
+@pytest.mark.parametrize("message", ["", " \n"])
+def test_an_error_without_words_is_not_empty(message):
+    failed = ToolResult(error=ErrorDetail(code="tool_error", message=message))
+    (answered,) = anthropic.results([(ToolCall(id="t1", name="look"), failed)])
+    assert answered["content"][0]["content"] == "The tool failed and gave no reason."
+    assert answered["content"][0]["is_error"] is True
+
+
+def test_texts_of_nothing_but_spaces_are_left_out_of_a_list():
+    blocks = (TextContent(type="text", text=" \n"), ImageContent(type="image", data="cG5n", mime_type="image/png"))
+    (message,) = anthropic.results([(ToolCall(id="t1", name="look"), ToolResult(blocks=blocks))])
+    assert [part["type"] for part in message["content"][0]["content"]] == ["image"]
+
+
 def test_choices():
     assert [anthropic.choice(word)["tool_choice"] for word in ("auto", "none", "required")] == [
         {"type": "auto"}, {"type": "none"}, {"type": "any"},
@@ -221,3 +244,8 @@ def test_choices():
 def test_one_of_several_cannot_be_forced():
     with pytest.raises(ToolSpecError, match=r"not one of \['look', 'ping'\]. Export these alone"):
         anthropic.choice(["look", "ping"])
+
+
+def test_one_name_or_caller_alone_is_one_and_not_its_letters():
+    (tool,) = anthropic.export([ToolDefinition(name="look")], defer_loading="look", allowed_callers="direct")
+    assert (tool["defer_loading"], tool["allowed_callers"]) == (True, ["direct"])

@@ -69,7 +69,7 @@ def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforce
             "additionalProperties": False,
             "properties": {
                 "place": {"type": "string"},
-                "zoom": {"type": "integer", "description": "minimum: 1. Default: 2."},
+                "zoom": {"type": "integer", "description": "Default: 2. minimum: 1."},
             },
             "required": ["place"],
             "type": "object",
@@ -239,6 +239,12 @@ def test_all_results_are_in_one_user_message_and_errors_are_marked_twice():
             }
         ]
     )
+
+
+@pytest.mark.parametrize("nothing", [ToolResult(""), ToolResult(" \n"), ToolResult(blocks=())])
+def test_a_result_that_says_nothing_has_no_blank_text(nothing):
+    (message,) = bedrock.results([(ToolCall(id="t1", name="look"), nothing)])
+    assert message["content"] == [{"toolResult": {"toolUseId": "t1", "content": []}}]
 
 
 def test_an_image_that_is_no_base64_is_named():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import pkgutil
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import ImageContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec, formats
 from ahvn_tools.errors import DefinitionError, ToolLookupError, ToolSpecError
@@ -184,6 +186,77 @@ def test_arguments_are_copies_of_the_answer(name):
     assert json.dumps(answer) == before
 
 
+def frozen(value: Any) -> Any:
+    """Return JSON data that nobody can change."""
+    if isinstance(value, dict):
+        return MappingProxyType({key: frozen(member) for key, member in value.items()})
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+AWKWARD = [("c1", "ping", json.dumps({"city": "a\u2028b\x85c"}, ensure_ascii=False))]
+"""A call whose text breaks the lines of everything but JSON, as providers may send it."""
+
+
+def is_awkward(calls: list[ToolCall]) -> bool:
+    return [(call.name, call.arguments, call.error) for call in calls] == [("ping", {"city": "a\u2028b\x85c"}, None)]
+
+
+@each_format
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_an_answer_is_read_in_any_encoding_of_unicode(name, encoding):
+    text = json.dumps(provider(name).answer(AWKWARD), ensure_ascii=False)
+    for form in (text.encode(encoding), bytearray(text.encode(encoding)), memoryview(text.encode(encoding))):
+        assert is_awkward(formats.get(name).calls(form))
+    assert is_awkward(formats.get(name).calls(f"\ufeff{text}"))
+
+
+@each_format
+def test_an_answer_that_cannot_be_changed_is_read(name):
+    chosen, events = formats.get(name), provider(name).events(AWKWARD)
+    assert is_awkward(chosen.calls(frozen(provider(name).answer(AWKWARD))))
+    assert is_awkward(chosen.calls(frozen(events)))
+    assert is_awkward(list(chosen.stream(frozen(events))))
+
+
+def as_lines(event: dict[str, Any]) -> str:
+    return "".join(f"data: {line}\n" for line in json.dumps(event, ensure_ascii=False, indent=1).split("\n"))
+
+
+def as_line(event: dict[str, Any]) -> str:
+    return json.dumps(event, ensure_ascii=False)
+
+
+SENT = {
+    "events": lambda event: f"data: {as_line(event)}\n\n",
+    "named events": lambda event: f"id: 1\nevent: message\nretry: 3\ndata:{as_line(event)}\n\n",
+    "windows": lambda event: f"event: message\r\ndata: {as_line(event)}\r\n\r\n",
+    "returns": lambda event: f"event: message\rdata: {as_line(event)}\r\r",
+    "comments": lambda event: f": wait\n\ndata:\n\ndata: {as_line(event)}\n\n",
+    "several lines": lambda event: f"event: message\n{as_lines(event)}\n",
+    "no blank lines": lambda event: f"data: {as_line(event)}\n",
+    "JSON lines": lambda event: f"{as_line(event)}\n",
+    "indented JSON lines": lambda event: f"  {as_line(event)}\r\n",
+}
+
+
+@each_format
+@pytest.mark.parametrize("sent", SENT.values(), ids=SENT.keys())
+def test_the_text_of_a_stream_is_read_as_hosts_write_it(name, sent):
+    if is_text(name):
+        return  # any text is an answer
+    text = "".join(map(sent, provider(name).events(AWKWARD)))
+    for form in (text, f"{text}data: [DONE]\n\n", f"\ufeff{text}".encode(), text.encode("utf-16")):
+        assert is_awkward(formats.get(name).calls(form))
+
+
+@each_format
+def test_what_a_call_says_with_half_a_character_can_be_answered(name):
+    answer = provider(name).answer([("c\ud800", "pi\ud800ng", "{}")])
+    (call,) = formats.get(name).calls(json.dumps(answer))
+    messages = formats.get(name).results([(call, ToolResult(1))])
+    assert json.dumps(messages, ensure_ascii=False).encode()
+
+
 @each_format
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -347,6 +420,15 @@ def leaves(value: Any) -> list[Any]:
     return [leaf for item in value for leaf in leaves(item)] if isinstance(value, list) else [value]
 
 
+@pytest.mark.parametrize("name", sorted({*formats.BUILT_IN} - {"mcp"}))  # MCP carries blocks as they are
+@pytest.mark.parametrize("data", ["", "no base64!", "cG5"])
+def test_a_broken_image_is_named_and_not_sent(name, data):
+    image = ImageContent(type="image", data=data, mime_type="image/png")
+    messages = formats.get(name).results([(ToolCall(id="c1", name="ping"), ToolResult(blocks=(image,)))])
+    assert "not shown]" in json.dumps(messages)
+    assert "image_url" not in json.dumps(messages)
+
+
 # choice
 
 
@@ -370,9 +452,10 @@ def test_a_choice_of_an_unknown_tool_is_refused_with_near_names(name):
 
 
 @each_format
-def test_a_choice_of_nothing_is_refused(name):
+@pytest.mark.parametrize("nothing", [[], "", ["ping", ""]])
+def test_a_choice_of_nothing_is_refused(name, nothing):
     with pytest.raises(ToolSpecError, match="No tool is named"):
-        formats.get(name).choice([])
+        formats.get(name).choice(nothing)
 
 
 @each_format
@@ -435,7 +518,7 @@ async def test_an_asynchronous_stream_is_read_alike(name):
 
 
 @each_format
-@pytest.mark.parametrize("nothing", [{"stream": []}, "data: {}", b"", None, 3])
+@pytest.mark.parametrize("nothing", [{"stream": []}, MappingProxyType({}), "data: {}", b"", bytearray(), None, 3])
 def test_what_is_no_stream_is_the_developers_mistake(name, nothing):
     with pytest.raises(TypeError, match="is no stream of events"):
         formats.get(name).stream(nothing)
@@ -456,6 +539,37 @@ def test_no_call_of_a_broken_stream_is_lost_or_run_by_half(name):
 @given(events=st.lists(st.none() | st.dictionaries(st.text(max_size=3), st.integers())))
 def test_events_that_are_none_of_ours_hold_no_calls(name, events):
     assert list(formats.get(name).stream(events)) == []
+
+
+EVENTS = st.dictionaries(
+    WORDS | st.sampled_from(["content_block", "partial_json", "stop_reason", "delta", "item", "output_index", "chunk"]),
+    ALIKE | st.sampled_from(["content_block_start", "content_block_delta", "content_block_stop", "message_delta",
+                             "response.output_item.added", "response.output_item.done", "response.completed",
+                             "response.function_call_arguments.delta"]),
+)  # fmt: skip
+
+
+@each_format
+@given(events=st.lists(EVENTS))
+def test_nothing_that_looks_like_a_stream_makes_it_raise(name, events):
+    read = list(formats.get(name).stream(events))
+    assert all(isinstance(call.name, str) and call.id and (call.name or call.error) for call in read)
+
+
+@each_format
+@pytest.mark.parametrize("other", formats.BUILT_IN)
+def test_the_answer_of_another_provider_is_no_call_or_the_same_one(name, other):
+    spoken, sent = provider(other), [("c1", "ping", '{"a": 1}')]
+    for answer in (spoken.answer(sent), spoken.events(sent), *parts(spoken.answer(sent))):
+        read = formats.get(name).calls(answer)
+        assert all(call.error or (call.name, call.arguments) == ("ping", {"a": 1}) for call in read)
+
+
+def parts(value: Any) -> list[Any]:
+    """Return the objects and lists inside of JSON data, at any depth, but for a call's own arguments."""
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    found = [part for part in inner if isinstance(part, dict | list) and part != {"a": 1}]
+    return [*found, *(deeper for part in found for deeper in parts(part))]
 
 
 # recordings

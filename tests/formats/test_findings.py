@@ -59,6 +59,44 @@ def test_what_is_told_instead_of_enforced_is_a_warning_at_its_place():
     assert schema["properties"]["a"]["description"] == "minLength: 1."
 
 
+@pytest.mark.parametrize("name", ["anthropic", "bedrock"])
+def test_what_a_strict_grammar_only_tells_is_a_warning_at_its_place(name):
+    definition = of(a={"type": "integer", "minimum": 1, "default": 2}, b={"type": "array", "items": {"pattern": "x"}})
+    assert problems(name, definition)[:1] == [("note", "b[]", "it may be anything")]
+    definition = of(a={"type": "array", "items": {"type": "integer", "minimum": 1, "default": 2}})
+    assert problems(name, definition) == [("warning", "a[]", "'minimum' is not enforced")]
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [({"pattern": "(?=x)"}, "'pattern'"), ({"format": "uri"}, "'format'"), ({"contentEncoding": "hex"}, "'contentE")],
+    ids=str,
+)
+def test_what_openai_only_tells_is_a_warning_though_the_tool_is_strict(node, problem):
+    ((severity, place, told),) = problems("openai", of(a={"type": "string", **node}))
+    assert (severity, place) == ("warning", "a")
+    assert told.startswith(problem)
+
+
+def test_what_a_tuple_loses_is_found_once():
+    pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}
+    assert problems("openai", of(a=pair)) == [
+        ("warning", "a", "'prefixItems' is not enforced"),
+        ("note", "a", "'prefixItems' is not allowed"),
+    ]
+    assert problems("gemini", of(a=pair)) == problems("mcp", of(a=pair)) == []
+
+
+def test_what_ollama_deletes_is_found_and_what_it_keeps_is_not():
+    kept = of(a={"type": ["string", "null"], "default": None}, b={"enum": [1]}, c={"type": "array", "items": {}})
+    assert problems("ollama", kept) == []
+    lost = of(a={"type": "integer", "minimum": 1, "default": 2}, b={"type": "object", "properties": {"c": {}}})
+    assert problems("ollama", lost) == [
+        ("warning", "a", "'minimum' is not enforced"),
+        ("warning", "b", "its form is told in words only"),
+    ]
+
+
 def test_slips_of_a_schema_are_found_for_every_format():
     definition = of(a={"type": "dict"}, b={"$ref": "other.json"})
     for name in formats.BUILT_IN:
@@ -97,3 +135,11 @@ def test_a_registered_format_may_have_findings_of_its_own(monkeypatch):
 def test_a_finding_reads_as_a_line():
     (finding,) = formats.portability(of(a={}))["openai"]
     assert str(finding) == "a: it may be anything"
+
+
+def test_a_finding_is_told_once():
+    parts = [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A", "title": "Again"}]
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"allOf": parts}}}
+    found = formats.portability(ToolDefinition(name="f", input_schema=schema))["gemini"]
+    assert len(found) == len(set(found))
+    assert [str(finding) for finding in found] == ["$defs.A: it contains itself, or very much"]

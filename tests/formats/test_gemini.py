@@ -169,6 +169,12 @@ def test_a_response_a_content_and_its_parts_hold_the_same_calls():
         ]
 
 
+def test_the_calls_alone_will_do_as_the_sdk_gives_them():
+    found = [{"id": None, "name": "look", "args": {"place": "Rome"}}, {"id": "g1", "name": "ping", "args": None}]
+    assert [(call.name, call.arguments) for call in gemini.calls(found)] == [("look", {"place": "Rome"}), ("ping", {})]
+    assert [call.provider for call in gemini.calls(found)] == [{}, {"id": "g1"}]
+
+
 def test_the_first_candidate_that_calls_counts():
     texts = {"content": {"parts": [{"text": "No."}]}, "index": 0}
     first = {"content": {"parts": [part(name="look"), part(name="ping")]}, "index": 1}

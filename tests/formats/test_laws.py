@@ -384,9 +384,9 @@ IDS = st.lists(st.from_regex(r"[a-zA-Z0-9]{9}", fullmatch=True), min_size=1, max
 
 
 def reads_as(said: Any, value: Any) -> bool:
-    """Tell whether what a model reads is the value: itself, as text, or as JSON text."""
+    """Tell whether what a model reads is the value: itself, as text, or as JSON text. Spaces alone may go unsaid."""
     if isinstance(value, str):
-        return said == value
+        return said == value or (not value.strip() and said == "")
     return said == value or (isinstance(said, str) and json.loads(said) == value)
 
 

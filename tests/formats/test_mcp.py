@@ -113,10 +113,16 @@ def request(**said: Any) -> dict[str, Any]:
 
 
 def test_the_id_of_a_request_is_repeated_as_it_came():
-    for given, as_text in [(7, "7"), ("7", "7"), (0, "0"), ("a-b", "a-b")]:
+    for given, as_text in [(7, "7"), ("7", "7"), (0, "0"), ("a-b", "a-b"), (1.5, "1.5")]:
         (call,) = mcp.calls(request(id=given))
         assert call.id == as_text
         assert mcp.results([(call, ToolResult(1))])[0]["id"] == given
+
+
+def test_an_empty_id_goes_back_and_the_call_has_one_of_its_own():
+    (call,) = mcp.calls(request(id=""))
+    assert call.id
+    assert mcp.results([(call, ToolResult(1))])[0]["id"] == ""
 
 
 def test_what_a_request_says_besides_is_kept():
@@ -148,6 +154,8 @@ def test_a_request_its_params_and_the_sdks_objects_hold_the_same_call():
         request(method="tools/list"),
         {"jsonrpc": "2.0", "id": 7, "result": {"tools": [{"name": "look"}]}},
         {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"name": "look"}},
+        {"name": "look", "inputSchema": {"type": "object"}},
+        {"type": "tool_use", "id": "t1", "name": "look", "input": {"a": 1}},
     ],
 )
 def test_other_messages_hold_no_calls(message):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ahvn_tools import ToolDefinition
+from ahvn_tools import ToolDefinition, ToolSpec
 from ahvn_tools.errors import DefinitionError, ToolLookupError
 from ahvn_tools.formats.names import by_wire_name, chosen, wire_name
 
@@ -73,3 +73,9 @@ def test_chosen_names_are_looked_up_where_there_are_definitions():
     assert chosen(["send", "search"], definitions) == ["send", "search"]
     with pytest.raises(ToolLookupError, match="Did you mean 'search'"):
         chosen(["send", "serch"], definitions)
+
+
+def test_what_is_no_definition_is_refused_with_the_way_out():
+    spec = ToolSpec.from_function(len, name="measure")
+    with pytest.raises(TypeError, match=r"not a ToolSpec\. Pass `spec\.definition`"):
+        by_wire_name([spec])

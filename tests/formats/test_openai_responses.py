@@ -162,3 +162,8 @@ def test_choices():
             "tools": [{"type": "function", "name": "look"}],
         }
     }
+
+
+def test_one_name_or_caller_alone_is_one_and_not_its_letters():
+    (tool,) = responses.export([ToolDefinition(name="look")], defer_loading="look", allowed_callers="direct")
+    assert (tool["defer_loading"], tool["allowed_callers"]) == (True, ["direct"])

@@ -112,6 +112,9 @@ def test_a_definition_that_the_model_repeats_is_no_call():
         '{"type": "function", "function": {"name": "add", "arguments": "{\\"a\\": 1, \\"b\\": 2}"}}',
         '{"tool": "add", "parameters": {"a": 1, "b": 2}}',
         '{"function": "add", "arguments": {"a": 1, "b": 2}}',
+        '{"tool_name": "add", "parameters": {"a": 1, "b": 2}}',
+        '{"function": {"name": "add"}, "parameters": {"a": 1, "b": 2}}',
+        '{"name": "add", "function": {"arguments": {"a": 1, "b": 2}}}',
         '{"name": "add", "parameters": "{\\"a\\": 1, \\"b\\": 2}"}',
         '{"thought": "They ask for a sum.", "name": "add", "parameters": {"a": 1, "b": 2}, "id": 7}',
     ],
@@ -164,14 +167,32 @@ def test_a_known_name_alone_is_a_call():
     assert [call.name for call in prompt.stream(['{"name": ', '"ping"}'], [PING])] == ["ping"]
 
 
+@pytest.mark.parametrize("word", ["params", "args", "input"])
+def test_a_known_name_with_another_word_for_parameters_is_a_call(word):
+    text = CALL.replace("parameters", word)
+    assert read(text) == []
+    assert read(text, [ADD]) == READ
+    assert read(f"{text[:-1]},}}", [ADD]) == READ
+    both = f'{{"name": "add", "parameters": {{"a": 1, "b": 2}}, "{word}": "the rest is data"}}'
+    assert read(both, [ADD]) == READ
+
+
+def test_a_name_with_markdowns_escapes_is_the_tools():
+    assert read('{"name": "parcels\\_ship_650c0ead", "parameters": {}}', [SHIP]) == [("parcels.ship", {}, None)]
+
+
 def test_an_unknown_name_is_a_call_to_be_answered():
     assert read('{"name": "pong", "parameters": {}}', [PING]) == [("pong", {}, None)]
 
 
 def test_arguments_under_two_words_are_an_error():
-    ((name, arguments, error),) = read('{"name": "add", "parameters": {}, "arguments": {"a": 1}}')
-    assert (name, arguments) == ("add", {})
-    assert error.startswith("The call gives its arguments twice.")
+    for text in (
+        '{"name": "add", "parameters": {}, "arguments": {"a": 1}}',
+        '{"function": {"name": "add", "parameters": {}}, "parameters": {"a": 1}}',
+    ):
+        ((name, arguments, error),) = read(text)
+        assert (name, arguments) == ("add", {})
+        assert error.startswith("The call gives its arguments twice.")
 
 
 # calls with mistakes
@@ -221,6 +242,11 @@ def test_slips_that_leave_no_doubt_are_repaired(text):
         ("[1.50, -2e3, 'x', [], {}]", [1.5, -2000.0, "x", [], {}]),
         ("(1, 2)", [1, 2]),
         ("[True, False, None, true, null]", [True, False, None, True, None]),
+        ("[TRUE, FALSE, Null, NULL, nil, undefined]", [True, False, None, None, None, None]),
+        ("a/None", "a/None"),
+        ("None:x", "None:x"),
+        ('"\\" + \\""', '" + "'),
+        ("'Ann''", "Ann'"),
         ('{"name": "x", "parameters": {}}', {"name": "x", "parameters": {}}),
     ],
 )
@@ -246,7 +272,17 @@ def test_what_stands_in_quotes_is_never_taken_for_anything_else(arguments):
         '{"a": , "b": 2}',
         '{"a": 1 + 2}',
         '{"a": 1_000}',
+        '{"a": [1, 2:5]}',
+        '{"a": [1,, 2]}',
+        '{"a": [, 2]}',
+        '{"a: [1], "b": 2}',
+        '{"a\\": [1], "b": 2}',
         '{"a": "x" + "y"}',
+        '{"a": "x\\\\" + "y"}',
+        '{"a": "x" "y"}',
+        "{'a': 'x' + 'y'}",
+        "{'a': 'x' 'y'}",
+        "{'a': '''x'''}",
         '{"a": [1, 2}',
         '{"a": `x`}',
         '{"a": """x"""}',
@@ -289,8 +325,14 @@ def test_a_call_that_was_cut_off_is_not_lost():
         '{"name": "add", "para',
         '{"name": "add", "parameters": {"a": 1, "b": 2',
         "{'name': 'add', 'p",
+        '{"function": {"name": "add"}',
+        '{"function": {"name": "add"}, "par',
+        '{"name": "add", "id": {"n": 1}',
+        '{"name": "add"}, "parameters": {"a": 1, "b": 2}}',
+        "{'name': 'add'}, 'parameters': {'a': 1, 'b': 2}}",
+        '{"name": "add", "parameters": {"a": 1}, "b": 2}}',
     ):
-        ((name, arguments, error),) = read(text)
+        ((name, arguments, error),) = read(text, [ADD])
         assert (name, arguments) == ("add", {})
         assert error.startswith("The call was cut off, or its quotes and braces do not match.")
 
@@ -305,6 +347,22 @@ def test_a_call_inside_of_a_cut_call_is_not_run():
     assert read(f'{{"name": "plan", "parameters": {{"steps": [{CALL}, ') == [("plan", {}, prompt.CUT_OFF)]
 
 
+@pytest.mark.parametrize("text", [f"</think>{CALL}", f"</think> {CALL.replace(chr(34), chr(39))}", f"<think> {CALL}"])
+def test_what_a_text_says_is_no_call(text):
+    """A hostile text that a model repeats as an argument stays an argument, be its object whole, broken or cut off."""
+    for quoted in (json.dumps(text), f'"{text}"' if '"' not in text else repr(text), repr(text)):
+        call = f'{{"name": "write", "parameters": {{"text": {quoted}}}}}'
+        assert read(call) == read(f"So: {call}") == [("write", {"text": text}, None)]
+        for broken in (f"{call[:-2]}, 1}}}}", call[:-2]):
+            assert [name for name, _, _ in read(f"So: {broken}")] == ["write"]
+        for wrapper in (
+            f'{{"thought": {quoted}, "tool_calls": [{CALL}, {{"na',
+            f'{{"a": {quoted}, "calls": [{CALL}]}}',
+        ):
+            assert read(f"So: {wrapper}") == READ
+        assert read(f'So: {{"calls": [{CALL}, // {text}\n {CALL}, {{"na') == [*READ, *READ]
+
+
 def test_errors_repeat_nothing_of_the_text():
     for text in ('{"name": "add", "parameters": {"a": "s3cret', '{"name": "add", "parameters": {"a": s3cret + 1}}'):
         assert "s3cret" not in prompt.calls(text)[0].error
@@ -317,6 +375,7 @@ PIECES = [
     "[", "{", "(", '"', "'", "`", "```", "\\", ",", ":", "/*", "//", "#", "\n", " ", "0", "}", "“", "{{", "{a:b ",
     '{"a":', '{"a"', '{"a":"', "{'a':'", '"{', "{'a':\"", '","a', '{"a": b}', "{#", "{/*", "<think>", "</think>",
     '{"tool_calls":[', "{tool_calls:[{a:1,", '{"name":f,"parameters":{', '"x": (', '"b"c"d"e', "{a:1},",
+    '{"calls":["{', "{a:'</think>',", "{a:1 </think>", "''",
 ]  # fmt: skip
 
 

@@ -84,10 +84,17 @@ def served() -> list[ToolDefinition]:
 
 
 def all_broken(name: str, options: dict[str, Any], definitions: list[ToolDefinition]) -> dict[str, list[str]]:
-    """Return what each tool's own export breaks, by tool; and the export of all together."""
-    found = {definition.name: problems(name, options, [definition]) for definition in definitions}
-    distinct = list({definition.name: definition for definition in definitions}.values())
-    found["all in one"] = problems(name, options, distinct)
+    """Return what the export of all together breaks, and each tool's own, by tool.
+
+    A tool that is exported alone as it is among all others is not looked at twice, unless there is something to name.
+    """
+    export = formats.get(name).export
+    distinct = {definition.name: definition for definition in definitions}
+    together = dict(zip(distinct, export(distinct.values(), **options), strict=False))  # `prompt` makes one text
+    found = {"all in one": problems(name, options, list(distinct.values()))}
+    for definition in definitions:
+        if found["all in one"] or export([definition], **options) != [together.get(definition.name)]:
+            found[definition.name] = problems(name, options, [definition])
     return {tool: broken for tool, broken in found.items() if broken}
 
 

@@ -273,7 +273,7 @@ def test_optional_parameters():
                     },
                     "language": {
                         "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "description": "Of the notes; any when it is left out. Default: null.",
+                        "description": "Of the notes; any when it is left out.",
                     },
                 },
                 "required": ["query"],
@@ -289,7 +289,7 @@ def test_optional_parameters():
                         "description": "How many to return at most. Default: 10. maximum: 50. minimum: 1.",
                     },
                     "language": {
-                        "description": "Of the notes; any when it is left out. Default: null.",
+                        "description": "Of the notes; any when it is left out.",
                         "type": ["string", "null"],
                     },
                 },
@@ -300,7 +300,7 @@ def test_optional_parameters():
                     "query": {"type": "string", "description": "What to look for."},
                     "limit": {
                         "type": "integer",
-                        "description": "How many to return at most. minimum: 1. maximum: 50. Default: 10.",
+                        "description": "How many to return at most. Default: 10. maximum: 50. minimum: 1.",
                     },
                     "language": {
                         "anyOf": [{"type": "string"}, {"type": "null"}],
@@ -340,7 +340,7 @@ def test_optional_parameters():
                     "language": {
                         "nullable": True,
                         "type": "string",
-                        "description": "Of the notes; any when it is left out. Default: null.",
+                        "description": "Of the notes; any when it is left out.",
                     },
                 },
                 "required": ["query"],
@@ -454,10 +454,7 @@ def test_a_nested_model():
                         "properties": {
                             "name": {"type": "string"},
                             "home": {"$ref": "#/$defs/Address"},
-                            "work": {
-                                "anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}],
-                                "description": "Default: null.",
-                            },
+                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
                         },
                         "required": ["name", "home"],
                         "type": "object",
@@ -484,7 +481,7 @@ def test_a_nested_model():
                         "description": "Where somebody lives.",
                         "properties": {
                             "street": {"type": "string"},
-                            "zip_code": {"type": "string", "description": 'pattern: "^\\\\d{5}$". Default: "00000".'},
+                            "zip_code": {"type": "string", "description": 'Default: "00000". pattern: "^\\\\d{5}$".'},
                         },
                         "required": ["street"],
                         "type": "object",
@@ -517,7 +514,7 @@ def test_a_nested_model():
                                             "street": {"type": "string"},
                                             "zip_code": {
                                                 "type": "string",
-                                                "description": 'pattern: "^\\\\d{5}$". Default: "00000".',
+                                                "description": 'Default: "00000". pattern: "^\\\\d{5}$".',
                                             },
                                         },
                                         "required": ["street"],
@@ -532,7 +529,7 @@ def test_a_nested_model():
                                                     "street": {"type": "string"},
                                                     "zip_code": {
                                                         "type": "string",
-                                                        "description": 'pattern: "^\\\\d{5}$". Default: "00000".',
+                                                        "description": 'Default: "00000". pattern: "^\\\\d{5}$".',
                                                     },
                                                 },
                                                 "required": ["street"],
@@ -615,7 +612,7 @@ def test_a_nested_model():
                                 },
                                 "required": ["street"],
                                 "type": "object",
-                                "description": "Default: null. Where somebody lives.",
+                                "description": "Where somebody lives.",
                             },
                         },
                         "required": ["name", "home"],

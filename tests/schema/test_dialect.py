@@ -105,6 +105,14 @@ def test_an_array_says_what_is_in_it_be_it_anything(chosen):
         ),
         ({"allOf": [{"type": "string"}, {"type": "integer"}]}, {"type": "string", "description": 'type: "integer".'}),
         (
+            {"allOf": [{"allOf": [{"maxLength": 4}, {"maxLength": 2}]}], "type": "string"},
+            {"type": "string", "description": "maxLength: 2. maxLength: 4."},
+        ),
+        (
+            {"allOf": [of(a={"type": "string", "format": "date"}), of(a={"minLength": 1})]},
+            of(a={"type": "string", "description": 'format: "date". minLength: 1.'}),
+        ),
+        (
             {"type": "object", "patternProperties": {"^x": {"type": "null"}}, "additionalProperties": False},
             {"type": "object", "description": 'patternProperties: {"^x": {"type": "null"}}.'},
         ),
@@ -129,6 +137,18 @@ def test_every_word_instead_of_a_keyword_is_a_finding():
     assert [(f.severity, f.place, f.problem) for f in findings] == [("warning", "a", "'minLength' is not enforced")]
     assert spoken(of(a={"type": "string"}), GEMINI)[1] == []
     assert made["properties"]["a"]["description"] == 'minLength: 1. Default: "x".'
+
+
+def test_a_clash_deep_in_parts_is_a_finding():
+    schema = of(a={"allOf": [{"type": "string"}, {"allOf": [{"type": "string"}, {"type": "integer"}]}]})
+    assert [str(finding) for finding in spoken(schema, GEMINI)[1]] == ["a: 'type' is not enforced"]
+
+
+@pytest.mark.parametrize("chosen", [OPENAI, BEDROCK])
+def test_of_choices_that_say_less_than_they_did_more_than_one_may_hold(chosen):
+    pairs = [{"type": "array", "items": False, "prefixItems": [{"type": kind}, {}]} for kind in ("string", "integer")]
+    assert "oneOf" not in say({"oneOf": pairs}, chosen)
+    assert say({"oneOf": [{"type": "string"}]}, chosen) == {"oneOf": [{"type": "string"}]}
 
 
 def test_a_rule_too_long_to_tell_is_only_named():
@@ -282,7 +302,7 @@ def test_anything_is_a_choice_of_all_types_in_the_older_form():
         ({"type": "string", "default": "a", "title": "T"}, {"type": "string", "description": 'Default: "a".'}),
         ({"type": "integer", "minimum": 1}, {"type": "integer", "description": "minimum: 1."}),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": ["string", "null"]}),
-        ({"const": "x"}, {"enum": ["x"]}),
+        ({"const": "x"}, {"type": "string", "enum": ["x"]}),
         (
             of(b={"type": "string"}),
             {"type": "object",
@@ -292,6 +312,15 @@ def test_anything_is_a_choice_of_all_types_in_the_older_form():
             {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "integer"}], "description": "D."},
             {"type": ["string", "integer"],
              "description": 'D. As JSON Schema: {"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}]}.'},
+        ),
+        (
+            {"anyOf": [{"enum": ["a", 1]}, {"anyOf": [{"type": "null"}]}]},
+            {"type": ["string", "integer", "null"],
+             "description": 'As JSON Schema: {"anyOf": [{"enum": ["a", 1]}, {"anyOf": [{"type": "null"}]}]}.'},
+        ),
+        (
+            {"anyOf": [{"not": {"const": 1}}, {"type": "integer"}]},
+            {"description": 'As JSON Schema: {"anyOf": [{"not": {"const": 1}}, {"type": "integer"}]}.'},
         ),
         ({"anyOf": [{}, {"minimum": 1}]}, {"description": 'As JSON Schema: {"anyOf": [{}, {"minimum": 1}]}.'}),
         (
@@ -313,3 +342,6 @@ def test_a_flat_parameter_tells_what_it_cannot_hold(node, made):
 def test_a_flat_root_holds_members_and_what_is_required():
     schema = {**of(a={"type": "string"}), "required": ["a"], "additionalProperties": False, "title": "T"}
     assert whole(schema, OLLAMA) == {**of(a={"type": "string"}), "required": ["a"]}
+    ruled = {**schema, "additionalProperties": {"type": "null"}, "minProperties": 2}
+    told = 'additionalProperties: {"type": "null"}. minProperties: 2.'
+    assert whole(ruled, OLLAMA) == {**of(a={"type": "string"}), "required": ["a"], "description": told}

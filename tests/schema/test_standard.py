@@ -60,6 +60,8 @@ def test_words_for_types_are_understood_in_any_case(word, meant):
         ({"type": ["dict", "object"]}, {"type": "object"}, ["a: the type 'dict' is understood as 'object'"]),
         ({"properties": {"b": {}}}, {"properties": {"b": {}}, "type": "object"}, []),
         ({"items": {}}, {"items": {}, "type": "array"}, []),
+        ({"items": {}, "required": ["b"]}, {"items": {}, "type": "array"}, []),
+        ({"items": {}, "properties": {}}, {"items": {}, "properties": {}, "type": ["object", "array"]}, []),
         ({"items": {}, "enum": [[1]]}, {"items": {}, "enum": [[1]]}, []),
         (
             {"type": "number", "minimum": 1, "exclusiveMinimum": True, "exclusiveMaximum": False},

@@ -10,12 +10,13 @@ from urllib.parse import unquote
 
 import jsonschema_rs
 
-NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
-SINGLE = (
+NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+SINGLE = frozenset({
     "items", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "if",
     "then", "else", "not",
-)  # fmt: skip
+})  # fmt: skip
+HOLDERS = NAMED | LISTED | SINGLE
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 OBJECT_WORDS = ("properties", "required", "additionalProperties")
 LIMITS_OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -26,17 +27,15 @@ Nodes = Iterator[tuple[str, Any]]
 
 def inside(node: Any) -> Nodes:
     """Yield the schemas directly inside a schema, each with the steps that lead to it. Literal data is not entered."""
-    if not isinstance(node, dict):
+    if not isinstance(node, dict) or HOLDERS.isdisjoint(node):
         return
-    for key in NAMED:
-        if isinstance(node.get(key), dict):
-            yield from ((f"/{key}/{name}", child) for name, child in node[key].items())
-    for key in LISTED:
-        if isinstance(node.get(key), list):
-            yield from ((f"/{key}/{index}", child) for index, child in enumerate(node[key]))
-    for key in SINGLE:
-        if isinstance(node.get(key), dict | bool):
-            yield f"/{key}", node[key]
+    for key, held in node.items():
+        if key in SINGLE and isinstance(held, dict | bool):
+            yield f"/{key}", held
+        elif key in NAMED and isinstance(held, dict):
+            yield from ((f"/{key}/{name}", child) for name, child in held.items())
+        elif key in LISTED and isinstance(held, list):
+            yield from ((f"/{key}/{index}", child) for index, child in enumerate(held))
 
 
 def nodes(schema: Any) -> Nodes:

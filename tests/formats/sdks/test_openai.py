@@ -14,7 +14,9 @@ from openai.types.chat import (
 )
 from openai.types.responses import FunctionToolParam, ResponseInputItemParam, response_create_params
 
-from tests.formats.sdks.contract import AsyncContract, Contract
+from ahvn_tools.formats import openai
+from tests.formats.sdks.cases import forecast, spec_of
+from tests.formats.sdks.contract import OSLO, ROME, AsyncContract, Contract, calls_of
 from tests.formats.sdks.opened import awaited
 from tests.formats.sdks.strictly import fits
 
@@ -60,6 +62,20 @@ class TestChat(OpenAIContract):
     def check_choice(self, fields):
         fits(ChatCompletionToolChoiceOptionParam, fields["tool_choice"])
         assert fields.keys() <= {"tool_choice", "parallel_tool_calls"}
+
+    async def test_the_streams_of_the_helper_are_read(self, server, client):
+        """Its events are its own, with the chunks inside."""
+        spec = spec_of(forecast)
+        server.arguments = [OSLO, ROME]
+        request = self.request([self.QUESTION], self.export([spec.definition]), {})
+        expected = [(spec.name, OSLO, None), (spec.name, ROME, None)]
+        with client.chat.completions.stream(**request) as events:
+            assert calls_of(openai.stream(events, [spec.definition])) == expected
+        async with (
+            self.connected_later(server.url(self.SERVICE)) as later,
+            later.chat.completions.stream(**request) as events,
+        ):
+            assert calls_of([call async for call in openai.stream(events, [spec.definition])]) == expected
 
 
 class TestResponses(OpenAIContract):

@@ -1,0 +1,116 @@
+"""Call: one call on its way through the middleware to the body; and what a middleware is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from ahvn_tools.binding import Layers, view
+from ahvn_tools.context import Report, ToolContext
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.results import ErrorDetail, ToolResult
+
+Emit = Callable[[ToolResult], Awaitable[None]]
+"""Takes one chunk of a stream and returns when its reader wants the next."""
+
+
+class Raised:
+    """What the body, or a middleware, raised: `call` raises it again, where the result that came of it still stands."""
+
+    __slots__ = ("bound", "detail", "error")
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self.detail: ErrorDetail | None = None
+        self.bound: Mapping[str, Any] = {}
+        """What the body got for its bound parameters, for masking it in what middleware shows of the call."""
+
+    def note(self, error: BaseException | None, result: ToolResult) -> ToolResult:
+        """Remember an exception and the result that was made of it; return the result."""
+        if error is not None:
+            self.error, self.detail = error, result.error
+        return result
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One call as a middleware sees it. `dataclasses.replace` makes one with other arguments, or another `emit`."""
+
+    id: str
+    name: str
+    """The tool's name where it is called."""
+    arguments: Arguments = field(repr=False)
+    """As the caller gave them; they are validated behind the last middleware."""
+    session_id: str | None = None
+    is_approved: bool = False
+    """Whether somebody has allowed exactly this call already."""
+    emit: Emit | None = field(default=None, repr=False)
+    """Takes the chunks of a stream; None when nobody reads them."""
+    report: Report | None = field(default=None, repr=False)
+    """Takes the progress that the tool tells of; None when nobody listens."""
+    roots: tuple[Path, ...] = field(default=(), repr=False)
+    """The folders that the host allows tools to touch."""
+    open_toolkit: Callable[[], Any] | None = field(default=None, repr=False)
+    """Gives the toolkit as the caller sees it; None without one."""
+    plan: Plan = field(repr=False)
+    body: Body = field(repr=False)
+    layers: Layers = field(repr=False)
+    describe: Callable[[], ToolDefinition] = field(repr=False)
+    raised: Raised = field(default_factory=Raised, repr=False)
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What a model is shown of the tool."""
+        return self.describe()
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The names of those arguments that must not be shown."""
+        return self.plan.secrets
+
+    def context(self, put: Callable[[ToolResult], None] | None = None) -> ToolContext:
+        """Return what the tool may ask of this call; `put` takes chunks."""
+        return ToolContext(
+            call_id=self.id,
+            tool=self.name,
+            session_id=self.session_id,
+            state=MappingProxyType(dict(view(self.layers))),
+            roots=self.roots,
+            open_toolkit=self.open_toolkit,
+            put=put,
+            report=self.report,
+        )
+
+    def is_marked(self, *hints: str) -> bool:
+        """Tell whether the tool's annotations say one of these, such as `"readOnlyHint"`."""
+        annotations = self.definition.annotations or {}
+        return any(annotations.get(hint) is True for hint in hints)
+
+
+Next = Callable[[Call], Awaitable[ToolResult]]
+"""The rest of the way: further middleware, then the body. It may be called again, or not at all."""
+
+Middleware = Callable[[Call, Next], Awaitable[ToolResult]]
+"""Stands around a call: `async (call, next) -> ToolResult`."""
+
+Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
+
+_MARK = "is_inline"
+
+
+def inline(middleware: Wrapped) -> Wrapped:
+    """Mark a middleware that awaits nothing but `next` and `call.emit`: sync calls need no event loop for it.
+
+    A mark that is not true is an error when the middleware first waits for something else.
+    """
+    setattr(middleware, _MARK, True)
+    return middleware
+
+
+def is_inline(middleware: Middleware) -> bool:
+    """Tell whether a middleware is marked so."""
+    return getattr(middleware, _MARK, False) is True

@@ -1,0 +1,60 @@
+"""Log: one line for each call that has ended: the tool, its arguments, how it ended and how long it took."""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter
+
+from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.middleware import shown
+from ahvn_tools.results import ToolResult
+
+
+def log(
+    logger: logging.Logger | str | None = None, level: int = logging.INFO, *, most: int = 500, results: bool = True
+) -> Middleware:
+    """Return the middleware that logs every call when it has ended, a cancelled one, too.
+
+    `logger` is a logger or the name of one, `ahvn_tools.calls` by default. Secret arguments, marked or named so, are
+    `***`; values that were bound in the call are replaced by `<parameter>`. What else there is in arguments and result
+    is cut after `most` characters each; `results=False` leaves the results out. A record has `tool`, `call_id`,
+    `session_id`, `outcome` (`ok`, or the code of the failure), `is_interrupted` and `duration` (seconds), too.
+    """
+    target = logger if isinstance(logger, logging.Logger) else logging.getLogger(logger or "ahvn_tools.calls")
+
+    def tell(call: Call, arguments: str, outcome: str, started: float, result: ToolResult | None) -> None:
+        duration = perf_counter() - started
+        told = f": {_line(shown.result(call, result), most)}" if results and result is not None else ""
+        is_interrupted = result is None or result.is_interrupted
+        extra = {
+            "tool": call.name,
+            "call_id": call.id,
+            "session_id": call.session_id,
+            "outcome": outcome,
+            "is_interrupted": is_interrupted,
+            "duration": duration,
+        }
+        ended = f"{outcome}, interrupted" if is_interrupted else outcome
+        target.log(level, "%s %s -> %s in %.3f s%s", call.name, arguments, ended, duration, told, extra=extra)
+
+    @inline
+    async def logged(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        if not target.isEnabledFor(level):
+            return await next(call)
+        arguments = _line(shown.as_text(shown.arguments(call)), most)  # before the body can change them
+        started = perf_counter()
+        try:
+            result = await next(call)
+        except BaseException as error:
+            tell(call, arguments, shown.outcome_of(error), started, None)
+            raise
+        tell(call, arguments, shown.outcome(result) or "ok", started, result)
+        return result
+
+    return logged
+
+
+def _line(text: str, most: int) -> str:
+    """Return text, cut, as a part of one line: what would break it, or hide a part of it, is spelled out."""
+    cut = text if len(text) <= most else f"{text[:most]}…"
+    return "".join(part if part.isprintable() else part.encode("unicode_escape").decode() for part in cut)

@@ -1,0 +1,141 @@
+"""Shown: what logs, spans and records may show of a call. Secrets and values bound in the call are masked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pydantic import SecretBytes, SecretStr
+from pydantic_core import to_jsonable_python
+
+from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution.call import Call
+from ahvn_tools.redaction import MASK, clip, is_secret_name, masking
+from ahvn_tools.results import ToolResult
+from ahvn_tools.state import MISSING
+
+MOST_TEXT: Final = 4_000
+"""An argument or a result is cut after this many characters where people read it."""
+
+
+class Mask:
+    """Replaces, in JSON, the values bound in a call and its secret arguments by `<parameter>`."""
+
+    def __init__(self, call: Call) -> None:
+        self._replace = masking(_hidden(call))
+
+    def __call__(self, value: Any, *, has_own_keys: bool = True) -> Any:
+        """Return JSON with what must not be shown replaced; its keys, too, unless a protocol sets them."""
+        if isinstance(value, str):
+            return self._replace(value)
+        if isinstance(value, dict):
+            return {
+                self._replace(key) if has_own_keys else key: self(part, has_own_keys=has_own_keys)
+                for key, part in value.items()
+            }
+        if isinstance(value, list):
+            return [self(part, has_own_keys=has_own_keys) for part in value]
+        if value is None or isinstance(value, bool):
+            return value
+        text = self._replace(str(value))
+        return value if text == str(value) else text
+
+
+def arguments(call: Call) -> Any:
+    """Return a call's arguments as JSON; `***` stands for secret ones, those that are named so included."""
+    shown = {name: MASK if name in call.secrets else value for name, value in call.arguments.items()}
+    return Mask(call)(_without_secrets(as_json(shown)))
+
+
+def digest(arguments: Mapping[str, Any]) -> str:
+    """Return a SHA-256 over exact arguments, secret ones included: the same for the same arguments only."""
+    try:
+        revealed = _revealed(arguments)
+    except RecursionError:  # a circle: no tool that can be recorded takes it
+        revealed = _type_of(arguments)
+    exact = json.dumps(as_json(revealed), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def result(call: Call, made: ToolResult) -> str:
+    """Return a result's text, masked and cut."""
+    if made.error is not None or isinstance(made.value, str):
+        return as_text(Mask(call)(made.text))
+    return as_text(Mask(call)(as_json(made.value)))
+
+
+def as_json(value: Any) -> Any:
+    """Return the JSON form of anything; what has none is told by its type alone."""
+    try:
+        return json.loads(json.dumps(to_jsonable_python(value, fallback=_type_of, bytes_mode="base64")))
+    except Exception:  # noqa: BLE001  # a foreign class, or a circle: showing it must not fail the call
+        return _type_of(value)
+
+
+def as_text(value: Any, most: int = MOST_TEXT) -> str:
+    """Return JSON as text, a text as it is; cut after `most` characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return clip(text.encode("utf-8", "backslashreplace").decode(), most)
+
+
+def outcome(made: ToolResult) -> str | None:
+    """Return how a call failed, as a code; None: it did not."""
+    if made.error is not None:
+        return made.error.code
+    return "cancelled" if made.is_interrupted else None
+
+
+def outcome_of(error: BaseException) -> str:
+    """Return how a call failed that an exception has left: a code, or the exception's type where it ends a program."""
+    if isinstance(error, ToolCallError):
+        return error.code
+    if isinstance(error, Exception):
+        return "tool_error"
+    is_cancelled = type(error).__name__ in {"CancelledError", "GeneratorExit"}  # asyncio is not imported for the answer
+    return "cancelled" if is_cancelled else type(error).__name__
+
+
+def _hidden(call: Call) -> dict[str, Any]:
+    """Return what must not be shown: the values that the body got, those in the state where it was not reached."""
+    given = {name: value for name, value in call.arguments.items() if name in call.secrets}
+    hidden = {**dict(_secret_parts(as_json(call.arguments))), **given}
+    for bound in call.plan.bound:
+        if bound.binding.resolver is not None:
+            continue
+        try:
+            value = bound.read(call.layers)
+        except ToolCallError:
+            continue
+        if value is not MISSING:
+            hidden[bound.parameter.name] = value
+    return {**hidden, **call.raised.bound}
+
+
+def _secret_parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the members, at any depth, that are named as secrets are."""
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        if isinstance(key, str) and is_secret_name(key):
+            yield key, part
+        else:
+            yield from _secret_parts(part)
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: MASK if is_secret_name(key) else _without_secrets(part) for key, part in value.items()}
+    return [_without_secrets(part) for part in value] if isinstance(value, list) else value
+
+
+def _revealed(value: Any) -> Any:
+    """Return a value with pydantic's secrets opened: its JSON would be the same for all of them."""
+    if isinstance(value, SecretStr | SecretBytes):
+        return value.get_secret_value()
+    if isinstance(value, Mapping):
+        return {key: _revealed(part) for key, part in value.items()}
+    return [_revealed(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _type_of(value: Any) -> str:
+    return f"<{type(value).__name__}>"

@@ -1,0 +1,84 @@
+"""Truncate: a model sees the beginning and the end of a long result; the host keeps the whole of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.results import ToolResult
+
+
+def truncate(most: int = 20_000, *, head: float = 0.7) -> Middleware:
+    """Return the middleware that shows a model at most `most` characters of a result's text.
+
+    `head` is the share of them that is taken from the beginning; the others are from the end, with a note between that
+    says how many were left out. Only `content`, which formats and MCP show to models, is cut: `value`, `text` and
+    `structured_content` stay whole for the host, and `meta["left_out"]` says how many characters the model does not
+    see. Images and other blocks without text stay. Errors (short already) and the chunks of a stream pass as they are.
+    Raises ToolSpecError for a `most` below 1 or a `head` that is no share.
+    """
+    if most < 1 or not 0 <= head <= 1:
+        raise ToolSpecError(f"most must be at least 1 and head between 0 and 1, not {most!r} and {head!r}.")
+    begin = round(most * head)
+
+    @inline
+    async def truncated(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        result = await next(call)
+        return result if result.error is not None else _cut(result, begin, most - begin)
+
+    return truncated
+
+
+def _cut(result: ToolResult, head: int, tail: int) -> ToolResult:
+    if result.blocks is None and isinstance(result.value, str) and len(result.value) <= head + tail:
+        return result
+    blocks = _blocks(result)
+    length = sum(len(_text(block) or "") for block in blocks)
+    left_out = length - head - tail
+    if left_out <= 0:
+        return result
+    kept = tuple(_kept(blocks, head, length - tail, left_out))
+    return replace(result, blocks=kept, meta={**result.meta, "left_out": left_out})
+
+
+def _blocks(result: ToolResult) -> list[Any]:
+    """Return the content that a model is shown: of an object without any text beside it, its JSON text, too."""
+    blocks = result.content
+    is_said = result.blocks is None or any(_text(block) is not None for block in blocks)
+    if is_said or result.structured_content is None:
+        return blocks
+    return [*blocks, _as_block(json.dumps(result.structured_content, ensure_ascii=False, default=str))]
+
+
+def _kept(blocks: list[Any], begin: int, end: int, left_out: int) -> Iterator[Any]:
+    """Yield the blocks without those characters of their texts, taken as one, that are between `begin` and `end`."""
+    note = f"\n[… {left_out} characters left out …]\n"
+    here = 0
+    for block in blocks:
+        text = _text(block)
+        if not text:
+            yield block
+            continue
+        first, last = max(begin - here, 0), max(end - here, 0)
+        here += len(text)
+        if first >= len(text) or last == 0:
+            yield block
+            continue
+        middle, note = note, ""
+        if shown := f"{text[:first]}{middle}{text[last:]}":
+            yield _as_block(shown)
+
+
+def _text(block: Any) -> str | None:
+    """Return the text of a block, or of the file that it holds; None for one without."""
+    return getattr(getattr(block, "resource", block), "text", None)
+
+
+def _as_block(text: str) -> Any:
+    from mcp_types import TextContent
+
+    return TextContent(type="text", text=text)

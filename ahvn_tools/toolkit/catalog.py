@@ -1,0 +1,282 @@
+"""Catalog: what a toolkit and all its views and sessions share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from ahvn_tools.binding import Binding
+from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.execution.call import Middleware
+from ahvn_tools.middleware.approve import Approver
+from ahvn_tools.state import Key
+from ahvn_tools.toolkit.entry import BASIC, Entry, limit
+from ahvn_tools.toolkit.exclusive import Keys
+from ahvn_tools.toolkit.finish import Finish
+from ahvn_tools.toolkit.index import Index
+from ahvn_tools.toolkit.selection import Selection
+
+_NONE_SWITCHED: Final[Mapping[str, bool]] = MappingProxyType({})
+_NO_FINISHES: Final[Mapping[Entry, Finish | None]] = MappingProxyType({})
+
+POLICIES = ("raise", "keep", "replace")
+"""What to do with a second tool of one name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A group of tools that can be switched on and off."""
+
+    name: str
+    description: str = ""
+    is_active: bool = False
+    """Whether it is active where nobody has said anything else."""
+    notes: str | None = None
+    """What a model should know while it is active."""
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether it is the group that is always active."""
+        return self.name == BASIC
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """What a model is listed where it finds the other tools by search."""
+
+    core: tuple[str, ...]
+    """The tools that are listed all the same, by name."""
+    pair: tuple[str, ...]
+    """The tools that find and call the others."""
+
+
+class Switches:
+    """What somebody has switched, a toolkit or a session. Readers need no lock: a change makes another mapping."""
+
+    __slots__ = ("finishes", "switched")
+
+    def __init__(self) -> None:
+        """Begin with nothing switched."""
+        self.switched: Mapping[str, bool] = _NONE_SWITCHED
+        """Groups by name, on or off."""
+        self.finishes: Mapping[Entry, Finish | None] = _NO_FINISHES
+        """The tools that take a model's fields, too; None: not here, whatever is said around it."""
+
+
+class Catalog:
+    """Entries by name, groups, toolsets and bindings. Readers need no lock: each change is one step."""
+
+    def __init__(self, on_duplicate: str, timeout: float | None) -> None:
+        """Begin with no tool. Raises ToolkitError for an unknown policy."""
+        if on_duplicate not in POLICIES:
+            raise ToolkitError(f"on_duplicate is one of {', '.join(map(repr, POLICIES))}, not {on_duplicate!r}.")
+        self._on_duplicate = on_duplicate
+        self.timeout = limit(timeout)
+        self._lock = threading.Lock()
+        self.entries: dict[str, Entry] = {}
+        self.groups: dict[str, Group] = {BASIC: Group(name=BASIC, is_active=True)}
+        self.middleware: tuple[Middleware, ...] = ()
+        self._used: tuple[tuple[Middleware], ...] = ()
+        self.open: Callable[[Any], Any] = lambda view: view
+        """Makes a toolkit of a view."""
+        self.approver: Approver | None = None
+        self.keys = Keys()
+        """The keys that exclusive calls hold."""
+        self.roots: tuple[Path, ...] = ()
+        """The folders that the host allows tools to touch."""
+        self.index = Index()
+        """Finds tools by their words."""
+        self.offer: Offer | None = None
+        """What a model is listed; None: every tool that is shown."""
+        self.toolsets: dict[str, Selection] = {}
+        self.bindings: Mapping[str, Binding] = {}
+        self.rebound = 0
+        """How often anything was bound or unbound here."""
+        self.secrets: frozenset[Key] = frozenset()
+        """Keys that were ever bound as secret here."""
+
+    def add(self, entries: list[Entry], groups: Mapping[str, Group]) -> None:
+        """Add all of these or none. Raises ToolkitError where a name is taken and that is to be an error.
+
+        `groups` are the groups of the toolkit that they are from, where they are from one.
+        """
+        for entry in entries:
+            entry.refuse_endless(self.timeout)
+        with self._lock:
+            added: dict[str, Entry] = {}
+            for entry in entries:
+                other = added.get(entry.name) or self.entries.get(entry.name)
+                if other is not None and self._on_duplicate == "raise":
+                    raise ToolkitError(
+                        f"There are two tools {entry.name!r}: from {other.origin} and from {entry.origin}. "
+                        "Add one with prefix=… or rename=…, or make the toolkit with on_duplicate='keep' or 'replace'."
+                    )
+                if other is None or self._on_duplicate == "replace":
+                    added[entry.name] = entry
+            for entry in added.values():
+                if entry.group not in self.groups:  # a mere label: nobody asked to have it switched off
+                    group = groups.get(entry.group) or Group(name=entry.group, is_active=True)
+                    self.groups = {**self.groups, entry.group: group}
+            self._keep_secrets(added)
+            self.entries.update(added)
+
+    def remove(self, names: list[str]) -> None:
+        """Remove these. Raises ToolLookupError for a name that is not there, and removes none then."""
+        with self._lock:
+            for name in names:
+                if name not in self.entries:
+                    raise ToolLookupError(f"There is no tool {name!r}. {near_misses(name, self.entries)}")
+            self._keep_secrets(names)
+            self.entries = {name: entry for name, entry in self.entries.items() if name not in names}
+
+    def known(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return names of tools. Raises ToolLookupError for one that is not there."""
+        return tuple(self.entry(name).name for name in ([names] if isinstance(names, str) else names))
+
+    def entry(self, name: str) -> Entry:
+        """Return a tool. Raises ToolLookupError for one that is not there."""
+        if name not in self.entries:
+            raise ToolLookupError(f"There is no tool {name!r}. {near_misses(name, self.entries)}")
+        return self.entries[name]
+
+    def group(self, name: str) -> Group:
+        """Return a group. Raises ToolLookupError."""
+        if name not in self.groups:
+            raise ToolLookupError(f"There is no group {name!r}. {near_misses(name, self.groups)}")
+        return self.groups[name]
+
+    def define(self, group: Group) -> None:
+        """Add a group, or say more of one that tools have named. Raises ToolkitError for the basic one."""
+        if group.name == BASIC:
+            raise ToolkitError(f"The group {BASIC!r} is always there and active. Choose another name.")
+        with self._lock:
+            self.groups = {**self.groups, group.name: group}
+
+    def switch(self, switches: Switches, active: Mapping[str, bool]) -> None:
+        """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
+        with self._lock:
+            for name, is_active in active.items():
+                if self.group(name).is_basic and not is_active:
+                    raise ToolkitError(f"The group {name!r} is always active.")
+            switches.switched = {**switches.switched, **active}
+
+    def finish_with(self, switches: Switches, entry: Entry, finish: Finish | None) -> None:
+        """Let a tool take a model's fields, too, or take that back."""
+        with self._lock:
+            switches.finishes = {**switches.finishes, entry: finish}
+
+    def remove_group(self, name: str, switches: Switches) -> None:
+        """Remove a group with its tools, and how it was switched.
+
+        Raises ToolLookupError, and ToolkitError for the basic one.
+        """
+        if name == BASIC:
+            raise ToolkitError(f"The group {BASIC!r} is always there. Remove its tools one by one.")
+        with self._lock:
+            self.group(name)
+            switches.switched = {key: is_active for key, is_active in switches.switched.items() if key != name}
+            self._keep_secrets([key for key, entry in self.entries.items() if entry.group == name])
+            self.entries = {key: entry for key, entry in self.entries.items() if entry.group != name}
+            self.groups = {key: group for key, group in self.groups.items() if key != name}
+
+    def toolset(self, name: str) -> Selection:
+        """Return a saved selection. Raises ToolLookupError."""
+        if name not in self.toolsets:
+            raise ToolLookupError(f"There is no toolset {name!r}. {near_misses(name, self.toolsets)}")
+        return self.toolsets[name]
+
+    def save(self, name: str, selection: Selection) -> None:
+        """Save a selection as a toolset. Raises ToolLookupError for its own, ToolkitError where it leads to itself."""
+        with self._lock:
+            inner = selection.toolset
+            while inner is not None:
+                if inner == name:
+                    raise ToolkitError(f"The toolset {name!r} cannot be made of itself.")
+                inner = self.toolset(inner).toolset
+            self.toolsets = {**self.toolsets, name: selection}
+
+    def restore(self, switches: Switches, switched: Mapping[str, bool], toolsets: Mapping[str, Selection]) -> None:
+        """Switch just these groups, and save these toolsets beside those that are there; all or nothing.
+
+        Raises ToolLookupError for a group or toolset that is not there, ToolkitError for one that leads to itself.
+        """
+        with self._lock:
+            whole = {**self.toolsets, **toolsets}
+            for name in toolsets:
+                _refuse_circle(name, whole)
+            for name in switched:
+                self.group(name)
+            self.toolsets = whole
+            switches.switched = dict(switched)
+
+    def secret_keys(self) -> frozenset[Key]:
+        """Return the state keys that anything here marks as secret, or has marked so."""
+        entries = list(self.entries.values())
+        return self.secrets.union(*[entry.secret_keys(self.bindings, self.timeout) for entry in entries])
+
+    def _keep_secrets(self, names: Iterable[str]) -> None:
+        """Remember what is secret for tools that are about to change or go: their state may stay."""
+        gone = [self.entries[name] for name in names if name in self.entries]
+        self.secrets = self.secrets.union(*[entry.secret_keys(self.bindings, self.timeout) for entry in gone])
+
+    def bind(self, binding: Binding) -> None:
+        """Bind a parameter in every tool that has it, now and later."""
+        with self._lock:
+            if binding.is_secret and binding.key is not None:
+                self.secrets |= {binding.key}
+            self.bindings = {**self.bindings, binding.parameter: binding}
+            self.rebound += 1
+
+    def bind_in(self, entry: Entry, binding: Binding) -> None:
+        """Bind a parameter of one tool."""
+        with self._lock:
+            if binding.is_secret and binding.key is not None:
+                self.secrets |= {binding.key}
+            entry.bind(binding)
+            self.rebound += 1
+
+    def unbind_in(self, entry: Entry, parameter: str) -> None:
+        """Take back what `bind_in` did."""
+        with self._lock:
+            entry.unbind(parameter)
+            self.rebound += 1
+
+    def use(self, middleware: Middleware) -> Callable[[], None]:
+        """Add a middleware behind those that are there. Return what takes it out again, once."""
+        if not callable(middleware):
+            raise ToolkitError(
+                f"A middleware is `async (call, next) -> ToolResult`, not a {type(middleware).__name__}."
+            )
+        place = (middleware,)  # an object of its own: the same middleware may be used twice
+        with self._lock:
+            self._used = (*self._used, place)
+            self.middleware = tuple(layer for (layer,) in self._used)
+
+        def undo() -> None:
+            with self._lock:
+                self._used = tuple(used for used in self._used if used is not place)
+                self.middleware = tuple(layer for (layer,) in self._used)
+
+        return undo
+
+    def unbind(self, parameter: str) -> None:
+        """Take back what `bind` did."""
+        with self._lock:
+            self._keep_secrets(self.entries)
+            self.bindings = {name: binding for name, binding in self.bindings.items() if name != parameter}
+            self.rebound += 1
+
+
+def _refuse_circle(name: str, toolsets: Mapping[str, Selection]) -> None:
+    inner, passed = toolsets[name].toolset, {name}
+    while inner is not None:
+        if inner in passed:
+            raise ToolkitError(f"The toolset {name!r} cannot be made of itself.")
+        if inner not in toolsets:
+            raise ToolLookupError(f"There is no toolset {inner!r}. {near_misses(inner, toolsets)}")
+        passed.add(inner)
+        inner = toolsets[inner].toolset

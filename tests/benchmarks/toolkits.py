@@ -1,0 +1,135 @@
+"""What a toolkit adds to a call, and what a session costs."""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from ahvn_tools import Toolkit, ToolSpec
+from tests.benchmarks.measure import plain, side_by_side
+from tests.benchmarks.rows import Row, at_most
+from tests.benchmarks.subjects import add, add_for
+
+MANY = 10_000
+SESSIONS = 10_000
+TOOLS = 50
+VERBS = ("read", "write", "find", "list", "move", "copy", "send", "open", "count", "sort")
+NOUNS = ("file", "mail", "table", "image", "order", "event", "note", "user", "page", "log")
+
+
+def large_toolkit() -> Toolkit:
+    """Make a toolkit of ten thousand tools over one function."""
+    kit, spec = Toolkit("large"), ToolSpec.from_function(add)
+    for number in range(MANY):
+        kit.add(spec, rename=f"add_{number}")
+    return kit
+
+
+def toolkit_call() -> Row:
+    """A call through a toolkit of ten thousand tools, and the bare spec's own."""
+    timing = side_by_side(
+        plain("run('add_5000', {'left': 1, 'right': 2})", run=large_toolkit().exec),
+        plain("run(left=1, right=2)", run=ToolSpec.from_function(add).exec),
+        number=5_000,
+    )
+    return at_most(2, f"exec through a toolkit of {MANY:,} tools", "the bare spec's exec", timing)
+
+
+def toolkit_of_fifty() -> Toolkit:
+    """Make a toolkit of fifty tools with two parameters that sessions fill."""
+    kit = Toolkit("fifty").bind("tenant", "session.tenant").bind("user", "session.user")
+    spec = ToolSpec.from_function(add_for)
+    for number in range(TOOLS):
+        kit.add(spec, rename=f"add_{number}")
+    return kit
+
+
+def values(number: int) -> dict[str, Any]:
+    """Make what one session holds."""
+    return {"tenant": "north", "user": f"user {number}"}
+
+
+def session_creation() -> Row:
+    """Sessions over fifty tools, each made anew, against the clock."""
+    kit = toolkit_of_fifty()
+    each = median(_seconds_of_a_session(kit) for _ in range(5))
+    return Row(
+        what=f"one of {SESSIONS:,} sessions over {TOOLS} tools",
+        against="the clock",
+        ours=f"{each * 1e6:.2f} µs",
+        baseline="",
+        measured=each * 1e6,
+        limit=20,
+        unit="µs",
+    )
+
+
+def _seconds_of_a_session(kit: Toolkit) -> float:
+    states = [values(number) for number in range(SESSIONS)]
+    start = time.perf_counter()
+    kept = [kit.session(session=state) for state in states]
+    return (time.perf_counter() - start) / len(kept)
+
+
+def session_memory() -> Row:
+    """What ten thousand sessions hold once each has called a tool, shown all of them, and said its id."""
+    kit = toolkit_of_fifty()
+    kept: list[Toolkit] = []
+    kit.definitions()
+    gc.collect()
+    tracemalloc.start()
+    for number in range(SESSIONS):
+        session = kit.session(session=values(number))
+        session.exec(f"add_{number % TOOLS}", {"left": 1, "right": 2})
+        session.activate("basic")
+        kept.append(session if session.session_id and len(session) == TOOLS else kit)
+    held = tracemalloc.get_traced_memory()[0] / 1e6
+    tracemalloc.stop()
+    return Row(
+        what=f"{len(kept):,} sessions over {TOOLS} tools, memory",
+        against="the limit",
+        ours=f"{held:.1f} MB",
+        baseline="",
+        measured=held,
+        limit=200,
+        unit="MB",
+    )
+
+
+def toolkit_of_names() -> Toolkit:
+    """Make a toolkit of ten thousand tools with names of two words, one in a hundred of them tagged."""
+    kit, spec = Toolkit("names"), ToolSpec.from_function(add)
+    for number in range(MANY):
+        verb, noun = VERBS[number % len(VERBS)], NOUNS[number // len(VERBS) % len(NOUNS)]
+        kit.add(spec, rename=f"{verb}_{noun}_{number}", tags=["rare"] if number % 100 == 0 else [])
+    return kit
+
+
+def toolkit_search() -> Row:
+    """A query over ten thousand tools that are indexed already, against the clock."""
+    kit = toolkit_of_names()
+    kit.search("anything")
+    return _within(20, f"search of {MANY:,} tools", lambda: kit.search("read a file from the table"))
+
+
+def toolkit_select() -> Row:
+    """A selection from ten thousand tools by tag, made and listed, against the clock."""
+    kit = toolkit_of_names()
+    return _within(60, f"select from {MANY:,} tools, listed", lambda: list(kit.select(tags=["rare"])))
+
+
+def _within(limit: float, what: str, run: Callable[[], Any]) -> Row:
+    """What one run takes may be so many milliseconds."""
+    took = []
+    for _ in range(15):
+        start = time.perf_counter()
+        run()
+        took.append((time.perf_counter() - start) * 1e3)
+    each = median(took)
+    return Row(
+        what=what, against="the clock", ours=f"{each:.1f} ms", baseline="", measured=each, limit=limit, unit="ms"
+    )

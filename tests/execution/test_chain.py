@@ -1,0 +1,414 @@
+"""A call through its middleware: in order, in the right thread and context, to the end, from sync and async code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ahvn_tools import Toolkit, ToolResult
+from ahvn_tools.errors import CallCancelledError, InvalidParametersError, ToolCallError, ToolkitError
+from ahvn_tools.middleware import inline
+from ahvn_tools.results import ErrorDetail
+
+mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
+
+
+def noting(name: str, log: list[str], *, is_inline: bool) -> Any:
+    async def note(call, next):
+        log.append(f"{name} before")
+        if not is_inline:
+            await asyncio.sleep(0)
+        result = await next(call)
+        log.append(f"{name} after")
+        return result
+
+    return inline(note) if is_inline else note
+
+
+def kit_of(*middleware: Any) -> Toolkit:
+    kit = Toolkit("kit", middleware=middleware)
+
+    @kit.tool
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    @kit.tool
+    async def add_later(a: int, b: int = 1) -> int:
+        await asyncio.sleep(0)
+        return a + b
+
+    @kit.tool
+    def fail(text: str = "no") -> None:
+        raise LookupError(text)
+
+    @kit.tool
+    def count(n: int) -> Any:
+        yield from range(n)
+
+    @kit.tool
+    async def count_later(n: int) -> Any:
+        for number in range(n):
+            yield number
+
+    @kit.tool
+    def where() -> list[str]:
+        return [threading.current_thread().name, mark.get()]
+
+    return kit
+
+
+async def through(kit: Toolkit, door: str, name: str, arguments: dict[str, Any]) -> Any:
+    """Call by any door; a stream gives the list of its results."""
+    if door in ("call", "exec"):
+        return getattr(kit, door)(name, arguments)
+    if door in ("acall", "aexec"):
+        return await getattr(kit, door)(name, arguments)
+    if door == "stream":
+        return list(kit.stream(name, arguments))
+    return [result async for result in kit.astream(name, arguments)]
+
+
+def value_of(made: Any) -> Any:
+    """Return the value of what any door gave."""
+    last = made[-1] if isinstance(made, list) and isinstance(made[-1], ToolResult) else made
+    return last.value if isinstance(last, ToolResult) else last
+
+
+each_door = pytest.mark.parametrize("door", ["call", "acall", "exec", "aexec", "stream", "astream"])
+each_kind = pytest.mark.parametrize("is_inline", [True, False], ids=["inline", "awaiting"])
+
+
+@each_door
+@each_kind
+@pytest.mark.parametrize("name", ["add", "add_later"])
+async def test_the_first_is_the_outermost(door, is_inline, name):
+    log: list[str] = []
+    kit = kit_of(noting("a", log, is_inline=is_inline), noting("b", log, is_inline=is_inline))
+    made = await through(kit, door, name, {"a": 1})
+    assert value_of(made) == 2
+    assert log == ["a before", "b before", "b after", "a after"]
+
+
+@each_kind
+def test_a_tools_own_stand_inside_of_the_toolkits(is_inline):
+    log: list[str] = []
+    kit = kit_of(noting("kit", log, is_inline=is_inline))
+
+    def own() -> int:
+        return 1
+
+    kit.add(own, middleware=[noting("own", log, is_inline=is_inline)])
+    assert kit.call("own") == 1
+    assert log == ["kit before", "own before", "own after", "kit after"]
+    log.clear()
+    kit.call("add", {"a": 1})
+    assert log == ["kit before", "kit after"]
+
+
+def test_adding_returns_its_undo():
+    log: list[str] = []
+    kit = kit_of()
+    layer = noting("a", log, is_inline=True)
+    first, second = kit.use(layer), kit.use(layer)
+    kit.call("add", {"a": 1})
+    assert log.count("a before") == 2
+    first()
+    first()
+    kit.call("add", {"a": 1})
+    assert log.count("a before") == 3
+    second()
+    kit.call("add", {"a": 1})
+    assert log.count("a before") == 3
+
+
+@pytest.mark.parametrize("thing", [None, "log", 3])
+def test_what_cannot_be_called_is_no_middleware(thing):
+    with pytest.raises(ToolkitError, match="A middleware is"):
+        kit_of(thing)
+
+
+@each_kind
+def test_a_sync_body_runs_in_the_thread_of_its_sync_caller(is_inline):
+    kit = kit_of(noting("a", [], is_inline=is_inline))
+    assert kit.call("where")[0] == threading.current_thread().name
+    names: list[str] = []
+    thread = threading.Thread(target=lambda: names.append(kit.call("where")[0]), name="caller")
+    thread.start()
+    thread.join(10)
+    assert names == ["caller"]
+
+
+@each_door
+@each_kind
+async def test_what_a_middleware_sets_is_seen_inside_and_not_by_the_caller(door, is_inline):
+    async def scope(call, next):
+        token = mark.set("inside")
+        try:
+            return await next(call)
+        finally:
+            mark.reset(token)
+
+    kit = kit_of(inline(scope) if is_inline else scope)
+    made = await through(kit, door, "where", {})
+    assert value_of(made)[1] == "inside"
+    assert mark.get() == "none"
+
+
+@each_door
+async def test_a_reader_never_runs_inside_of_a_scope(door):
+    async def scope(call, next):
+        mark.set("inside")
+        return await next(call)
+
+    kit = kit_of(scope)
+    seen: list[str] = []
+    if door == "stream":
+        seen += [mark.get() for _ in kit.stream("count", {"n": 2})]
+    elif door == "astream":
+        seen += [mark.get() async for _ in kit.astream("count", {"n": 2})]
+    else:
+        await through(kit, "exec", "add", {"a": 1})
+        seen.append(mark.get())
+    assert set(seen) == {"none"}
+
+
+# results and errors
+
+
+@each_kind
+@pytest.mark.parametrize("door", ["call", "acall"])
+async def test_call_raises_what_the_body_raised(door, is_inline):
+    kit = kit_of(noting("a", [], is_inline=is_inline))
+    with pytest.raises(LookupError, match="gone"):
+        await through(kit, door, "fail", {"text": "gone"})
+    with pytest.raises(InvalidParametersError):
+        await through(kit, door, "add", {"a": "x"})
+
+
+@pytest.mark.parametrize("door", ["call", "acall"])
+async def test_call_raises_what_a_middleware_made_of_it(door):
+    @inline
+    async def soften(call, next):
+        result = await next(call)
+        return result if result.error is None else ToolResult(error=ErrorDetail(code="cancelled", message="Softly."))
+
+    with pytest.raises(CallCancelledError, match=r"Softly\."):
+        await through(kit_of(soften), door, "fail", {})
+
+    @inline
+    async def own_code(call, next):
+        return ToolResult(error=ErrorDetail(code="teapot", message="Short and stout."))
+
+    with pytest.raises(ToolCallError, match="stout") as caught:
+        await through(kit_of(own_code), door, "add", {"a": 1})
+    assert caught.value.code == "teapot"
+
+
+@pytest.mark.parametrize("door", ["exec", "aexec", "stream", "astream"])
+@each_kind
+async def test_a_middleware_that_fails_is_an_error_result_without_its_text(door, is_inline, caplog):
+    async def broken(call, next):
+        raise ValueError("hunter2-hunter2")
+
+    kit = kit_of(inline(broken) if is_inline else broken)
+    made = await through(kit, door, "add", {"a": 1})
+    result = made[-1] if isinstance(made, list) else made
+    assert (result.error.code, result.error.message) == ("tool_error", "A middleware of tool 'add' failed.")
+    assert "hunter2" not in caplog.text
+    assert "raised ValueError" in caplog.text
+
+
+@pytest.mark.parametrize("door", ["call", "acall"])
+async def test_call_raises_what_a_middleware_raised(door):
+    async def broken(call, next):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        await through(kit_of(broken), door, "add", {"a": 1})
+
+
+async def test_a_middleware_that_returns_no_result_is_told():
+    @inline
+    async def forgetful(call, next):
+        await next(call)
+
+    assert kit_of(forgetful).exec("add", {"a": 1}).error.code == "tool_error"
+    with pytest.raises(TypeError, match=r"returned a NoneType and no ToolResult"):
+        kit_of(forgetful).call("add", {"a": 1})
+
+
+def test_a_false_inline_mark_is_told():
+    @inline
+    async def waits(call, next):
+        await asyncio.sleep(0)
+        return await next(call)
+
+    with pytest.raises(Exception, match="marked `inline` waited for something"):
+        kit_of(waits).exec("add", {"a": 1})
+
+
+@each_door
+async def test_arguments_may_be_changed_and_the_call_answered_without_its_tool(door):
+    @inline
+    async def change(call, next):
+        if call.arguments.get("a") == 0:
+            return ToolResult("skipped")
+        return await next(replace(call, arguments={**call.arguments, "b": 10}))
+
+    kit = kit_of(change)
+    for a, expected in ((1, 11), (0, "skipped")):
+        made = await through(kit, door, "add", {"a": a})
+        assert value_of(made) == expected
+
+
+@each_kind
+def test_next_may_be_called_again(is_inline):
+    async def twice(call, next):
+        await next(call)
+        return await next(call)
+
+    ran: list[int] = []
+    kit = Toolkit("kit", middleware=[inline(twice) if is_inline else twice])
+
+    @kit.tool
+    def note() -> int:
+        ran.append(1)
+        return len(ran)
+
+    assert kit.call("note") == 2
+
+
+@each_kind
+@pytest.mark.parametrize("door", ["exec", "call"])
+def test_a_body_that_ends_the_program_ends_it_in_a_local_caller(door, is_inline):
+    kit = kit_of(noting("a", [], is_inline=is_inline))
+
+    @kit.tool
+    def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        getattr(kit, door)("leave")
+    assert kit.call("add", {"a": 1}) == 2
+
+
+# streams
+
+
+@pytest.mark.parametrize("name", ["count", "count_later"])
+@pytest.mark.parametrize("door", ["stream", "astream"])
+async def test_chunks_pass_through_and_the_whole_comes_last(door, name):
+    @inline
+    async def shout(call, next):
+        emit = call.emit
+        assert emit is not None
+
+        async def louder(chunk):
+            await emit(replace(chunk, value=chunk.value * 10))
+
+        return await next(replace(call, emit=louder))
+
+    made = await through(kit_of(shout), door, name, {"n": 3})
+    assert [(result.value, result.is_last) for result in made] == [
+        (0, False), (10, False), (20, False), ([0, 1, 2], True),
+    ]  # fmt: skip
+    assert len({result.id for result in made}) == 1
+
+
+async def test_a_reader_who_leaves_ends_the_call_and_nothing_stays():
+    ended: list[str] = []
+
+    async def watch(call, next):
+        try:
+            return await next(call)
+        finally:
+            ended.append("middleware")
+
+    kit = Toolkit("kit", middleware=[watch])
+
+    @kit.tool
+    async def endless() -> Any:
+        try:
+            number = 0
+            while True:
+                yield number
+                number += 1
+        finally:
+            ended.append("body")
+
+    results = kit.astream("endless")
+    assert (await anext(results)).value == 0
+    await results.aclose()
+    assert ended == ["body", "middleware"]
+    assert len(asyncio.all_tasks()) == 1
+    stream = await asyncio.to_thread(kit.stream, "endless")
+    assert (await asyncio.to_thread(next, stream)).value == 0
+    await asyncio.to_thread(stream.close)
+    assert ended == ["body", "middleware"] * 2
+
+
+async def test_the_time_of_a_slow_reader_does_not_count():
+    kit = kit_of(noting("a", [], is_inline=True))
+    made = []
+    async for result in kit.astream("count_later", {"n": 3}, timeout=0.2):
+        made.append(result)
+        await asyncio.sleep(0.15)
+    assert made[-1].error is None
+
+
+@pytest.mark.parametrize("name", ["add", "add_later"])
+async def test_a_cancelled_call_leaves_nothing_running(name):
+    begun = asyncio.Event()
+
+    async def wait(call, next):
+        begun.set()
+        await asyncio.sleep(60)
+        return await next(call)
+
+    task = asyncio.create_task(kit_of(wait).aexec(name, {"a": 1}))
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert len(asyncio.all_tasks()) == 1
+
+
+def test_many_sync_callers_do_not_wait_for_each_other():
+    async def slow(call, next):
+        await asyncio.sleep(0.1)
+        return await next(call)
+
+    kit = kit_of(slow)
+    made: list[int] = []
+    threads = [threading.Thread(target=lambda n=n: made.append(kit.call("add", {"a": n}))) for n in range(30)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(made) == list(range(1, 31))
+    assert time.perf_counter() - started < 30 * 0.1
+
+
+async def test_a_call_from_inside_a_tool_passes_the_middleware_too():
+    log: list[str] = []
+    kit = kit_of(noting("a", log, is_inline=False))
+
+    @kit.tool
+    async def outer() -> int:
+        return await kit.acall("add", {"a": 1})
+
+    @kit.tool
+    def outer_sync() -> int:
+        return kit.call("add_later", {"a": 1})
+
+    assert await kit.acall("outer") == 2
+    assert await kit.acall("outer_sync") == 2
+    assert await asyncio.to_thread(kit.call, "outer_sync") == 2
+    assert log.count("a before") == 6

@@ -1,0 +1,157 @@
+"""Limit: how many calls there may be in a time and in a session."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from ahvn_tools import Toolkit, ToolSpecError
+from ahvn_tools.errors import LimitExceededError
+from ahvn_tools.middleware import limit as module
+from ahvn_tools.middleware.limit import limit
+
+
+def kit_of(**options) -> tuple[Toolkit, list[float]]:
+    began: list[float] = []
+
+    def note(word: str = "") -> int:
+        began.append(time.monotonic())
+        return len(began)
+
+    kit = Toolkit("kit", middleware=[limit(**options)])
+    kit.add(note)
+    return kit, began
+
+
+def codes(results) -> list[str]:
+    return [result.error.code if result.error else "ok" for result in results]
+
+
+def test_more_calls_than_the_rate_are_refused():
+    kit, began = kit_of(per_minute=3)
+    results = [kit.exec("note") for _ in range(5)]
+    assert codes(results) == ["ok", "ok", "ok", "limit_exceeded", "limit_exceeded"]
+    assert "at most 3 a minute" in results[-1].error.message
+    assert len(began) == 3
+
+
+def test_call_raises_and_says_when_there_is_room():
+    kit, _ = kit_of(per_minute=1)
+    kit.call("note")
+    with pytest.raises(LimitExceededError) as caught:
+        kit.call("note")
+    assert caught.value.tool == "note"
+    assert 50 < caught.value.retry_after <= 60
+
+
+def test_a_call_waits_for_its_turn_when_it_may():
+    kit, began = kit_of(per_second=2, wait=5)
+    started = time.monotonic()
+    assert codes(kit.exec("note") for _ in range(5)) == ["ok"] * 5
+    assert [int(at - started + 0.01) >= turn // 2 for turn, at in enumerate(began)] == [True] * 5
+
+
+def test_a_call_that_would_wait_too_long_is_refused_at_once_and_takes_no_turn():
+    kit, _ = kit_of(per_second=1, per_minute=2, wait=1.5)
+    started = time.monotonic()
+    assert codes(kit.exec("note") for _ in range(4)) == ["ok", "ok", "limit_exceeded", "limit_exceeded"]
+    assert time.monotonic() - started < 10  # and not a minute
+
+
+def test_a_call_that_would_wait_a_little_too_long_is_refused():
+    kit, _ = kit_of(per_second=1, wait=0.1)
+    assert codes(kit.exec("note") for _ in range(2)) == ["ok", "limit_exceeded"]
+
+
+def test_no_second_has_more_calls_than_allowed_over_threads_and_loops():
+    kit, began = kit_of(per_second=10, wait=10)
+
+    def in_a_loop():
+        async def four():
+            await asyncio.gather(*(kit.aexec("note") for _ in range(4)))
+
+        asyncio.run(four())
+
+    def in_sync():
+        for _ in range(4):
+            kit.exec("note")
+
+    threads = [threading.Thread(target=target) for target in (in_a_loop, in_sync) * 3]
+    started = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    began.sort()
+    assert len(began) == 24
+    assert all(at - started > turn // 10 - 0.01 for turn, at in enumerate(began))
+
+
+def test_a_session_has_so_many_calls_and_refused_ones_do_not_count():
+    kit, _ = kit_of(per_session=2)
+    ann, bob = kit.session(user="ann"), kit.session(user="bob")
+    assert codes(ann.exec("note") for _ in range(3)) == ["ok", "ok", "limit_exceeded"]
+    assert codes(bob.exec("note") for _ in range(3)) == ["ok", "ok", "limit_exceeded"]
+    assert codes(kit.exec("note") for _ in range(3)) == ["ok", "ok", "limit_exceeded"]
+
+
+def test_a_session_is_counted_exactly_over_threads():
+    kit, began = kit_of(per_session=50)
+    session = kit.session()
+    threads = [threading.Thread(target=lambda: [session.exec("note") for _ in range(20)]) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(began) == 50
+
+
+def test_the_sessions_that_are_counted_are_bounded(monkeypatch):
+    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
+    kit, _ = kit_of(per_session=1)
+    first, *others = [kit.session() for _ in range(3)]
+    for session in (first, *others):
+        session.exec("note")
+    assert codes([others[1].exec("note"), first.exec("note")]) == ["limit_exceeded", "ok"]
+
+
+def test_on_one_tool_it_counts_that_tool_alone():
+    def free() -> int:
+        return 1
+
+    def scarce() -> int:
+        return 2
+
+    kit = Toolkit("kit").add(free).add(scarce, middleware=[limit(per_minute=1)])
+    results = [kit.exec(name) for name in ("free", "free", "scarce", "scarce")]
+    assert codes(results) == ["ok", "ok", "ok", "limit_exceeded"]
+
+
+async def test_a_call_cancelled_while_it_waits_runs_nothing_and_holds_up_nobody():
+    kit, began = kit_of(per_second=1, wait=5)
+    await kit.aexec("note")
+    waiting = asyncio.create_task(kit.aexec("note"))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert len(began) == 1
+    assert (await kit.aexec("note")).value == 2
+
+
+NONSENSE = [
+    {},
+    {"per_second": 0},
+    {"per_session": -1},
+    {"per_second": 1, "wait": -1},
+    {"per_second": 1, "wait": float("inf")},
+]
+
+
+@pytest.mark.parametrize("options", NONSENSE)
+def test_limits_that_make_no_sense_are_refused(options):
+    with pytest.raises(ToolSpecError):
+        limit(**options)

@@ -1,0 +1,164 @@
+"""The log of calls: what a line says, and what it never says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Annotated
+
+import pytest
+
+from ahvn_tools import Secret, ToolError, Toolkit
+from ahvn_tools.middleware import inline
+from ahvn_tools.middleware.log import log
+from ahvn_tools.results import ToolResult
+
+CANARY = "canary-7f3a9c"
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def sign_in(name: str, phrase: Annotated[str, Secret], options: dict[str, str], account: str = "") -> str:
+    """Sign in."""
+    if name == "raise":
+        raise ValueError(f"{phrase} is not the phrase of {account}")
+    return f"{name} with {phrase} on {account}"
+
+
+def kit_of(*functions, **options) -> Toolkit:
+    kit = Toolkit("kit", middleware=[log(**options)])
+    for function in functions:
+        kit.add(function)
+    return kit
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.INFO, logger="ahvn_tools.calls")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def test_a_line_says_tool_arguments_outcome_duration_and_result(lines, caplog):
+    kit_of(add).session(session_id="s1").exec("add", {"a": 1})
+    (line,) = lines()
+    assert line.startswith('add {"a": 1} -> ok in 0.')
+    assert line.endswith(" s: 2")
+    record = caplog.records[0]
+    assert (record.tool, record.session_id, record.outcome, record.is_interrupted) == ("add", "s1", "ok", False)
+    assert record.call_id.startswith("call_")
+    assert 0 <= record.duration < 5
+
+
+def test_a_failed_call_says_its_code(lines):
+    kit_of(add).exec("add", {"a": "x"})
+    assert "-> invalid_parameters in " in lines()[0]
+
+
+@pytest.mark.parametrize("name", ["ann", "raise"])
+def test_secret_arguments_and_bound_values_are_masked_wherever_they_stand(lines, name):
+    kit = kit_of(sign_in)
+    kit.bind("account", default=CANARY + "-bound")
+    kit.exec("sign_in", {"name": name, "phrase": CANARY, "options": {"apiKey": CANARY + "-2", "colour": "red"}})
+    (line,) = lines()
+    assert CANARY not in line
+    assert '"phrase": "***"' in line
+    assert '"apiKey": "***"' in line
+    assert '"colour": "red"' in line
+    assert "<phrase>" in line
+    assert "<account>" in line
+
+
+def test_what_a_resolver_gave_is_masked(lines):
+    kit = kit_of(sign_in)
+    kit.bind("account", resolver=lambda: CANARY)
+    kit.exec("sign_in", {"name": "ann", "phrase": "x", "options": {}})
+    assert CANARY not in lines()[0]
+
+
+def test_long_arguments_and_results_are_cut(lines):
+    def echo(text: str) -> str:
+        return text
+
+    kit_of(echo, most=50).exec("echo", {"text": "x" * 10_000})
+    (line,) = lines()
+    assert len(line) < 200
+    assert line.count("x…") == 2
+
+
+def test_a_line_stays_one_line(lines):
+    def echo(text: str) -> str:
+        return text
+
+    kit_of(echo).exec("echo", {"text": "a\nb\u2028c\u202ed"})
+    assert lines()[0].isprintable()
+
+
+def test_results_can_be_left_out(lines):
+    kit_of(add, results=False).exec("add", {"a": 41})
+    assert lines()[0].endswith(" s")
+
+
+def test_arguments_are_those_that_came_not_what_the_body_made_of_them(lines):
+    def empty(items: list[int]) -> int:
+        items.clear()
+        return 0
+
+    kit_of(empty).exec("empty", {"items": [1, 2]})
+    assert '"items": [1, 2]' in lines()[0]
+
+
+async def test_a_cancelled_call_is_logged_as_interrupted(lines, caplog):
+    started = asyncio.Event()
+
+    async def wait() -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(kit_of(wait).aexec("wait"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lines()[0].startswith("wait {} -> cancelled, interrupted in ")
+    assert caplog.records[0].is_interrupted
+
+
+def test_what_a_middleware_inside_raises_is_logged_and_passes(lines):
+    @inline
+    async def refuse(call, next):
+        raise ToolError("no")
+
+    kit = kit_of(add)
+    kit.use(refuse)
+    assert kit.exec("add", {"a": 1}).error.message == "no"
+    assert "-> tool_error, interrupted in " in lines()[0]
+
+
+def test_an_interrupted_result_says_so(lines):
+    @inline
+    async def stop(call, next):
+        return ToolResult(is_interrupted=True)
+
+    kit = kit_of(add)
+    kit.use(stop)
+    kit.exec("add", {"a": 1})
+    assert "-> cancelled, interrupted in " in lines()[0]
+
+
+def test_logger_and_level_are_the_callers_choice(caplog):
+    caplog.set_level(logging.DEBUG, logger="mine")
+    kit_of(add, logger="mine", level=logging.DEBUG).exec("add", {"a": 1})
+    kit_of(add, logger=logging.getLogger("mine"), level=logging.WARNING).exec("add", {"a": 1})
+    assert [(record.name, record.levelno) for record in caplog.records] == [
+        ("mine", logging.DEBUG),
+        ("mine", logging.WARNING),
+    ]
+
+
+def test_below_the_loggers_level_nothing_is_logged(caplog):
+    caplog.set_level(logging.WARNING, logger="ahvn_tools.calls")
+    assert kit_of(add).exec("add", {"a": 1}).value == 2
+    assert caplog.records == []

@@ -1,0 +1,192 @@
+"""Metrics: calls are counted by tool and outcome, timed, and counted while they run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from ahvn_tools import ToolError, Toolkit, ToolResult
+from ahvn_tools.middleware.metrics import SECONDS, metrics
+
+DURATION, CALLS, ACTIVE = "gen_ai.execute_tool.duration", "ahvn_tools.calls", "ahvn_tools.active_calls"
+
+
+class Meters:
+    """A toolkit that is measured, and what was measured."""
+
+    def __init__(self, *tools: Any) -> None:
+        self._reader = InMemoryMetricReader()
+        self._provider = MeterProvider([self._reader])
+        self.kit = Toolkit("k", middleware=[metrics(self._provider.get_meter("tests"))])
+        for tool in tools:
+            self.kit.add(tool)
+
+    def points(self, name: str) -> dict[tuple[str, ...], Any]:
+        """Return the points of a metric by tool, outcome and error, without the type of tool."""
+        data = self._reader.get_metrics_data()
+        resources = data.resource_metrics if data else []
+        found = [m for r in resources for s in r.scope_metrics for m in s.metrics if m.name == name]
+        made = {}
+        for metric in found:
+            for point in metric.data.data_points:
+                assert point.attributes["gen_ai.tool.type"] == "function"
+                keys = ("gen_ai.tool.name", "ahvn_tools.outcome", "error.type")
+                made[tuple(point.attributes[key] for key in keys if key in point.attributes)] = point
+        return made
+
+    def calls(self) -> dict[tuple[str, ...], int]:
+        return {key: point.value for key, point in self.points(CALLS).items()}
+
+    def active(self) -> dict[tuple[str, ...], int]:
+        return {key: point.value for key, point in self.points(ACTIVE).items()}
+
+    def close(self) -> None:
+        self._provider.shutdown()
+
+
+@pytest.fixture
+def measured():
+    made: list[Meters] = []
+
+    def make(*tools: Any) -> Meters:
+        made.append(Meters(*tools))
+        return made[-1]
+
+    yield make
+    for meters in made:
+        meters.close()
+
+
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+def fail() -> None:
+    raise ToolError("no")
+
+
+async def hang() -> None:
+    await asyncio.sleep(30)
+
+
+def test_calls_are_counted_by_tool_and_outcome(measured):
+    meters = measured(add, fail)
+    for arguments in [{"a": 1}, {"a": 2}, {"a": "x"}]:
+        meters.kit.exec("add", arguments)
+    meters.kit.exec("fail")
+    assert meters.calls() == {
+        ("add", "ok"): 2,
+        ("add", "error", "invalid_parameters"): 1,
+        ("fail", "error", "tool_error"): 1,
+    }
+
+
+async def test_calls_are_timed_in_seconds_in_the_buckets_of_the_conventions(measured):
+    async def nap() -> None:
+        await asyncio.sleep(0.05)
+
+    meters = measured(nap)
+    await meters.kit.aexec("nap")
+    point = meters.points(DURATION)[("nap",)]
+    assert point.count == 1
+    assert 0.04 < point.sum < 5
+    assert tuple(point.explicit_bounds) == SECONDS
+
+
+def test_a_failed_call_is_timed_under_its_code(measured):
+    meters = measured(hang)
+    meters.kit.exec("hang", timeout=0.05)
+    assert meters.points(DURATION)[("hang", "timeout")].count == 1
+    assert meters.calls() == {("hang", "error", "timeout"): 1}
+
+
+def test_what_a_middleware_inside_raises_is_counted(measured):
+    async def refuse(call, next):
+        raise RuntimeError
+
+    meters = measured(add)
+    meters.kit.use(refuse)
+    meters.kit.exec("add", {"a": 1})
+    assert meters.calls() == {("add", "error", "tool_error"): 1}
+
+
+def test_an_interrupted_result_counts_as_cancelled(measured):
+    async def interrupt(call, next):
+        return ToolResult(is_interrupted=True)
+
+    meters = measured(add)
+    meters.kit.use(interrupt)
+    meters.kit.exec("add", {"a": 1})
+    assert meters.calls() == {("add", "cancelled", "cancelled"): 1}
+
+
+async def test_running_calls_are_counted_while_they_run_and_not_after_they_are_cancelled(measured):
+    meters = measured(hang)
+    tasks = [asyncio.create_task(meters.kit.aexec("hang")) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    assert meters.active() == {("hang",): 3}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert meters.active() == {("hang",): 0}
+    assert meters.calls() == {("hang", "cancelled", "cancelled"): 3}
+
+
+async def test_a_task_that_is_cancelled_before_it_starts_counts_nothing(measured):
+    meters = measured(hang)
+    task = asyncio.create_task(meters.kit.aexec("hang"))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not meters.active()
+    assert not meters.calls()
+
+
+async def test_a_stream_runs_until_its_reader_leaves(measured):
+    async def count(until: int):
+        for number in range(until):
+            yield number
+
+    meters = measured(count)
+    results = meters.kit.astream("count", {"until": 9})
+    await anext(results)
+    assert meters.active() == {("count",): 1}
+    await results.aclose()
+    assert meters.active() == {("count",): 0}
+    assert meters.calls() == {("count", "cancelled", "cancelled"): 1}
+
+
+def test_a_body_that_ends_the_program_is_counted_under_what_it_raised(measured):
+    def leave() -> None:
+        raise SystemExit
+
+    meters = measured(leave)
+    with pytest.raises(SystemExit):
+        meters.kit.exec("leave")
+    assert meters.calls() == {("leave", "error", "SystemExit"): 1}
+    assert meters.active() == {("leave",): 0}
+
+
+def test_calls_of_many_threads_are_all_counted(measured):
+    meters = measured(add)
+
+    def work() -> None:
+        for _ in range(50):
+            meters.kit.exec("add", {"a": 1})
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert meters.calls() == {("add", "ok"): 200}
+    assert meters.active() == {("add",): 0}
+
+
+def test_without_a_meter_the_global_provider_is_asked():
+    kit = Toolkit("k", middleware=[metrics()]).add(add)
+    assert kit.call("add", {"a": 1}) == 2

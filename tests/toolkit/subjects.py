@@ -1,0 +1,100 @@
+"""The tools that the tests of the toolkit are about."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+from ahvn_tools import ToolRegistry, reg_toolspec
+
+
+def search(query: str, user: str = "nobody", limit: int = 3) -> str:
+    """Search the notes.
+
+    Args:
+        query: What to look for.
+        user: Whose notes.
+        limit: How many.
+    """
+    return f"{user}:{query}:{limit}"
+
+
+async def asearch(query: str, user: str = "nobody") -> str:
+    """Search the notes in a loop."""
+    await asyncio.sleep(0)
+    return f"{user}:{query}"
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def fail(user: str = "nobody") -> str:
+    """Fail."""
+    raise ValueError(f"nothing for {user}")
+
+
+def count(until: int, user: str = "nobody") -> Iterator[str]:
+    """Count."""
+    for number in range(until):
+        yield f"{user}{number}"
+
+
+async def acount(until: int, user: str = "nobody") -> AsyncIterator[str]:
+    """Count in a loop."""
+    for number in range(until):
+        yield f"{user}{number}"
+
+
+class Notes(ToolRegistry):
+    """Two tools that share a list."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    @reg_toolspec(tags={"write"})
+    def put(self, text: str) -> int:
+        """Put a note."""
+        self.texts.append(text)
+        return len(self.texts)
+
+    @reg_toolspec(tags={"read"})
+    def get(self, number: int = 0) -> str:
+        """Get a note."""
+        return self.texts[number]
+
+
+class Gauge:
+    """How many are inside of it at once, now and at most."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.now = self.most = self.entered = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self.now += 1
+            self.entered += 1
+            self.most = max(self.most, self.now)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.now -= 1
+
+    def work(self, seconds: float = 0.01) -> str:
+        """Work in a thread."""
+        with self():
+            time.sleep(seconds)
+        return "worked"
+
+    async def awork(self, seconds: float = 0.01) -> str:
+        """Work in a loop."""
+        with self():
+            await asyncio.sleep(seconds)
+        return "worked"

@@ -1,0 +1,339 @@
+"""Answers of models run as a whole: order, duplicates, what cannot be run, formats, limits, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ahvn_tools import ToolCall, Toolkit, ToolResult
+from ahvn_tools.errors import SyncCallError, ToolkitError, ToolLookupError
+from ahvn_tools.toolkit import Run
+from tests.toolkit.subjects import Gauge, Notes, add, asearch, fail, search
+
+
+async def by_run(kit: Toolkit, answer: Any, **options: Any) -> Run:
+    return kit.run(answer, **options)
+
+
+async def by_run_in_a_thread(kit: Toolkit, answer: Any, **options: Any) -> Run:
+    return await asyncio.to_thread(kit.run, answer, **options)
+
+
+async def by_arun(kit: Toolkit, answer: Any, **options: Any) -> Run:
+    return await kit.arun(answer, **options)
+
+
+Door = Callable[..., Awaitable[Run]]
+
+
+@pytest.fixture(params=[by_run, by_run_in_a_thread, by_arun])
+def door(request) -> Door:
+    """Each way of running an answer: inside a running loop, in a thread without one, and awaited."""
+    return request.param
+
+
+@pytest.fixture
+def kit() -> Toolkit:
+    kit = Toolkit("k", state={"user": "ann"})
+    for function in (search, asearch, add, fail):
+        kit.add(function)
+    return kit.bind("user")
+
+
+def call(number: int, name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id=f"c{number}", name=name, arguments=arguments)
+
+
+def told(run: Run) -> list[tuple[str, str]]:
+    """Return id and value, or code, of each result."""
+    return [(result.id, result.error.code if result.error else result.value) for _, result in run.results]
+
+
+async def test_every_call_is_answered_in_order(kit, door):
+    run = await door(
+        kit,
+        [
+            call(1, "search", query="q"),
+            call(2, "nothing"),
+            call(3, "asearch", query="q"),
+            call(4, "fail"),
+            ToolCall(id="c5", name="add", error="The arguments are no JSON."),
+            call(6, "add", a="x"),
+            call(7, "search", query="q"),
+        ],
+    )
+    assert told(run) == [
+        ("c1", "ann:q:3"),
+        ("c2", "not_found"),
+        ("c3", "ann:q"),
+        ("c4", "tool_error"),
+        ("c5", "invalid_parameters"),
+        ("c6", "invalid_parameters"),
+        ("c7", "ann:q:3"),
+    ]
+    assert [made.name for made, _ in run.results] == ["search", "nothing", "asearch", "fail", "add", "add", "search"]
+    assert run.results[4][1].text == "The arguments are no JSON."
+
+
+async def test_one_call_is_answered_as_several_are(kit, door):
+    assert told(await door(kit, call(1, "search", query="q"))) == [("c1", "ann:q:3")]
+    assert told(await door(kit, (call(1, "asearch", query="q"),))) == [("c1", "ann:q")]
+    assert told(await door(kit, [ToolCall(id="c1", name="add", error="No.")])) == [("c1", "invalid_parameters")]
+
+
+async def test_no_call_gives_no_message(kit, door):
+    assert (list(await door(kit, [])), list(await door(kit, [], format="openai"))) == ([], [])
+    assert list(await door(kit, {"role": "assistant", "content": "Hello."}, format="openai")) == []
+
+
+async def test_calls_of_one_tool_and_one_id_are_kept_apart(kit, door):
+    run = await door(kit, [call(1, "add", a=number) for number in range(5)])
+    assert told(run) == [("c1", number + 1) for number in range(5)]
+
+
+async def test_a_session_runs_with_its_state_and_a_view_refuses(kit, door):
+    calls = [call(1, "search", query="q"), call(2, "asearch", query="q"), call(3, "add", a=1)]
+    view = kit.session(user="bob").select(names=["search", "asearch"])
+    assert told(await door(view, calls)) == [("c1", "bob:q:3"), ("c2", "bob:q"), ("c3", "not_available")]
+
+
+# formats
+
+
+def openai(name: str, number: int, arguments: str) -> dict[str, Any]:
+    return {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+ANSWERS: dict[str, Any] = {
+    "openai": {"role": "assistant", "tool_calls": [openai("add", 1, '{"a": 1}'), openai("add", 2, '{"a": 2}')]},
+    "openai-responses": {
+        "output": [
+            {"type": "function_call", "call_id": f"c{number}", "name": "add", "arguments": json.dumps({"a": number})}
+            for number in (1, 2)
+        ]
+    },
+    "anthropic": {
+        "role": "assistant",
+        "content": [
+            {"type": "tool_use", "id": f"c{number}", "name": "add", "input": {"a": number}} for number in (1, 2)
+        ],
+    },
+    "gemini": {
+        "candidates": [
+            {
+                "content": {
+                    "role": "model",
+                    "parts": [
+                        {"function_call": {"id": f"c{number}", "name": "add", "args": {"a": number}}}
+                        for number in (1, 2)
+                    ],
+                }
+            }
+        ]
+    },
+    "bedrock": {
+        "output": {
+            "message": {
+                "role": "assistant",
+                "content": [
+                    {"toolUse": {"toolUseId": f"c{number}", "name": "add", "input": {"a": number}}} for number in (1, 2)
+                ],
+            }
+        }
+    },
+    "mistral": {
+        "choices": [
+            {
+                "message": {
+                    "role": "assistant",
+                    "tool_calls": [openai("add", 1, '{"a": 1}'), openai("add", 2, '{"a": 2}')],
+                }
+            }
+        ]
+    },
+    "ollama": {
+        "message": {
+            "role": "assistant",
+            "tool_calls": [{"function": {"name": "add", "arguments": {"a": number}}} for number in (1, 2)],
+        }
+    },
+    "prompt": '{"tool_calls": [{"name": "add", "arguments": {"a": 1}}, {"name": "add", "arguments": {"a": 2}}]}',
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_an_answer_in_any_format_becomes_its_messages(kit, door, name):
+    run = await door(kit, ANSWERS[name], format=name)
+    assert [result.value for _, result in run.results] == [2, 3]
+    shown = json.dumps(list(run))
+    assert shown.index("2") < shown.rindex("3")
+    assert len(run) >= 1
+
+
+async def test_a_broken_call_and_an_unknown_tool_are_answered_too(kit, door):
+    answer = {"tool_calls": [openai("add", 1, '{"a": '), openai("ad", 2, "{}"), openai("add", 3, '{"a": 1}')]}
+    run = await door(kit, answer, format="openai")
+    assert [message["tool_call_id"] for message in run] == ["c1", "c2", "c3"]
+    assert told(run)[1:] == [("c2", "not_found"), ("c3", 2)]
+    assert run.results[0][1].error.code == "invalid_parameters"
+    assert "Did you mean 'add'?" in run[1]["content"]
+
+
+async def test_a_name_on_the_wire_is_translated_back(door):
+    kit = Toolkit("k").add(add, rename="sums: add two")
+    wire = kit.to("openai")[0]["function"]["name"]
+    assert wire != "sums: add two"
+    run = await door(kit, {"tool_calls": [openai(wire, 1, '{"a": 1}')]}, format="openai")
+    assert run.messages[0]["content"] == "2"
+
+
+async def test_a_tool_that_is_not_shown_is_known_by_its_name_on_the_wire_all_the_same(door):
+    kit = Toolkit("k").add(add, rename="sums: add two", audience="sub")
+    answer = {"tool_calls": [openai(kit.to("openai")[0]["function"]["name"], 1, '{"a": 1}')]}
+    assert told(await door(kit.select(audience="main"), answer, format="openai")) == [("c1", "not_available")]
+
+
+async def test_calls_are_answered_in_a_format_when_it_is_given(kit, door):
+    calls = [call(1, "add", a=1), call(2, "add", a=2)]
+    run = await door(kit, calls, format="openai")
+    assert [(message["tool_call_id"], message["content"]) for message in run] == [("c1", "2"), ("c2", "3")]
+    assert list(await door(kit, calls)) == []
+
+
+async def test_an_answer_of_no_known_format_is_refused_before_anything_runs(door):
+    notes = Notes()
+    kit = Toolkit("k").add(notes)
+    with pytest.raises(ToolkitError, match=r'Say which format the answer is in: run\(answer, format="openai"\)'):
+        await door(kit, ANSWERS["openai"])
+    for answer in (ANSWERS["openai"], [call(1, "put", text="x")], call(1, "put", text="x")):
+        with pytest.raises(ToolLookupError, match="'opnai'"):
+            await door(kit, answer, format="opnai")
+    assert notes.texts == []
+
+
+# at once
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize("body", ["work", "awork"])
+async def test_no_more_calls_run_at_once_than_may(door, limit, body):
+    gauge = Gauge()
+    kit = Toolkit("k", max_concurrency=limit).add(getattr(gauge, body))
+    await door(kit, [call(number, body) for number in range(12)])
+    assert (gauge.most, gauge.entered, gauge.now) == (limit, 12, 0)
+
+
+async def test_calls_of_one_answer_run_in_parallel(door):
+    meeting = threading.Barrier(4)
+
+    def meet() -> str:
+        meeting.wait(10)
+        return "met"
+
+    kit = Toolkit("k").add(meet)
+    assert told(await door(kit, [call(number, "meet") for number in range(4)])) == [
+        (f"c{number}", "met") for number in range(4)
+    ]
+
+
+async def test_a_timeout_of_one_call_leaves_the_others(door):
+    gauge = Gauge()
+    kit = Toolkit("k").add(gauge.awork, timeout=0.05)
+    run = await door(kit, [call(1, "awork", seconds=5), call(2, "awork", seconds=0.001)])
+    assert told(run) == [("c1", "timeout"), ("c2", "worked")]
+
+
+async def test_context_variables_of_the_caller_reach_the_tools(door):
+    user = contextvars.ContextVar("user", default="nobody")
+
+    def read() -> str:
+        return user.get()
+
+    async def aread() -> str:
+        return user.get()
+
+    kit = Toolkit("k").add(read).add(aread)
+    user.set("ann")
+    assert told(await door(kit, [call(1, "read"), call(2, "aread")])) == [("c1", "ann"), ("c2", "ann")]
+
+
+async def test_a_cancelled_answer_leaves_nothing_running():
+    gauge, both = Gauge(), asyncio.Barrier(3)
+
+    async def wait() -> None:
+        with gauge():
+            await both.wait()
+            await asyncio.sleep(60)
+
+    kit = Toolkit("k", max_concurrency=2).add(wait)
+    task = asyncio.create_task(kit.arun([call(number, "wait") for number in range(5)]))
+    await both.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (gauge.now, gauge.entered) == (0, 2)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_tool_that_cancels_itself_is_an_error_of_its_own(door):
+    async def give_up() -> None:
+        raise asyncio.CancelledError
+
+    kit = Toolkit("k").add(give_up).add(add)
+    assert told(await door(kit, [call(1, "give_up"), call(2, "add", a=1)])) == [("c1", "cancelled"), ("c2", 2)]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("here", [by_run, by_arun])
+async def test_what_ends_the_process_is_raised_in_the_caller_and_never_in_a_loop(here, error, count, caplog):
+    async def end() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    kit = Toolkit("k").add(end).add(add)
+    with caplog.at_level(logging.WARNING), pytest.raises(type(error)):
+        await here(kit, [call(1, "add", a=1), *[call(number, "end") for number in range(count)]])
+    assert caplog.records == []
+
+
+async def test_an_answer_run_on_the_background_loop_is_refused_with_what_to_do():
+    inner = Toolkit("inner").add(add)
+
+    async def nested() -> int:
+        return len(inner.run([call(1, "add", a=1), call(2, "add", a=2)]).results)
+
+    kit = Toolkit("k").add(nested)
+    with pytest.raises(SyncCallError, match="await"):
+        kit.call("nested")
+
+
+async def test_a_tool_may_run_an_answer_itself(door):
+    kit = Toolkit("k", max_concurrency=1)
+
+    async def nested(depth: int) -> int:
+        if depth == 0:
+            return 0
+        run = await kit.arun([call(number, "nested", depth=depth - 1) for number in range(2)])
+        return 1 + max(result.value for _, result in run.results)
+
+    kit.add(nested)
+    assert told(await door(kit, [call(1, "nested", depth=3), call(2, "nested", depth=2)])) == [("c1", 3), ("c2", 2)]
+
+
+async def test_results_are_the_callers_own(door):
+    kept = ToolResult(value=1)
+
+    def give() -> ToolResult:
+        return kept
+
+    kit = Toolkit("k").add(give)
+    run = await door(kit, [call(1, "give"), call(2, "give")])
+    assert ([result.id for _, result in run.results], kept.id, kept.meta) == (["c1", "c2"], None, {})

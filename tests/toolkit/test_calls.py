@@ -1,0 +1,225 @@
+"""Calls of a toolkit through every door: values, errors, timeouts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ahvn_tools import ToolCallError, Toolkit, ToolResult, ToolSpec
+from ahvn_tools.errors import InvalidParametersError, ToolNotFoundError, ToolTimeoutError
+from tests.toolkit.subjects import acount, add, asearch, count, fail, search
+
+
+async def by_exec(kit: Toolkit, *args: Any, **options: Any) -> ToolResult:
+    return kit.exec(*args, **options)
+
+
+async def by_aexec(kit: Toolkit, *args: Any, **options: Any) -> ToolResult:
+    return await kit.aexec(*args, **options)
+
+
+async def by_stream(kit: Toolkit, *args: Any, **options: Any) -> ToolResult:
+    *_, last = kit.stream(*args, **options)
+    return last
+
+
+async def by_astream(kit: Toolkit, *args: Any, **options: Any) -> ToolResult:
+    return [result async for result in kit.astream(*args, **options)][-1]
+
+
+DOORS = [by_exec, by_aexec, by_stream, by_astream]
+Door = Callable[..., Awaitable[ToolResult]]
+
+
+@pytest.fixture
+def kit() -> Toolkit:
+    kit = Toolkit("k", state={"user": "ann"})
+    for function in (search, asearch, count, acount, add, fail):
+        kit.add(function)
+    return kit.bind("user")
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("name", "arguments", "value"),
+    [
+        ("search", {"query": "q"}, "ann:q:3"),
+        ("asearch", {"query": "q"}, "ann:q"),
+        ("count", {"until": 2}, ["ann0", "ann1"]),
+        ("acount", {"until": 2}, ["ann0", "ann1"]),
+    ],
+)
+async def test_every_door_gives_the_same_value(kit, door, name, arguments, value):
+    result = await door(kit, name, arguments)
+    assert (result.value, result.is_last, result.is_error) == (value, True, False)
+    assert kit.call(name, arguments) == await kit.acall(name, arguments) == value
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("name", "arguments", "code"),
+    [
+        ("nothing", {}, "not_found"),
+        ("add", None, "invalid_parameters"),
+        ("add", {"a": 1, "user": "x"}, "invalid_parameters"),
+        ("add", ["a", 1], "invalid_parameters"),
+        ("add", "a", "invalid_parameters"),
+        ("fail", {}, "tool_error"),
+    ],
+)
+async def test_no_result_door_raises(kit, door, name, arguments, code):
+    assert (await door(kit, name, arguments)).error.code == code
+
+
+async def test_value_doors_raise_what_the_tool_raised_or_what_went_wrong(kit):
+    with pytest.raises(ValueError, match="nothing for ann"):
+        kit.call("fail")
+    with pytest.raises(ValueError, match="nothing for ann"):
+        await kit.acall("fail")
+    with pytest.raises(ToolNotFoundError, match=r"There is no tool 'serch'\. Did you mean 'search' or 'asearch'\?"):
+        kit.call("serch")
+    with pytest.raises(InvalidParametersError, match="Pass a dict by parameter"):
+        await kit.acall("add", [1])
+
+
+def test_arguments_may_be_left_out_where_none_are_needed():
+    def now() -> int:
+        return 1
+
+    kit = Toolkit("k").add(now)
+    assert kit.call("now") == kit.call("now", None) == kit.call("now", {}) == 1
+
+
+def test_the_callers_arguments_are_not_changed(kit):
+    arguments = {"query": "q"}
+    kit.exec("search", arguments)
+    assert arguments == {"query": "q"}
+
+
+def test_nothing_runs_before_a_stream_is_read(kit):
+    stream = kit.stream("add", {"a": 1})
+    kit.remove("add")
+    assert next(stream).error.code == "not_found"
+
+
+async def test_a_reader_who_leaves_closes_the_body():
+    closed = []
+
+    def numbers() -> Iterator[int]:
+        try:
+            yield from range(9)
+        finally:
+            closed.append("sync")
+
+    async def anumbers() -> AsyncIterator[int]:
+        try:
+            for number in range(9):
+                yield number
+        finally:
+            closed.append("async")
+
+    kit = Toolkit("k").add(numbers).add(anumbers)
+    stream = kit.stream("numbers")
+    assert next(stream).value == 0
+    stream.close()
+    astream = kit.astream("anumbers")
+    assert (await anext(astream)).value == 0
+    await astream.aclose()
+    assert closed == ["sync", "async"]
+
+
+# timeouts
+
+
+def sleep(seconds: float) -> str:
+    time.sleep(seconds)
+    return "late"
+
+
+async def asleep(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "late"
+
+
+def drip(seconds: float) -> Iterator[int]:
+    yield 0
+    time.sleep(seconds)
+    yield 1
+
+
+async def adrip(seconds: float) -> AsyncIterator[int]:
+    yield 0
+    await asyncio.sleep(seconds)
+    yield 1
+
+
+WHERE: dict[str, Callable[[Callable[..., Any]], tuple[Toolkit, dict[str, float]]]] = {
+    "spec": lambda body: (Toolkit("k", timeout=60).add(ToolSpec.from_function(body, timeout=0.05), timeout=60), {}),
+    "entry": lambda body: (Toolkit("k", timeout=60).add(body, timeout=0.05), {"timeout": 60}),
+    "toolkit": lambda body: (Toolkit("k", timeout=0.05).add(body, timeout=60), {"timeout": 60}),
+    "call": lambda body: (Toolkit("k", timeout=60).add(body), {"timeout": 0.05}),
+    "call alone": lambda body: (Toolkit("k").add(body), {"timeout": 0.05}),
+    "inner toolkit": lambda body: (Toolkit("k").add(Toolkit("i", timeout=0.05).add(body)), {"timeout": 60}),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("body", [sleep, asleep, drip, adrip])
+@pytest.mark.parametrize("where", WHERE)
+async def test_the_shortest_timeout_holds(door, body, where):
+    kit, options = WHERE[where](body)
+    started = time.perf_counter()
+    result = await door(kit, body.__name__, {"seconds": 1}, **options)
+    assert result.error.code == "timeout"
+    assert "did not finish within 0.05 seconds" in result.text
+    assert time.perf_counter() - started < 0.9
+
+
+async def test_value_doors_raise_a_timeout_error():
+    kit = Toolkit("k").add(sleep).add(asleep)
+    with pytest.raises(TimeoutError):
+        kit.call("asleep", {"seconds": 1}, timeout=0.02)
+    with pytest.raises(ToolTimeoutError) as late:
+        await kit.acall("sleep", {"seconds": 0.2}, timeout=0.02)
+    assert (late.value.tool, late.value.timeout) == ("sleep", 0.02)
+
+
+@pytest.mark.parametrize("timeout", [0, -1])
+@pytest.mark.parametrize("body", [sleep, asleep])
+def test_a_call_that_has_no_time_left_is_a_timeout(body, timeout):
+    result = Toolkit("k").add(body).exec(body.__name__, {"seconds": 0.2}, timeout=timeout)
+    assert result.error.code == "timeout"
+
+
+def test_one_call_with_a_timeout_leaves_the_next_without():
+    kit = Toolkit("k").add(asleep)
+    assert kit.exec("asleep", {"seconds": 0.05}, timeout=0.01).is_error
+    assert kit.exec("asleep", {"seconds": 0.05}).value == "late"
+
+
+async def test_a_cancelled_call_is_cancelled_and_nothing_runs_on():
+    ended = asyncio.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    kit = Toolkit("k").add(forever)
+    task = asyncio.create_task(kit.aexec("forever"))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+def test_the_errors_of_calls_are_of_one_family(kit):
+    for name, arguments in (("nothing", {}), ("add", {}), ("add", 3)):
+        with pytest.raises(ToolCallError):
+            kit.call(name, arguments)

@@ -1,0 +1,130 @@
+"""Groups and toolsets of a toolkit: what is defined once for all of its sessions."""
+
+from __future__ import annotations
+
+import pytest
+
+from ahvn_tools import Toolkit
+from ahvn_tools.errors import ToolkitError, ToolLookupError
+from tests.toolkit.subjects import add, search
+
+
+@pytest.fixture
+def kit() -> Toolkit:
+    return Toolkit("k").group("math", "Numbers.", notes="Be exact.").add(add, group="math").add(search)
+
+
+def names(kit: Toolkit) -> list[str]:
+    return [spec.name for spec in kit]
+
+
+def test_a_group_is_not_active_until_it_is_switched_on(kit):
+    assert (names(kit), "add" in kit, len(kit)) == (["search"], False, 1)
+    assert names(kit.activate("math")) == ["add", "search"]
+    assert names(kit.deactivate("math")) == ["search"]
+
+
+def test_a_tool_of_a_group_that_is_not_active_cannot_be_called_and_the_result_says_why(kit):
+    result = kit.exec("add", {"a": 1})
+    assert result.error.code == "not_available"
+    assert result.text == "The tool 'add' is not available: its group 'math' is not active."
+    assert kit.activate("math").exec("add", {"a": 1}).value == 2
+
+
+def test_a_group_that_only_tools_have_named_is_active():
+    kit = Toolkit("k").add(add, group="math")
+    assert (names(kit), kit.groups) == (["add"], {"basic": True, "math": True})
+
+
+def test_a_group_can_be_defined_after_its_tools():
+    kit = Toolkit("k").add(add, group="math").group("math", notes="Be exact.")
+    assert (names(kit), kit.notes) == ([], "")
+    assert kit.activate("math").notes == "## math\nBe exact."
+
+
+def test_defining_a_group_again_keeps_how_it_was_switched(kit):
+    kit.activate("math").group("math", notes="Be quick.")
+    assert (kit.groups["math"], kit.notes) == (True, "## math\nBe quick.")
+
+
+def test_notes_are_those_of_active_groups_in_order(kit):
+    assert kit.notes == ""
+    kit.group("mail", active=True, notes="Be polite.").group("silent", active=True)
+    assert kit.notes == "## mail\nBe polite."
+    assert kit.activate("math").notes == "## math\nBe exact.\n\n## mail\nBe polite."
+
+
+def test_the_basic_group_is_always_active(kit):
+    with pytest.raises(ToolkitError, match="'basic' is always active"):
+        kit.deactivate("basic")
+    with pytest.raises(ToolkitError, match="'basic' is always there"):
+        kit.group("basic")
+    with pytest.raises(ToolkitError, match="'basic' is always there"):
+        kit.remove_group("basic")
+    assert kit.activate("basic").groups["basic"]
+
+
+def test_switching_an_unknown_group_switches_none(kit):
+    with pytest.raises(ToolLookupError, match=r"There is no group 'maths'\. Did you mean 'math'\?"):
+        kit.activate("math", "maths")
+    with pytest.raises(ToolkitError):
+        kit.set_groups({"math": True, "basic": False})
+    assert kit.groups == {"basic": True, "math": False}
+
+
+def test_several_groups_are_set_at_once(kit):
+    kit.group("mail", active=True).set_groups({"math": True, "mail": False})
+    assert kit.groups == {"basic": True, "math": True, "mail": False}
+
+
+def test_a_removed_group_is_gone_with_its_tools(kit):
+    kit.remove_group("math")
+    assert (kit.groups, names(kit)) == ({"basic": True}, ["search"])
+    assert kit.exec("add", {"a": 1}).error.code == "not_found"
+    with pytest.raises(ToolLookupError, match="There is no group 'math'"):
+        kit.remove_group("math")
+
+
+def test_a_group_that_was_removed_comes_back_as_it_is_defined(kit):
+    kit.activate("math").remove_group("math").group("math").add(add, group="math")
+    assert kit.groups["math"] is False
+
+
+@pytest.mark.parametrize("group", ["", None, 3])
+def test_a_group_is_named_by_a_text(group):
+    with pytest.raises(ToolkitError, match="The group of a tool is a text"):
+        Toolkit("k").add(add, group=group)
+
+
+# toolsets
+
+
+def test_a_toolset_is_a_saved_selection(kit):
+    kit.toolset("looking", names=["search"])
+    assert names(kit.select(toolset="looking")) == ["search"]
+    assert kit.select(toolset="looking").exec("add").error.code == "not_available"
+
+
+def test_a_toolset_that_is_saved_again_is_another_one_in_every_view(kit):
+    view = kit.toolset("some", names=["search"]).activate("math").select(toolset="some")
+    kit.toolset("some", names=["add"])
+    assert names(view) == ["add"]
+
+
+def test_an_unknown_toolset_is_a_lookup_error(kit):
+    for ask in (kit.select, lambda **options: kit.toolset("new", **options)):
+        with pytest.raises(ToolLookupError, match="There is no toolset 'looking'"):
+            ask(toolset="looking")
+
+
+def test_a_toolset_is_never_made_of_itself(kit):
+    kit.toolset("a", names=["search"]).toolset("b", toolset="a").toolset("c", toolset="b")
+    for inner in ("a", "b", "c"):
+        with pytest.raises(ToolkitError, match="'a' cannot be made of itself"):
+            kit.toolset("a", toolset=inner)
+    assert names(kit.select(toolset="c")) == ["search"]
+
+
+def test_a_toolset_of_a_toolset_admits_what_both_do(kit):
+    kit.activate("math").toolset("a", names=["search", "add"]).toolset("b", toolset="a", groups=["math"])
+    assert names(kit.select(toolset="b")) == ["add"]

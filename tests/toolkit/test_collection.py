@@ -1,0 +1,426 @@
+"""Toolkit as a collection: what can be added, under which names, and what it is seen as."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+from fastmcp.tools import Tool
+from mcp_types import Tool as WireTool
+from pydantic import BaseModel
+
+from ahvn_tools import Toolkit, ToolSpec, tool
+from ahvn_tools.errors import BindError, DefinitionError, PickleError, ToolkitError, ToolLookupError, ToolTimeoutError
+from tests.toolkit.subjects import Notes, add, asearch, search
+
+
+def names(kit: Toolkit) -> list[str]:
+    return [spec.name for spec in kit]
+
+
+# what can be added
+
+
+def test_a_function_is_added_under_its_own_name():
+    kit = Toolkit("k").add(add)
+    assert names(kit) == ["add"]
+    assert kit.call("add", {"a": 1}) == 2
+
+
+def test_a_spec_is_kept_and_what_is_bound_on_it_later_is_seen():
+    spec = ToolSpec.from_function(search)
+    kit = Toolkit("k").add(spec)
+    assert kit.call("search", {"query": "tea", "user": "ann"}) == "ann:tea:3"
+    spec.bind("user", default="bob")
+    assert kit.call("search", {"query": "tea"}) == "bob:tea:3"
+    assert kit.exec("search", {"query": "tea", "user": "ann"}).error.code == "invalid_parameters"
+    spec.unbind("user")
+    assert kit.call("search", {"query": "tea", "user": "ann"}) == "ann:tea:3"
+
+
+def test_all_tools_of_a_registry_are_added():
+    notes = Notes()
+    kit = Toolkit("k").add(notes)
+    assert names(kit) == ["put", "get"]
+    kit.call("put", {"text": "milk"})
+    assert (kit.call("get"), notes.texts) == ("milk", ["milk"])
+
+
+def test_a_fastmcp_tool_is_added():
+    kit = Toolkit("k").add(Tool.from_function(add), rename="plus")
+    assert kit.call("plus", {"a": 2, "b": 3}) == 5
+
+
+def test_a_tool_of_the_wire_is_added_and_shown():
+    wire = WireTool(name="far", description="Far away.", input_schema={"type": "object", "properties": {}})
+    kit = Toolkit("k").add(wire)
+    assert kit.to("openai")[0]["function"]["name"] == "far"
+    assert kit.exec("far").error.code == "connection"
+
+
+@pytest.mark.parametrize("thing", [3, None, "search", Notes])
+def test_what_is_no_tool_is_refused(thing):
+    kit = Toolkit("k")
+    with pytest.raises(DefinitionError):
+        kit.add(thing)
+    assert len(kit) == 0
+
+
+def test_the_decorated_function_stays_a_function():
+    kit = Toolkit("k")
+
+    @kit.tool
+    def one() -> int:
+        return 1
+
+    @kit.tool(tags={"even"})
+    def two() -> int:
+        return 2
+
+    assert (one(), two()) == (1, 2)
+    assert (kit.call("one"), kit.call("two")) == (1, 2)
+    assert names(kit.select(tags=["even"])) == ["two"]
+
+
+def test_a_decorated_tool_stays_a_tool():
+    kit = Toolkit("k")
+
+    @kit.tool
+    @tool
+    def one() -> int:
+        return 1
+
+    assert isinstance(one, ToolSpec)
+    assert kit.call("one") == 1
+
+
+def test_annotations_may_name_what_is_local_where_the_tool_is_added():
+    class Note(BaseModel):
+        text: str
+
+    def read(note: Note) -> str:
+        return note.text
+
+    kit = Toolkit("k").add(read)
+
+    @kit.tool
+    def again(note: Note) -> str:
+        return note.text
+
+    @kit.tool(tags={"x"})
+    def once_more(note: Note) -> str:
+        return note.text
+
+    for name in ("read", "again", "once_more"):
+        assert kit.call(name, {"note": {"text": "milk"}}) == "milk"
+
+
+# names
+
+
+def test_a_prefix_goes_before_every_name():
+    assert names(Toolkit("k").add(Notes(), prefix="notes_")) == ["notes_put", "notes_get"]
+
+
+def test_a_tool_is_renamed_by_a_text_and_several_by_a_mapping():
+    assert names(Toolkit("k").add(add, rename="plus", prefix="my_")) == ["my_plus"]
+    assert names(Toolkit("k").add(Notes(), rename={"put": "write"})) == ["write", "get"]
+
+
+def test_one_new_name_for_several_tools_is_refused():
+    kit = Toolkit("k", on_duplicate="keep")
+    with pytest.raises(ToolkitError, match=r"'note' is one name for 2 tools; give a mapping"):
+        kit.add(Notes(), rename="note")
+    assert len(kit) == 0
+
+
+def test_a_new_name_for_a_tool_that_is_not_there_is_refused():
+    kit = Toolkit("k")
+    with pytest.raises(ToolLookupError, match=r"There is no tool 'putt' to rename\. Did you mean 'put'\?"):
+        kit.add(Notes(), rename={"putt": "write"})
+    assert len(kit) == 0
+
+
+def test_the_new_name_is_the_one_that_models_and_errors_see():
+    spec = ToolSpec.from_function(add)
+    kit = Toolkit("k").add(spec, rename="plus")
+    assert kit["plus"].definition.name == "plus"
+    assert "plus(" in kit.to_prompt()
+    with pytest.raises(ToolTimeoutError, match="'plus'"):
+        kit.call("plus", {"a": 1}, timeout=1e-9)
+    assert spec.name == "add"
+
+
+@pytest.mark.parametrize("name", ["", 3])
+def test_a_name_is_a_text_with_something_in_it(name):
+    with pytest.raises(ToolkitError, match="name"):
+        Toolkit("k").add(add, rename={"add": name})
+
+
+# removing and finding
+
+
+def test_a_removed_tool_is_gone_and_can_be_added_again():
+    kit = Toolkit("k").add(add).add(search)
+    kit.remove("add")
+    assert (names(kit), "add" in kit, len(kit)) == (["search"], False, 1)
+    assert kit.exec("add", {"a": 1}).error.code == "not_found"
+    assert names(kit.add(add)) == ["search", "add"]
+
+
+def test_removing_an_unknown_tool_removes_none():
+    kit = Toolkit("k").add(add).add(search)
+    with pytest.raises(ToolLookupError, match=r"There is no tool 'serch'\. Did you mean 'search'\?"):
+        kit.remove("add", "serch")
+    assert names(kit) == ["add", "search"]
+
+
+def test_membership_is_by_name():
+    kit = Toolkit("k").add(add)
+    assert "add" in kit
+    assert "plus" not in kit
+    assert add not in kit
+    assert ["add"] not in kit
+
+
+@pytest.mark.parametrize("name", ["ad", 0, ["add"], None])
+def test_an_unknown_name_is_a_lookup_error(name):
+    with pytest.raises(ToolLookupError, match="There is no tool"):
+        Toolkit("k").add(add)[name]
+
+
+def test_iteration_is_in_order_of_adding_and_sees_what_was_there_when_it_began():
+    kit = Toolkit("k").add(search).add(add)
+    seen = []
+    for spec in kit:
+        seen.append(spec.name)
+        kit.add(asearch, prefix=f"{spec.name}_")
+    assert seen == ["search", "add"]
+    assert names(kit) == ["search", "add", "search_asearch", "add_asearch"]
+
+
+def test_a_toolkit_without_tools_is_still_one():
+    assert bool(Toolkit("k"))
+    assert len(Toolkit("k")) == 0
+    assert list(Toolkit("k")) == []
+
+
+# duplicates
+
+
+def test_a_second_tool_of_a_name_is_refused_with_both_origins_and_the_ways_out():
+    kit = Toolkit("k").add(Notes())
+
+    def get() -> int:
+        return 1
+
+    with pytest.raises(ToolkitError) as refused:
+        kit.add(get)
+    told = str(refused.value)
+    assert "two tools 'get'" in told
+    assert "Notes.get" in told
+    assert f"{__name__}.{get.__qualname__}" in told
+    for way in ("prefix=", "rename=", "on_duplicate=", "keep", "replace"):
+        assert way in told
+
+
+def test_nothing_is_half_added():
+    kit = Toolkit("k").add(add, rename="get")
+    with pytest.raises(ToolkitError):
+        kit.add(Notes(), group="notes")
+    assert names(kit) == ["get"]
+    assert "notes" not in kit.groups
+
+
+def test_two_tools_of_one_name_in_one_thing_are_refused():
+    kit = Toolkit("k")
+    with pytest.raises(ToolkitError, match=r"Notes\.put and from Notes\.get"):
+        kit.add(Notes(), rename={"put": "note", "get": "note"})
+    assert len(kit) == 0
+
+
+def test_the_first_of_a_name_is_kept_where_that_is_the_policy():
+    kit = Toolkit("k", on_duplicate="keep").add(add, rename="get").add(Notes())
+    assert (names(kit), kit.call("get", {"a": 1})) == (["get", "put"], 2)
+
+
+def test_the_first_of_a_name_is_replaced_where_that_is_the_policy():
+    kit = Toolkit("k", on_duplicate="replace").add(add, rename="get", group="math").add(Notes())
+    assert names(kit) == ["get", "put"]
+    assert kit.exec("get", {"a": 1}).error.code == "invalid_parameters"
+    assert kit.select(groups=["math"]).exec("get").error.code == "not_available"
+
+
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(ToolkitError, match="'raise', 'keep', 'replace', not 'overwrite'"):
+        Toolkit("k", on_duplicate="overwrite")
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_at_least_one_call_must_be_able_to_run(most):
+    with pytest.raises(ToolkitError, match="at least 1"):
+        Toolkit("k", max_concurrency=most)
+
+
+# a toolkit in a toolkit
+
+
+def test_the_tools_of_a_toolkit_are_added_with_a_prefix():
+    inner = Toolkit("inner").add(add).add(search)
+    assert names(Toolkit("outer").add(inner, prefix="in_")) == ["in_add", "in_search"]
+
+
+def test_the_states_of_an_inner_toolkit_are_asked_behind_the_outer_ones():
+    inner = Toolkit("inner", state={"user": "inner", "n": 1}).add(ToolSpec.from_function(search)).bind("user")
+    inner.bind("limit", "n")
+    outer = Toolkit("outer").add(inner)
+    assert outer.call("search", {"query": "q"}) == "inner:q:1"
+    inner.state["n"] = 2
+    assert outer.call("search", {"query": "q"}) == "inner:q:2"
+    outer.state = {"user": "outer"}
+    assert outer.call("search", {"query": "q"}) == "outer:q:2"
+    assert outer.session(user="session").call("search", {"query": "q"}) == "session:q:2"
+    assert inner.call("search", {"query": "q"}) == "inner:q:2"
+
+
+def test_a_session_can_be_added_with_its_state():
+    inner = Toolkit("inner").add(search).bind("user")
+    outer = Toolkit("outer").add(inner.session(user="ann"), prefix="ann_").add(inner.session(user="bob"), prefix="bob_")
+    assert outer.call("ann_search", {"query": "q"}) == "ann:q:3"
+    assert outer.call("bob_search", {"query": "q"}) == "bob:q:3"
+
+
+def test_a_selection_adds_what_it_admits():
+    inner = Toolkit("inner").add(Notes()).add(add)
+    assert names(Toolkit("outer").add(inner.select(tags=["read"]))) == ["get"]
+
+
+def test_labels_of_an_inner_toolkit_come_along():
+    inner = Toolkit("inner").add(add, audience="sub", group="math", tags={"pure"})
+    for outer in (Toolkit("outer").add(inner), Toolkit("outer").add(inner["add"])):
+        assert outer.groups == {"basic": True, "math": True}
+        assert names(outer.select(audience="main")) == []
+        assert names(outer.select(audience="sub", groups=["math"], tags=["pure"])) == ["add"]
+
+
+def test_labels_that_are_given_win_over_those_of_an_inner_toolkit():
+    inner = Toolkit("inner").add(add, audience="sub", group="math")
+    outer = Toolkit("outer").add(inner, audience="main", group="sums")
+    assert names(outer.select(audience="main", groups=["sums"])) == ["add"]
+    assert outer.groups == {"basic": True, "sums": True}
+
+
+def test_groups_of_an_inner_toolkit_come_along_as_they_are_there():
+    inner = Toolkit("inner").group("math", notes="Be exact.").add(add, group="math").add(search)
+    outer = Toolkit("outer").add(inner)
+    assert (names(outer), outer.groups) == (["search"], {"basic": True, "math": False})
+    outer.activate("math")
+    assert (names(outer), outer.notes) == (["add", "search"], "## math\nBe exact.")
+    assert names(inner) == ["search"]
+
+
+def test_a_group_that_the_outer_toolkit_has_stays_as_it_is():
+    inner = Toolkit("inner").group("math", active=True, notes="Be exact.").add(add, group="math")
+    outer = Toolkit("outer").group("math").add(inner)
+    assert (outer.groups["math"], outer.activate("math").notes) == (False, "")
+
+
+def test_what_an_inner_toolkit_has_preset_stays_fixed():
+    inner = Toolkit("inner").add(search, preset={"user": "ann"})
+    outer = Toolkit("outer", state={"user": "bob"}).add(inner).bind("user")
+    assert outer.call("search", {"query": "q"}) == "ann:q:3"
+    with pytest.raises(BindError):
+        Toolkit("outer").add(inner, preset={"user": "bob"})
+
+
+def test_what_stands_around_the_calls_of_an_inner_toolkit_stands_there_in_the_outer_one():
+    seen: list[str] = []
+
+    def noting(note: str) -> Any:
+        async def middleware(call: Any, next: Any) -> Any:
+            seen.append(note)
+            return await next(call)
+
+        return middleware
+
+    inner = Toolkit("inner", middleware=[noting("inner")]).add(add, middleware=[noting("tool")])
+    for outer in (Toolkit("outer"), Toolkit("outer", middleware=[noting("outer")])):
+        outer.add(inner, middleware=[noting("added")])
+        assert outer.call("add", {"a": 1}) == 2
+    assert seen == ["added", "inner", "tool", "outer", "added", "inner", "tool"]
+
+
+def test_what_needs_an_approval_in_an_inner_toolkit_needs_one_in_the_outer_one():
+    inner = Toolkit("inner").add(add, requires_approval=True)
+    assert Toolkit("outer").add(inner).exec("add", {"a": 1}).error.code == "approval_required"
+    assert Toolkit("outer").add(inner, requires_approval=False).call("add", {"a": 1}) == 2
+
+
+def test_a_toolkit_may_be_added_to_itself():
+    kit = Toolkit("k").add(add)
+    kit.add(kit, prefix="again_")
+    assert kit.call("again_add", {"a": 1}) == 2
+
+
+# shown
+
+
+def test_exports_are_those_of_the_definitions_in_order():
+    kit = Toolkit("k").add(search).add(add).bind("user")
+    assert [definition.name for definition in kit.definitions()] == ["search", "add"]
+    assert [shown["function"]["name"] for shown in kit.to("openai")] == ["search", "add"]
+    assert kit.to("anthropic", strict=True)[0]["name"] == "search"
+    assert list(kit.to("openai")[0]["function"]["parameters"]["properties"]) == ["query", "limit"]
+
+
+def test_the_prompt_is_that_of_each_tool_in_order():
+    kit = Toolkit("k").add(search).add(add)
+    assert kit.to_prompt() == "\n".join(spec.to_prompt() for spec in kit)
+    assert Toolkit("k").to_prompt() == ""
+
+
+def test_an_unknown_format_is_a_lookup_error():
+    with pytest.raises(ToolLookupError, match="'opnai'"):
+        Toolkit("k").to("opnai")
+
+
+def test_the_repr_says_name_session_and_how_many_tools():
+    kit = Toolkit("k").add(add)
+    assert repr(kit) == "<Toolkit 'k' of 1 tool>"
+    assert repr(kit.session(session_id="s1").select(names=[])) == "<Toolkit 'k' session 's1' of 0 tools>"
+
+
+# the state
+
+
+def test_the_state_can_be_changed_and_replaced():
+    state: dict[str, Any] = {"user": "ann"}
+    kit = Toolkit("k", state=state).add(search).bind("user")
+    assert kit.state is state
+    state["user"] = "bob"
+    assert kit.call("search", {"query": "q"}) == "bob:q:3"
+    kit.state = {"user": "cy"}
+    assert kit.call("search", {"query": "q"}) == "cy:q:3"
+
+
+@pytest.mark.parametrize("state", ["user", [("user", "ann")], 3])
+def test_a_state_is_a_mapping_that_can_be_changed(state):
+    kit = Toolkit("k")
+    with pytest.raises(TypeError, match="state must be a mapping"):
+        kit.state = state
+    with pytest.raises(TypeError, match="state must be a mapping"):
+        Toolkit("k", state=state)
+    with pytest.raises(TypeError, match="state must be a mapping"):
+        kit.session(state)
+
+
+# travelling
+
+
+@pytest.mark.parametrize("travel", [pickle.dumps, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("seen", [lambda kit: kit, lambda kit: kit.session(), lambda kit: kit.select()])
+def test_a_toolkit_is_not_copied_and_the_error_says_what_to_do(travel, seen):
+    with pytest.raises(PickleError, match=r"toolkit 'k' .*add\(toolkit\)"):
+        travel(seen(Toolkit("k").add(add)))

@@ -1,0 +1,295 @@
+"""What a toolkit adds to a spec: presets, bindings, timeouts; which of several holds; nothing is the spec's."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Annotated, Any
+
+import pytest
+
+from ahvn_tools import Secret, Toolkit, ToolSpec
+from ahvn_tools.errors import BindError, StateKeyError, ToolkitError, UnboundStateError
+from tests.toolkit.subjects import Notes, add, asearch, search
+
+
+def who(user: str = "default", query: str = "q") -> str:
+    """Tell who it is."""
+    return user
+
+
+def what(value: Any = "default") -> Any:
+    """Tell what it is."""
+    return value
+
+
+# which binding holds
+
+
+def spec_of(function: Any = who) -> ToolSpec:
+    return ToolSpec.from_function(function)
+
+
+def test_a_preset_beats_what_is_bound_here_which_beats_the_toolkits_which_beats_the_specs():
+    spec = spec_of().bind("user", default="spec")
+    kit = Toolkit("k").add(spec)
+    assert kit.call("who") == "spec"
+    kit.bind("user", "of_toolkit", "toolkit")
+    assert kit.call("who") == "toolkit"
+    kit["who"].bind("user", "of_tool", "tool")
+    assert kit.call("who") == "tool"
+    kit.add(spec, rename="preset", preset={"user": "preset"})
+    assert kit.call("preset") == "preset"
+    assert (kit.call("who"), spec()) == ("tool", "spec")
+
+
+def test_unbinding_gives_way_to_the_next_binding():
+    spec = spec_of().bind("user", default="spec")
+    kit = Toolkit("k").add(spec).bind("user", "of_toolkit", "toolkit")
+    tool = kit["who"].bind("user", "of_tool", "tool")
+    assert tool.unbind("user")() == "toolkit"
+    assert kit.unbind("user").call("who") == "spec"
+    spec.unbind("user")
+    assert kit.call("who", {"user": "caller"}) == "caller"
+
+
+def test_unbinding_what_is_not_bound_changes_nothing():
+    kit = Toolkit("k").add(spec_of()).unbind("user").unbind("nothing")
+    kit["who"].unbind("user")
+    assert kit.call("who", {"user": "caller"}) == "caller"
+
+
+def test_a_binding_of_the_toolkit_reaches_every_tool_that_has_the_parameter_now_and_later():
+    kit = Toolkit("k", state={"user": "ann"}).add(who).add(add).bind("user").add(search)
+    assert [dict(tool.binds) for tool in kit] == [{"user": "user"}, {}, {"user": "user"}]
+    assert (kit.call("who"), kit.call("search", {"query": "q"})) == ("ann", "ann:q:3")
+    assert kit.call("add", {"a": 1}) == 2
+
+
+def test_one_spec_is_in_two_toolkits_under_two_names_with_two_bindings():
+    spec = spec_of()
+    first = Toolkit("first", state={"user": "ann"}).add(spec, rename="one").bind("user")
+    second = Toolkit("second").add(spec, rename="two", preset={"user": "bob"})
+    assert (first.call("one"), second.call("two"), spec("cy")) == ("ann", "bob", "cy")
+    assert (dict(spec.binds), spec.state, spec.name) == ({}, {}, "who")
+    assert ("two" in first, "one" in second) == (False, False)
+
+
+def test_one_spec_is_in_one_toolkit_twice():
+    spec = spec_of()
+    kit = Toolkit("k")
+    for name in ("ann", "bob"):
+        kit.add(spec, rename=name, preset={"user": name})
+    assert [tool() for tool in kit] == ["ann", "bob"]
+
+
+def test_a_bound_parameter_is_not_shown_and_not_accepted():
+    kit = Toolkit("k").add(who, preset={"user": "ann"}).add(search).bind("user", default="bob")
+    for name in ("who", "search"):
+        assert "user" not in kit[name].params
+        assert kit.exec(name, {"user": "caller", "query": "q"}).error.code == "invalid_parameters"
+
+
+def test_a_binding_may_have_a_resolver_and_a_dotted_key():
+    kit = Toolkit("k", state={"session": {"names": ["ann"]}}).add(who)
+    assert kit.bind("user", "session.names[0]").call("who") == "ann"
+    assert kit.bind("user", resolver=lambda state: state["session"]["names"][0].upper()).call("who") == "ANN"
+
+
+def test_a_default_is_stored_in_the_toolkits_state_and_remembered():
+    kit = Toolkit("k").add(who).bind("user", "session.user", "ann")
+    assert kit.state == {"session": {"user": "ann"}}
+    kit.state = {}
+    assert kit.call("who") == "ann"
+    kit["who"].bind("user", "other", "bob")
+    assert kit.state == {"other": "bob"}
+
+
+def test_a_default_that_the_state_has_no_room_for_binds_nothing():
+    kit = Toolkit("k", state={"session": 3}).add(who)
+    for target in (kit, kit["who"]):
+        with pytest.raises(StateKeyError):
+            target.bind("user", "session.user", "ann")
+    assert "user" in kit["who"].params
+
+
+def test_a_parameter_that_the_tool_does_not_have_is_refused_on_the_tool():
+    kit = Toolkit("k").add(who)
+    with pytest.raises(BindError, match=r"'who' has no parameter 'usr'\. Did you mean 'user'\?"):
+        kit["who"].bind("usr")
+
+
+# which state holds
+
+
+def test_a_session_is_asked_before_the_toolkit_and_the_toolkit_before_the_spec():
+    spec = spec_of().bind("user")
+    kit = Toolkit("k").add(spec)
+    session = kit.session()
+    with pytest.raises(KeyError):
+        kit.state["user"]
+    assert session.call("who") == "default"
+    spec.state["user"] = "spec"
+    assert session.call("who") == "spec"
+    kit.state["user"] = "toolkit"
+    assert session.call("who") == "toolkit"
+    session.state["user"] = "session"
+    assert (session.call("who"), kit.call("who"), spec()) == ("session", "toolkit", "spec")
+
+
+def test_a_key_that_holds_none_is_a_hit():
+    kit = Toolkit("k", state={"value": "toolkit"}).add(what).bind("value")
+    assert kit.session(value=None).call("what") is None
+
+
+def test_each_layer_is_asked_for_the_whole_path():
+    kit = Toolkit("k", state={"user": {"id": 7, "name": "toolkit"}}).add(what).bind("value", "user.id")
+    assert kit.session(user={"name": "session"}).call("what") == 7
+    assert kit.session(user={"id": 8}).call("what") == 8
+    assert kit.session(user="no mapping").call("what") == 7
+
+
+def test_a_key_that_no_state_has_is_an_error_that_names_parameter_and_key():
+    def needs(user: str) -> str:
+        return user
+
+    kit = Toolkit("k").add(needs).bind("user", "session.user")
+    result = kit.session().exec("needs")
+    assert result.error.code == "unbound_state"
+    with pytest.raises(UnboundStateError, match=r"'user' is bound to 'session\.user'"):
+        kit.call("needs")
+
+
+# presets
+
+
+def test_a_preset_is_checked_where_it_is_made():
+    kit = Toolkit("k")
+    with pytest.raises(BindError, match=r"'add' has no parameter 'c' to preset"):
+        kit.add(add, preset={"c": 1})
+    with pytest.raises(BindError, match="The preset of 'a' of 'add' does not fit 'int'") as refused:
+        kit.add(add, preset={"a": "canary-7f3a9c"})
+    assert "canary" not in str(refused.value)
+    assert len(kit) == 0
+
+
+def test_a_preset_is_converted_once_as_an_argument_would_be():
+    assert Toolkit("k").add(add, preset={"a": "2"}).call("add") == 3
+
+
+def test_a_preset_may_be_none():
+    assert Toolkit("k", state={"value": 1}).add(what, preset={"value": None}).bind("value").call("what") is None
+
+
+def test_a_preset_parameter_is_in_no_view_of_the_bindings_and_cannot_be_bound_or_unbound():
+    kit = Toolkit("k").add(who, preset={"user": "ann"})
+    assert dict(kit["who"].binds) == {}
+    for change in (kit["who"].bind, kit["who"].unbind):
+        with pytest.raises(BindError, match="'user' of 'who' is preset here; add the tool without that preset"):
+            change("user")
+
+
+def test_what_was_fixed_when_a_spec_was_made_can_be_neither_preset_nor_bound():
+    kit = Toolkit("k").add(Notes().toolspec("get"))
+    fixed = Toolkit("fixed").add(Toolkit("inner").add(who, preset={"user": "ann"}))
+    with pytest.raises(BindError, match="was fixed when the tool was made; leave it out of the preset"):
+        Toolkit("k").add(fixed, preset={"user": "bob"})
+    with pytest.raises(BindError, match="was fixed when the tool was made"):
+        fixed["who"].bind("user")
+    with pytest.raises(BindError, match="no parameter 'self'"):
+        kit["get"].bind("self")
+    assert fixed.bind("user", default="bob").call("who") == "ann"
+
+
+def test_a_preset_object_is_passed_itself():
+    things: list[int] = []
+
+    def put(things: list[int], number: int) -> int:
+        things.append(number)
+        return len(things)
+
+    assert Toolkit("k").add(put, preset={"things": things}).call("put", {"number": 4}) == 1
+    assert things == [4]
+
+
+# timeouts
+
+
+LIMITS = [
+    ({"spec": 1, "entry": 2, "toolkit": 3}, 1),
+    ({"spec": 2, "entry": 1, "toolkit": 3}, 1),
+    ({"spec": 3, "entry": 2, "toolkit": 1}, 1),
+    ({"toolkit": 2}, 2),
+    ({"entry": 2}, 2),
+    ({"spec": 2}, 2),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("limits", "shortest"), LIMITS)
+def test_the_shortest_of_all_timeouts_is_the_tools(limits, shortest):
+    options = {"timeout": limits["entry"]} if "entry" in limits else {}
+    kit = Toolkit("k", timeout=limits.get("toolkit"))
+    kit.add(ToolSpec.from_function(add, timeout=limits.get("spec")), **options)
+    assert kit["add"].timeout == shortest
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+def test_a_timeout_that_no_call_could_keep_is_refused(timeout):
+    for ask in (lambda: Toolkit("k", timeout=timeout), lambda: Toolkit("k").add(add, timeout=timeout)):
+        with pytest.raises(ToolkitError, match="more than 0 seconds"):
+            ask()
+
+
+def test_a_timeout_that_could_not_be_kept_is_refused_where_the_tool_is_added():
+    here = ToolSpec.from_function(add, run_in_thread=False)
+    for ask in (lambda: Toolkit("k", timeout=5).add(here), lambda: Toolkit("k").add(here, timeout=5)):
+        with pytest.raises(ToolkitError, match="'add' was made with run_in_thread=False, and no timeout can interrupt"):
+            ask()
+    assert Toolkit("k").add(here).call("add", {"a": 1}) == 2
+    assert Toolkit("k", timeout=5).add(ToolSpec.from_function(asearch, run_in_thread=False))["asearch"].timeout == 5
+
+
+# options
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(ToolkitError, match=r"Unknown options \['audiences'\]; known: group, tags, audience, preset"):
+        Toolkit("k").add(add, audiences="main")
+
+
+def test_a_tool_to_which_nothing_is_added_goes_by_what_the_spec_goes_by():
+    spec = ToolSpec.from_function(add)
+    kit = Toolkit("k").add(spec)
+    assert kit["add"].sealed is spec.sealed
+
+
+def test_a_clone_is_what_the_tool_is_here_and_stays_so_on_the_other_side_of_a_pickle():
+    spec = spec_of().bind("user", default="spec")
+    spec.state["query"] = "of the spec"
+    kit = Toolkit("k").add(spec, rename="whose", tags={"here"}, timeout=5).bind("query").add(who, preset={"user": "p"})
+    for clone in (kit["whose"].clone(), pickle.loads(pickle.dumps(kit["whose"].clone()))):
+        assert (clone.name, clone.tags, clone.timeout, list(clone.params)) == ("whose", {"here"}, 5, [])
+        assert (clone(), clone.state) == ("spec", {"user": "spec", "query": "of the spec"})
+    assert pickle.loads(pickle.dumps(kit["who"].clone()))() == "p"
+
+
+def test_a_clone_reaches_neither_the_toolkit_nor_the_spec():
+    spec = spec_of().bind("user", default="spec")
+    kit = Toolkit("k").add(spec)
+    kit["who"].clone().bind("query").state["user"] = "clone"
+    assert (kit.call("who"), list(kit["who"].params), spec.state) == ("spec", ["query"], {"user": "spec"})
+
+
+def test_secrets_stay_behind_however_they_were_marked():
+    def use(token: Annotated[str, Secret], key: str, other: str = "x") -> str:
+        return "done"
+
+    spec = ToolSpec.from_function(use).bind("key", "was.secret", "canary-1", secret=True).bind("key", "open")
+    spec.bind("token", "spec.token", "canary-2")
+    spec.state["later"] = "canary-0"
+    kit = Toolkit("k").add(spec).bind("other", "later", secret=True).unbind("other")
+    kit.bind("token", "kit.token", "canary-3").bind("key", default="canary-4", secret=True)
+    kit["use"].bind("other", default="canary-5", secret=True)
+    kit.add(use, rename="fixed", preset={"token": "canary-6"})
+    for clone in (kit["use"].clone(), kit["fixed"].clone()):
+        assert b"canary" not in pickle.dumps(clone)

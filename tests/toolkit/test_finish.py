@@ -1,0 +1,302 @@
+"""A tool that a model finishes with takes a pydantic model's fields, too, where that was set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+from pydantic import BaseModel, Field, RootModel, SecretStr, create_model, model_validator
+
+from ahvn_tools import Secret, Toolkit, ToolResult, ToolSpec
+from ahvn_tools.errors import InvalidParametersError, ToolkitError, ToolLookupError
+
+
+class Source(BaseModel):
+    page: int
+
+
+class Report(BaseModel):
+    title: str = Field(description="What it is about.")
+    score: float = 0.5
+    sources: list[Source] = []
+
+
+def finish(summary: str, user: str = "nobody") -> str:
+    """End the work.
+
+    Args:
+        summary: What was found.
+    """
+    return f"{user}: {summary}"
+
+
+def finish_all(summary: str, **fields) -> str:
+    """End the work."""
+    return f"{summary} {sorted(fields)} {type(fields.get('sources')).__name__}"
+
+
+async def afinish(summary: str, **fields) -> str:
+    """End the work."""
+    return f"{summary} {sorted(fields)}"
+
+
+def kit() -> Toolkit:
+    return Toolkit("k", state={"user": "host"}).add(finish).add(finish_all).add(afinish).bind("user")
+
+
+def test_the_models_fields_are_shown_beside_the_tools_own():
+    toolkit = kit().finish_with("finish", Report)
+    shown = {
+        "type": "object",
+        "properties": {
+            "summary": {"type": "string", "description": "What was found."},
+            "title": {"type": "string", "description": "What it is about."},
+            "score": {"type": "number", "default": 0.5},
+            "sources": {"type": "array", "items": {"$ref": "#/$defs/Source"}, "default": []},
+        },
+        "required": ["summary", "title"],
+        "additionalProperties": False,
+        "$defs": {"Source": {"type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"]}},
+    }
+    assert toolkit["finish"].input_schema == shown
+    assert toolkit.definitions()[0].input_schema == shown
+    assert toolkit.to("openai")[0]["function"]["parameters"]["required"] == ["summary", "title"]
+    assert toolkit["finish"].definition is toolkit["finish"].definition
+    assert "title" not in toolkit["finish_all"].params
+
+
+def test_the_instance_is_on_the_results_metadata():
+    toolkit = kit().finish_with("finish", Report)
+    result = toolkit.exec("finish", {"summary": "done", "title": "tea", "sources": [{"page": 3}]})
+    assert result.value == "host: done"
+    assert result.meta["structured"] == Report(title="tea", sources=[Source(page=3)])
+    assert "duration" in result.meta
+    assert json.loads(json.dumps(result.to_mcp().model_dump(mode="json")))["meta"]["structured"]["title"] == "tea"
+
+
+async def test_every_door_gives_it():
+    toolkit = kit().finish_with("finish", Report)
+    arguments = {"summary": "done", "title": "tea"}
+    assert toolkit.call("finish", arguments) == await toolkit.acall("finish", arguments) == "host: done"
+    assert (await toolkit.aexec("finish", arguments)).meta["structured"].title == "tea"
+    assert [result.meta["structured"].title for result in toolkit.stream("finish", arguments)] == ["tea"]
+    assert [result.meta["structured"].title async for result in toolkit.astream("finish", arguments)] == ["tea"]
+    assert toolkit["finish"].exec(**arguments).meta["structured"].title == "tea"
+    answer = {"tool_calls": [{"id": "c", "function": {"name": "finish", "arguments": json.dumps(arguments)}}]}
+    run = toolkit.run(answer, format="openai")
+    assert run.results[0][1].meta["structured"].title == "tea"
+    assert run[0]["content"] == "host: done"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"summary": "done"}, "'title' is missing"),
+        ({"summary": "done", "title": "tea", "score": "hidden"}, "'score' should be a valid number"),
+        ({"summary": "done", "title": "tea", "sources": [{"page": "hidden"}]}, r"'sources\[0\].page' should be"),
+        ({"title": "tea"}, "'summary' is missing"),
+        ({"summary": "done", "title": "tea", "colour": "hidden"}, "unknown argument 'colour'"),
+        ({"summary": "done", "title": "tea", "user": "eve"}, "unknown argument 'user'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_body_runs(arguments, message):
+    toolkit = kit().finish_with("finish", Report)
+    with pytest.raises(InvalidParametersError, match=message) as refused:
+        toolkit.call("finish", arguments)
+    assert "hidden" not in str(refused.value)
+    result = toolkit.exec("finish", arguments)
+    assert result.error.code == "invalid_parameters"
+    assert "structured" not in result.meta
+
+
+def test_a_model_that_refuses_the_whole_is_refused():
+    class Even(BaseModel):
+        number: int
+
+        @model_validator(mode="after")
+        def is_even(self):
+            if self.number % 2:
+                raise ValueError("only even numbers")
+            return self
+
+    toolkit = kit().finish_with("finish", Even)
+    assert toolkit.exec("finish", {"summary": "done", "number": 2}).meta["structured"].number == 2
+    assert toolkit.exec("finish", {"summary": "done", "number": 3}).error.code == "invalid_parameters"
+
+
+@pytest.mark.parametrize("name", ["finish_all", "afinish"])
+async def test_a_body_that_takes_any_gets_the_fields(name):
+    toolkit = kit().finish_with(name, Report)
+    arguments = {"summary": "done", "title": "tea"}
+    assert toolkit.call(name, arguments).startswith("done ['score', 'sources', 'title']")
+    assert (await toolkit.acall(name, arguments)).startswith("done ['score', 'sources', 'title']")
+    assert toolkit.session().finish_with(name, None).call(name, {"summary": "done"}).startswith("done []")
+
+
+@dataclass
+class Vault:
+    """Holds what no text may show."""
+
+    word: str = "sesame-open"
+
+    def close(self, summary: str, **fields) -> str:
+        """End the work."""
+        raise ValueError(f"{self.word} {sorted(fields)}")
+
+
+def test_an_error_of_a_method_does_not_show_what_its_instance_holds():
+    toolkit = Toolkit("k").add(Vault().close).finish_with("close", Report)
+    text = toolkit.exec("close", {"summary": "done", "title": "tea"}).text
+    assert "title" in text
+    assert "sesame" not in text
+
+
+def test_a_field_with_an_alias_is_shown_and_given_by_it():
+    class Aliased(BaseModel):
+        kind: str = Field(alias="type")
+
+    toolkit = kit().finish_with("finish_all", Aliased)
+    assert list(toolkit["finish_all"].params) == ["summary", "type"]
+    result = toolkit.exec("finish_all", {"summary": "done", "type": "a"})
+    assert (result.value, result.meta["structured"].kind) == ("done ['kind'] NoneType", "a")
+
+
+def test_one_sessions_own_does_not_touch_others():
+    toolkit = kit()
+    ann, bob = toolkit.session(user="ann").finish_with("finish", Report), toolkit.session(user="bob")
+    assert "title" in ann["finish"].params
+    assert "title" not in bob["finish"].params
+    assert "title" not in toolkit["finish"].params
+    assert ann.exec("finish", {"summary": "done", "title": "tea"}).meta["structured"].title == "tea"
+    assert bob.exec("finish", {"summary": "done", "title": "tea"}).error.code == "invalid_parameters"
+    assert bob.call("finish", {"summary": "done"}) == "bob: done"
+
+
+def test_the_toolkits_holds_in_sessions_until_they_say_otherwise():
+    toolkit = kit()
+    session, plain = toolkit.session(), toolkit.session().finish_with("finish", None)
+    toolkit.finish_with("finish", Report)
+    session.session().finish_with("finish", Source)
+    assert "title" in session["finish"].params
+    assert "title" not in plain["finish"].params
+    assert list(session.session().finish_with("finish", Source)["finish"].params) == ["summary", "page"]
+    toolkit.finish_with("finish", None)
+    assert "title" not in session["finish"].params
+
+
+def test_what_is_shown_follows_the_tool():
+    toolkit = kit().unbind("user").finish_with("finish", Report)
+    assert "user" in toolkit["finish"].params
+    toolkit.bind("user")
+    assert "user" not in toolkit["finish"].params
+    assert "title" in toolkit["finish"].params
+    toolkit.remove("finish").add(finish)
+    assert "title" not in toolkit["finish"].params
+
+
+def test_an_error_of_the_tool_carries_no_instance_and_middleware_sees_the_whole_call():
+    seen = []
+
+    def fail(summary: str) -> ToolResult:
+        raise ValueError(summary)
+
+    async def note(call, next):
+        seen.append((sorted(call.arguments), "title" in call.definition.input_schema["properties"]))
+        return await next(call)
+
+    toolkit = Toolkit("k", middleware=[note]).add(fail).finish_with("fail", Report)
+    assert "structured" not in toolkit.exec("fail", {"summary": "x", "title": "tea"}).meta
+    assert seen == [(["summary", "title"], True)]
+
+
+def test_a_tool_without_definitions_or_required_arguments_of_its_own():
+    class Small(BaseModel):
+        note: str = ""
+
+    def end() -> str:
+        return "ended"
+
+    toolkit = Toolkit("k").add(end).finish_with("end", Small)
+    assert toolkit["end"].input_schema == {
+        "type": "object", "properties": {"note": {"type": "string", "default": ""}}, "additionalProperties": False,
+    }  # fmt: skip
+    assert toolkit.exec("end").meta["structured"] == Small()
+
+
+def test_a_model_that_holds_itself_is_shown_whole():
+    toolkit = kit().finish_with("finish", Tree)
+    assert toolkit["finish"].params["branches"] == {"type": "array", "items": {"$ref": "#/$defs/Tree"}, "default": []}
+    assert "Tree" in toolkit["finish"].input_schema["$defs"]
+    found = toolkit.exec("finish", {"summary": "done", "branches": [{"branches": []}]})
+    assert found.meta["structured"] == Tree(branches=[Tree()])
+
+
+class Tree(BaseModel):
+    branches: list[Tree] = []
+
+
+def test_a_schema_tool_is_sent_its_own_arguments_alone():
+    from mcp_types import Tool
+
+    wire = Tool(name="remote", input_schema={"type": "object", "properties": {"a": {"type": "integer"}}})
+    toolkit = Toolkit("k").add(ToolSpec.from_mcp(wire)).finish_with("remote", Report)
+    assert toolkit.exec("remote", {"a": 1, "title": "tea"}).error.code == "connection"
+
+
+class TestWhatCannotBeSet:
+    def refused(self, model, message, name="finish"):
+        toolkit = kit()
+        with pytest.raises(ToolkitError, match=message):
+            toolkit.finish_with(name, model)
+        assert "summary" in toolkit["finish"].params
+
+    def test_an_unknown_tool(self):
+        with pytest.raises(ToolLookupError, match=r"no tool 'finsh'\. Did you mean 'finish'"):
+            kit().session().finish_with("finsh", Report)
+
+    @pytest.mark.parametrize("model", [dict, RootModel[list[int]], Report(title="a"), "Report"])
+    def test_what_is_no_model(self, model):
+        self.refused(model, "a pydantic model that has fields")
+
+    def test_a_field_of_the_tools_own_bound_or_not(self):
+        class Own(BaseModel):
+            summary: str
+
+        class Bound(BaseModel):
+            user: str
+
+        class ByAlias(BaseModel):
+            who: str = Field(alias="user")
+
+        self.refused(Own, "has a parameter 'summary' of its own, and 'Own' a field")
+        self.refused(Bound, "has a parameter 'user' of its own")
+        self.refused(ByAlias, "has a parameter 'user' of its own")
+
+    def test_a_secret_field(self):
+        class Hidden(BaseModel):
+            password: SecretStr
+
+        class Marked(BaseModel):
+            word: Annotated[str, Secret]
+
+        self.refused(Hidden, "'password' of 'Hidden' is secret")
+        self.refused(Marked, "'word' of 'Marked' is secret")
+
+    def test_a_type_that_both_take_is_none_of_these(self):
+        def end(source: Source) -> str:
+            return "ended"
+
+        toolkit = Toolkit("k").add(end).finish_with("end", Report)
+        assert list(toolkit["end"].input_schema["$defs"]) == ["Source"]
+
+    def test_two_types_of_one_name(self):
+        def end(source: Other) -> str:
+            return "ended"
+
+        with pytest.raises(ToolkitError, match="two different types 'Source'"):
+            Toolkit("k").add(end).finish_with("end", Report)
+
+
+Other = create_model("Source", place=(str, ...))

@@ -1,0 +1,222 @@
+"""Search: the tools that fit a query, best first, whatever is written in the query."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+from ahvn_tools import Toolkit, tool
+from ahvn_tools.errors import ToolkitError
+
+
+def get_weather(city: str, unit: str = "celsius") -> str:
+    """Tell how warm it is.
+
+    Args:
+        city: Where.
+        unit: Fahrenheit or celsius.
+    """
+    return f"{city} in {unit}"
+
+
+def readFile(path: str) -> str:
+    """Give the text of a document on disk."""
+    return path
+
+
+def weigh(thing: str) -> int:
+    """Weigh a thing; the weather does not matter."""
+    return len(thing)
+
+
+def lookup(query: str) -> str:
+    """查询天气预报。"""
+    return query
+
+
+def kit() -> Toolkit:
+    return Toolkit("k").add(get_weather, tags={"outdoors"}).add(readFile).add(weigh).add(lookup)
+
+
+def names(toolkit: Toolkit, query: str, k: int = 10) -> list[str]:
+    return [found.name for found in toolkit.search(query, k)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("weather", ["get_weather", "weigh"]),
+        ("read a file", ["readFile", "weigh"]),
+        ("readfile", ["readFile"]),
+        ("read-file", ["readFile"]),
+        ("READ_FILE", ["readFile"]),
+        ("documents", ["readFile"]),
+        ("fahrenheit", ["get_weather"]),
+        ("cities", ["get_weather"]),
+        ("outdoors", ["get_weather"]),
+        ("天气", ["lookup"]),
+        ("气", ["lookup"]),
+        ("报", ["lookup"]),
+        ("预报天", ["lookup"]),
+        ("ｗｅａｔｈｅｒ", ["get_weather", "weigh"]),
+        ("nothing alike", []),
+        ("", []),
+        ("?! -- ()", []),
+    ],
+)
+def test_a_query_finds_words_of_names_descriptions_parameters_and_tags(query, expected):
+    assert names(kit(), query) == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'weather"', "weather AND", "NOT weather", "weather*", "name:weather", "{name}:weather", "NEAR(weather",
+        "^weather", "weather OR (", "'; DROP TABLE tools; -- weather",
+        "weather\x00", "weather\ud800", "-weather", "weather + 1",
+    ],
+)  # fmt: skip
+def test_what_is_syntax_to_sqlite_is_plain_words_in_a_query(query):
+    assert "get_weather" in names(kit(), query)
+    assert "get_weather" in names(kit(), "weather")
+
+
+def test_examples_are_searched():
+    sample = tool(name="convert", examples=[{"amount": 3, "into": "zloty"}])(lambda amount, into: amount)
+    assert names(kit().add(sample), "zloty") == ["convert"]
+
+
+def test_a_tool_of_just_that_name_comes_first():
+    toolkit = Toolkit("k").add(tool(name="mail_mail")(lambda: "mail")).add(tool(name="mail")(lambda: 1))
+    assert names(toolkit, " mail ")[0] == "mail"
+
+
+def test_k_is_how_many_are_returned_at_most():
+    assert names(kit(), "weather", 1) == ["get_weather"]
+    with pytest.raises(ToolkitError, match="at least 1"):
+        kit().search("weather", 0)
+    with pytest.raises(ToolkitError, match="a text, not a NoneType"):
+        kit().search(None)
+
+
+def test_what_is_found_is_a_tool_of_the_view_that_was_asked():
+    toolkit = kit().bind("unit")
+    found = toolkit.session(unit="kelvin").search("warm")[0]
+    assert found.call(city="Rome") == "Rome in kelvin"
+
+
+def test_only_what_the_view_shows_is_found():
+    toolkit = kit().group("web").add(tool(name="web_weather")(lambda: 1), group="web")
+    toolkit.add(tool(name="weather_for_hosts")(lambda: 1), audience="host")
+    assert names(toolkit.select(audience="main"), "weather") == ["get_weather", "weigh"]
+    session = toolkit.session().activate("web")
+    assert "web_weather" in names(session, "weather")
+    assert "web_weather" not in names(toolkit, "weather")
+    assert names(toolkit.select(names=["weigh"]), "weather") == ["weigh"]
+
+
+def test_the_index_follows_tools_and_bindings():
+    toolkit = kit()
+    assert names(toolkit, "fahrenheit") == ["get_weather"]
+    toolkit.bind("unit")
+    assert names(toolkit, "fahrenheit") == []
+    toolkit.unbind("unit")
+    assert names(toolkit, "fahrenheit") == ["get_weather"]
+    toolkit["get_weather"].bind("unit")
+    assert names(toolkit, "fahrenheit") == []
+    toolkit["get_weather"].unbind("unit")
+    assert names(toolkit, "fahrenheit") == ["get_weather"]
+    toolkit.remove("get_weather")
+    assert names(toolkit, "fahrenheit") == []
+    toolkit.add(readFile, rename="fahrenheit")
+    assert names(toolkit, "fahrenheit") == ["fahrenheit"]
+
+
+def test_the_index_follows_a_spec_that_is_bound_outside():
+    spec = tool(get_weather)
+    toolkit = Toolkit("k").add(spec)
+    assert names(toolkit, "fahrenheit") == ["get_weather"]
+    spec.bind("unit")
+    assert names(toolkit, "fahrenheit") == []
+
+
+def test_a_common_word_ranks_and_does_not_choose_in_a_large_toolkit():
+    toolkit = Toolkit("k")
+    for number in range(1_100):
+        toolkit.add(tool(name=f"task_{number}", description="Do the common thing.")(lambda: 1))
+    toolkit.add(tool(name="rare", description="Something else.")(lambda: 1))
+    toolkit.add(tool(name="rare_task", description="The common thing.")(lambda: 1))
+    assert sorted(names(toolkit, "the rare task")) == ["rare", "rare_task"]
+    assert len(names(toolkit, "common", 2_000)) == 1_101
+    last = toolkit.select(names=["task_1099"])
+    assert names(last, "common") == ["task_1099"]
+
+
+def test_threads_search_while_tools_come_and_go():
+    toolkit, failures = kit(), []
+    stop = time.monotonic() + 0.5
+
+    def look():
+        try:
+            while time.monotonic() < stop:
+                assert "get_weather" in names(toolkit, "weather")
+        except BaseException as error:
+            failures.append(error)
+
+    def change():
+        try:
+            for number in range(10_000):
+                if time.monotonic() >= stop:
+                    return
+                toolkit.add(readFile, rename=f"weather_{number}")
+                toolkit.remove(f"weather_{number}")
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for work in (look, look, look, change)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_searches_on():
+    toolkit = kit()
+    assert names(toolkit, "weather")
+    child = os.fork()
+    if child == 0:
+        try:
+            toolkit.add(readFile, rename="weather_of_the_child")
+            os._exit(0 if "weather_of_the_child" in names(toolkit, "weather") else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert names(toolkit, "child") == []
+
+
+def test_without_a_full_text_index_search_says_what_is_missing(monkeypatch):
+    import sqlite3
+
+    connect = sqlite3.connect
+
+    def poor(*args, **options):
+        database = connect(*args, **options)
+        database.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_CREATE_VTABLE else sqlite3.SQLITE_OK
+        )
+        return database
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", poor)
+        with pytest.raises(ToolkitError, match="SQLite with FTS5"):
+            kit().search("weather")
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    with pytest.raises(ToolkitError, match="SQLite with FTS5"):
+        kit().search("weather")

@@ -1,0 +1,184 @@
+"""Selections: live views over the same tools."""
+
+from __future__ import annotations
+
+import pytest
+
+from ahvn_tools import Toolkit, ToolSpec
+from ahvn_tools.errors import ToolkitError, ToolLookupError, ToolNotAvailableError, ToolNotFoundError
+from tests.toolkit.subjects import Notes, add, asearch, search
+
+
+@pytest.fixture
+def kit() -> Toolkit:
+    return (
+        Toolkit("k")
+        .add(search, tags={"look"}, audience="main")
+        .add(asearch, tags={"look", "slow"}, audience={"main", "sub"})
+        .add(add, group="math")
+        .add(Notes(), tags={"notes"}, audience="sub")
+    )
+
+
+def names(kit: Toolkit) -> list[str]:
+    return [spec.name for spec in kit]
+
+
+@pytest.mark.parametrize(
+    ("selection", "admitted"),
+    [
+        ({}, ["search", "asearch", "add", "put", "get"]),
+        ({"names": ["add", "get", "nothing"]}, ["add", "get"]),
+        ({"names": []}, []),
+        ({"tags": ["slow", "write"]}, ["asearch", "put"]),
+        ({"tags": ["notes"]}, ["put", "get"]),
+        ({"groups": ["math"]}, ["add"]),
+        ({"groups": ["basic"]}, ["search", "asearch", "put", "get"]),
+        ({"audience": "main"}, ["search", "asearch", "add"]),
+        ({"audience": "sub"}, ["asearch", "add", "put", "get"]),
+        ({"audience": "somebody"}, ["add"]),
+        ({"where": lambda definition: "notes" in definition.description}, ["search", "asearch"]),
+        ({"tags": ["look"], "audience": "sub"}, ["asearch"]),
+        ({"names": (name for name in ["add", "get"])}, ["add", "get"]),
+    ],
+)
+def test_a_selection_shows_what_all_of_its_conditions_admit(kit, selection, admitted):
+    view = kit.select(**selection)
+    assert names(view) == admitted
+    assert [definition.name for definition in view.definitions()] == admitted
+    assert [shown["name"] for shown in view.to("anthropic")] == admitted
+    assert [name for name in names(kit) if name in view] == admitted
+    assert len(view) == len(admitted)
+
+
+def test_selections_nest(kit):
+    assert names(kit.select(tags=["look"]).select(audience="sub")) == ["asearch"]
+    assert names(kit.select(names=["add"]).select(names=["search"])) == []
+
+
+def test_the_toolkit_itself_sees_every_audience(kit):
+    assert len(kit) == 5
+
+
+def test_what_is_added_later_is_in_the_view_and_what_is_removed_is_not(kit):
+    view = kit.select(tags=["look"])
+    kit.remove("search").add(search, rename="find", tags={"look"})
+    assert names(view) == ["asearch", "find"]
+
+
+def test_a_tool_outside_the_view_cannot_be_called_and_an_unknown_one_is_told_apart(kit):
+    view = kit.select(audience="main")
+    assert view.exec("get").error.code == "not_available"
+    assert view.exec("get").text == "The tool 'get' is not available to the audience 'main'."
+    assert kit.select(names=["add"]).exec("get").text == "The tool 'get' is not available in this selection."
+    assert view.exec("gett").error.code == "not_found"
+    with pytest.raises(ToolNotAvailableError) as hidden:
+        view.call("get")
+    with pytest.raises(ToolNotFoundError) as unknown:
+        view.call("gett")
+    assert (hidden.value.tool, unknown.value.tool) == ("get", "gett")
+
+
+def test_no_message_names_a_tool_outside_the_view(kit):
+    view = kit.select(audience="main")
+    assert "'put'" not in view.exec("putt").text
+    with pytest.raises(ToolLookupError) as unknown:
+        view["putt"]
+    assert "'put'" not in str(unknown.value)
+    with pytest.raises(ToolLookupError, match="There is no tool 'put' here"):
+        view["put"]
+
+
+async def test_every_door_refuses_a_tool_outside_the_view(kit):
+    view = kit.select(names=["add"])
+    codes = [
+        view.exec("get").error.code,
+        (await view.aexec("get")).error.code,
+        next(view.stream("get")).error.code,
+        (await anext(view.astream("get"))).error.code,
+    ]
+    assert codes == ["not_available"] * 4
+    with pytest.raises(ToolNotAvailableError):
+        view.call("get")
+    with pytest.raises(ToolNotAvailableError):
+        await view.acall("get")
+
+
+def test_a_tool_that_was_taken_before_its_group_was_switched_off_is_refused_too(kit):
+    spec = kit["add"]
+    kit.deactivate("math")
+    assert spec.exec(a=1).error.code == "not_available"
+    with pytest.raises(ToolNotAvailableError):
+        spec(a=1)
+
+
+def test_where_is_asked_for_what_a_model_would_be_shown():
+    kit = Toolkit("k").add(search).bind("user")
+    assert names(kit.select(where=lambda definition: "user" in definition.input_schema["properties"])) == []
+    kit.unbind("user")
+    assert names(kit.select(where=lambda definition: "user" in definition.input_schema["properties"])) == ["search"]
+
+
+def test_a_view_shares_the_state_of_what_it_is_taken_from():
+    kit = Toolkit("k").add(search).bind("user")
+    view = kit.select(names=["search"])
+    kit.state["user"] = "ann"
+    assert (view.state is kit.state, view.call("search", {"query": "q"})) == (True, "ann:q:3")
+    session = kit.session(user="bob").select(names=["search"])
+    assert session.call("search", {"query": "q"}) == "bob:q:3"
+
+
+@pytest.mark.parametrize(
+    ("selection", "told"),
+    [
+        ({"tag": ["add"]}, r"\['tag'\]; select by names, tags, groups, audience, toolset, where"),
+        ({"names": "add"}, "put 'add' in one"),
+        ({"tags": "read"}, "is a list of names"),
+        ({"groups": "math"}, "is a list of names"),
+        ({"audience": ["main", "sub"]}, "'audience' of a selection is one name"),
+        ({"toolset": ["a"]}, "'toolset' of a selection is one name"),
+    ],
+)
+def test_a_selection_that_means_nothing_is_refused_where_it_is_made(kit, selection, told):
+    for ask in (kit.select, lambda **options: kit.toolset("new", **options)):
+        with pytest.raises(ToolkitError, match=told):
+            ask(**selection)
+
+
+CHANGES = {
+    "add": lambda view: view.add(add, rename="plus"),
+    "tool": lambda view: view.tool(add),
+    "remove": lambda view: view.remove("search"),
+    "bind": lambda view: view.bind("user"),
+    "unbind": lambda view: view.unbind("user"),
+    "group": lambda view: view.group("new"),
+    "remove_group": lambda view: view.remove_group("math"),
+    "toolset": lambda view: view.toolset("new"),
+    "bind a tool": lambda view: view["search"].bind("user"),
+    "unbind a tool": lambda view: view["search"].unbind("user"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(
+    ("seen", "kind"),
+    [
+        (lambda kit: kit.session(), "session"),
+        (lambda kit: kit.select(), "selection"),
+        (lambda kit: kit.session().session(), "session"),
+        (lambda kit: kit.select().session(), "selection"),
+    ],
+    ids=["session", "selection", "session of a session", "session of a selection"],
+)
+def test_a_view_changes_nothing_below_it_and_says_where_to_do_it(kit, change, seen, kind):
+    before = (names(kit), kit.groups, dict(kit["search"].binds))
+    with pytest.raises(ToolkitError, match=f"A {kind} of a toolkit changes nothing below it: .* on the toolkit itself"):
+        change(seen(kit))
+    assert (names(kit), kit.groups, dict(kit["search"].binds)) == before
+
+
+def test_a_spec_is_not_changed_by_the_labels_that_it_has_here():
+    spec = ToolSpec.from_function(search, tags={"own"})
+    kit = Toolkit("k").add(spec, tags={"here"}, rename="find", timeout=3)
+    assert (kit["find"].tags, kit["find"].timeout) == ({"own", "here"}, 3)
+    assert (spec.tags, spec.name, spec.timeout) == ({"own"}, "search", None)

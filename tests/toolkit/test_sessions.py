@@ -1,0 +1,197 @@
+"""Sessions: own state, own groups, and a thousand of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ahvn_tools import Toolkit
+from tests.toolkit.subjects import acount, add, asearch, count, search
+
+SESSIONS = 1000
+
+
+@pytest.fixture
+def kit() -> Toolkit:
+    return Toolkit("k", state={"user": "host"}).add(search).add(asearch).add(count).add(acount).bind("user")
+
+
+def names(kit: Toolkit) -> list[str]:
+    return [spec.name for spec in kit]
+
+
+# states
+
+
+def test_a_session_has_a_state_of_its_own(kit):
+    ann, bob = kit.session(user="ann"), kit.session(user="bob")
+    assert [seen.call("search", {"query": "q"}) for seen in (ann, bob, kit)] == ["ann:q:3", "bob:q:3", "host:q:3"]
+    ann.state["user"] = "amy"
+    bob.state = {}
+    assert [seen.call("search", {"query": "q"}) for seen in (ann, bob, kit)] == ["amy:q:3", "host:q:3", "host:q:3"]
+    assert kit.state == {"user": "host"}
+
+
+def test_a_given_state_is_kept_and_values_are_put_into_it(kit):
+    state = {"other": 1}
+    session = kit.session(state, user="ann")
+    assert (session.state is state, state) == (True, {"other": 1, "user": "ann"})
+    state["user"] = "amy"
+    assert session.call("search", {"query": "q"}) == "amy:q:3"
+
+
+def test_values_may_be_named_as_anything_is_here():
+    kit = Toolkit("k").add(search).bind("user", "state")
+    assert kit.session(state="ann", name="x", self="y").call("search", {"query": "q"}) == "ann:q:3"
+
+
+def test_sessions_nest(kit):
+    outer = kit.session(user="outer", limit=1)
+    inner = outer.session(user="inner")
+    kit.bind("limit")
+    assert inner.call("search", {"query": "q"}) == "inner:q:1"
+    outer.state["limit"] = 2
+    assert inner.call("search", {"query": "q"}) == "inner:q:2"
+    assert outer.call("search", {"query": "q"}) == "outer:q:2"
+
+
+def test_a_resolver_sees_the_session():
+    kit = Toolkit("k", state={"a": 1, "b": 1}).add(add).bind("a", resolver=lambda state: state["a"] + state["b"])
+    assert (kit.session(a=10).call("add"), kit.call("add")) == (12, 3)
+
+
+def test_a_binding_that_is_made_later_holds_in_sessions_too(kit):
+    session = kit.session(limit=9)
+    kit.bind("limit")
+    assert session.call("search", {"query": "q"}) == "host:q:9"
+
+
+def test_tools_come_and_go_in_every_session_at_once(kit):
+    sessions = [kit.session() for _ in range(3)]
+    views = [session.select(names=["add", "search"]) for session in sessions]
+    kit.add(add).remove("search")
+    assert [names(view) for view in views] == [["add"]] * 3
+    assert [session.exec("search").error.code for session in sessions] == ["not_found"] * 3
+
+
+# ids
+
+
+def test_a_session_has_an_id_and_the_toolkit_has_none(kit):
+    first, second = kit.session(), kit.session()
+    assert first.session_id == first.session_id != second.session_id
+    assert kit.session(session_id="s1").session_id == kit.session(session_id="s1").select().session_id == "s1"
+    assert (kit.session_id, kit.select().session_id) == (None, None)
+
+
+# groups
+
+
+def test_groups_are_switched_in_one_session_alone(kit):
+    kit.group("math").add(add, group="math")
+    first, second = kit.session(), kit.session()
+    first.activate("math")
+    assert [seen.groups["math"] for seen in (first, second, kit)] == [True, False, False]
+    kit.activate("math")
+    first.deactivate("math")
+    assert [seen.groups["math"] for seen in (first, second, kit)] == [False, True, True]
+    assert first.exec("add", {"a": 1}).error.code == "not_available"
+    assert second.exec("add", {"a": 1}).value == 2
+
+
+def test_an_inner_session_goes_by_the_outer_one_until_it_switches_itself(kit):
+    kit.group("math").add(add, group="math")
+    outer = kit.session()
+    inner = outer.session()
+    outer.activate("math")
+    assert inner.groups["math"]
+    inner.deactivate("math")
+    assert (outer.groups["math"], inner.groups["math"]) == (True, False)
+
+
+# at once
+
+
+async def calls_of(session: Toolkit, user: str) -> list[str]:
+    """Call every tool from a loop and tell what came."""
+    made: list[str] = [
+        await session.acall("search", {"query": "q"}),
+        await session.acall("asearch", {"query": "q"}),
+        session.call("search", {"query": "q"}),
+        session["search"]("q"),
+        (await session.aexec("asearch", {"query": user})).value,
+    ]
+    made += [chunk.value async for chunk in session.astream("acount", {"until": 2}) if not chunk.is_last]
+    made += [chunk.value for chunk in session.stream("count", {"until": 2}) if not chunk.is_last]
+    return made
+
+
+def expected(user: str) -> list[str]:
+    once = [f"{user}:q:3", f"{user}:q", f"{user}:q:3", f"{user}:q:3", f"{user}:{user}"]
+    return [*once, f"{user}0", f"{user}1", f"{user}0", f"{user}1"]
+
+
+async def test_a_thousand_sessions_in_one_loop_never_see_each_others_values(kit):
+    users = [f"user-{number}" for number in range(SESSIONS)]
+    found = await asyncio.gather(*[calls_of(kit.session(user=user), user) for user in users])
+    assert found == [expected(user) for user in users]
+
+
+def test_a_thousand_sessions_in_threads_never_see_each_others_values(kit):
+    barrier = threading.Barrier(16)
+
+    def calls(numbers: range) -> list[str]:
+        barrier.wait()
+        sessions = [(number, kit.session(user=f"user-{number}")) for number in numbers]
+        made = []
+        for number, session in sessions:
+            values = {
+                session.call("search", {"query": "q"}).partition(":")[0],
+                session.exec("asearch", {"query": "q"}).value.partition(":")[0],
+                session["search"].exec("q").value.partition(":")[0],
+                *[text[:-1] for text in session.call("count", {"until": 3})],
+            }
+            made.append(f"{number}:{sorted(values)}")
+        return made
+
+    with ThreadPoolExecutor(16) as pool:
+        found = [
+            line for lines in pool.map(calls, [range(start, SESSIONS, 16) for start in range(16)]) for line in lines
+        ]
+    assert sorted(found) == sorted(f"{number}:['user-{number}']" for number in range(SESSIONS))
+
+
+def test_a_session_that_nobody_holds_is_forgotten(kit):
+    class Value:
+        """Something that can be watched."""
+
+    value = Value()
+    watched = weakref.ref(value)
+    session = kit.session(thing=value)
+    session.call("search", {"query": "q"})
+    del value, session
+    gc.collect()
+    assert watched() is None
+
+
+def test_threads_that_ask_a_session_for_its_id_at_once_are_told_the_same():
+    for _ in range(200):
+        session = Toolkit("kit").session()
+        gate = threading.Barrier(4)
+        ids: set[str | None] = set()
+
+        def ask(session: Toolkit = session, gate: threading.Barrier = gate, ids: set[str | None] = ids) -> None:
+            gate.wait(10)
+            ids.add(session.session_id)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert len(ids) == 1

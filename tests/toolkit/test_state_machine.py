@@ -1,0 +1,203 @@
+"""A toolkit under any sequence of changes is what a simple model of it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ahvn_tools import Toolkit, ToolSpec
+from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError
+
+NAMES = st.sampled_from(["one", "two", "three", "four"])
+GROUPS = st.sampled_from(["math", "mail"])
+ANY_GROUP = st.sampled_from(["basic", "math", "mail"])
+TAGS = st.frozensets(st.sampled_from(["a", "b"]))
+AUDIENCE = st.sampled_from([None, "main", "sub"])
+USERS = st.sampled_from(["ann", "bob", None])
+NOTHING = object()
+
+
+def whose(user: Any = "default", extra: int = 0) -> Any:
+    """Tell whose it is."""
+    return user
+
+
+class Toolkits(RuleBasedStateMachine):
+    """The model: tools by name, groups, switches and states in the order in which they are asked, bindings."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.kit = Toolkit("k")
+        self.spec = ToolSpec.from_function(whose)
+        self.tools: dict[str, dict[str, Any]] = {}
+        self.groups: dict[str, bool] = {"basic": True}
+        self.is_bound = False
+        self.views: list[dict[str, Any]] = [
+            {"kit": self.kit, "holders": [{"state": {}, "switched": {}}], "conditions": []}
+        ]
+
+    # the toolkit
+
+    @rule(name=NAMES, group=ANY_GROUP, tags=TAGS, audience=AUDIENCE, preset=st.sampled_from([NOTHING, "preset", None]))
+    def add(self, name: str, group: str, tags: frozenset[str], audience: str | None, preset: Any) -> None:
+        options: dict[str, Any] = {"group": group, "tags": tags, "audience": audience or ()}
+        if preset is not NOTHING:
+            options["preset"] = {"user": preset}
+        try:
+            self.kit.add(self.spec, rename=name, **options)
+        except ToolkitError:
+            assert name in self.tools
+            return
+        assert name not in self.tools
+        self.groups.setdefault(group, True)
+        self.tools[name] = {"group": group, "tags": tags, "audience": audience, "preset": preset, "is_bound": False}
+
+    @rule(names=st.lists(NAMES, max_size=2))
+    def remove(self, names: list[str]) -> None:
+        try:
+            self.kit.remove(*names)
+        except ToolLookupError:
+            assert not set(names) <= self.tools.keys()
+            return
+        assert set(names) <= self.tools.keys()
+        self.tools = {name: tool for name, tool in self.tools.items() if name not in names}
+
+    @rule(name=GROUPS, active=st.booleans())
+    def define(self, name: str, active: bool) -> None:
+        self.kit.group(name, active=active)
+        self.groups[name] = active
+
+    @rule(name=GROUPS)
+    def remove_group(self, name: str) -> None:
+        try:
+            self.kit.remove_group(name)
+        except ToolLookupError:
+            assert name not in self.groups
+            return
+        del self.groups[name]
+        self.views[0]["holders"][0]["switched"].pop(name, None)
+        self.tools = {key: tool for key, tool in self.tools.items() if tool["group"] != name}
+
+    @rule(on=st.booleans())
+    def bind(self, on: bool) -> None:
+        (self.kit.bind if on else self.kit.unbind)("user")
+        self.is_bound = on
+
+    @rule(name=NAMES, on=st.booleans())
+    def bind_one(self, name: str, on: bool) -> None:
+        try:
+            tool = self.kit[name]
+        except ToolLookupError:
+            return
+        try:
+            tool.bind("user", "own") if on else tool.unbind("user")
+        except BindError:
+            assert self.tools[name]["preset"] is not NOTHING
+        else:
+            self.tools[name]["is_bound"] = on
+
+    # views
+
+    @precondition(lambda self: len(self.views) < 8)
+    @rule(place=st.integers(0, 7), user=USERS, has_user=st.booleans())
+    def session(self, place: int, user: Any, has_user: bool) -> None:
+        base = self.views[place % len(self.views)]
+        state = {"user": user} if has_user else {}
+        seen = base["kit"].session(dict(state))
+        self.views.append({**base, "kit": seen, "holders": [{"state": state, "switched": {}}, *base["holders"]]})
+
+    @precondition(lambda self: len(self.views) < 8)
+    @rule(
+        place=st.integers(0, 7),
+        selection=st.fixed_dictionaries(
+            {},
+            optional={
+                "names": st.frozensets(NAMES),
+                "tags": TAGS,
+                "groups": st.frozensets(ANY_GROUP),
+                "audience": st.sampled_from(["main", "sub"]),
+            },
+        ),
+    )
+    def select(self, place: int, selection: dict[str, Any]) -> None:
+        base = self.views[place % len(self.views)]
+        self.views.append(
+            {**base, "kit": base["kit"].select(**selection), "conditions": [*base["conditions"], selection]}
+        )
+
+    @rule(place=st.integers(0, 7), name=ANY_GROUP, on=st.booleans())
+    def switch(self, place: int, name: str, on: bool) -> None:
+        view = self.views[place % len(self.views)]
+        try:
+            view["kit"].set_groups({name: on})
+        except (ToolLookupError, ToolkitError):
+            assert name not in self.groups or (name == "basic" and not on)
+        else:
+            view["holders"][0]["switched"][name] = on
+
+    @rule(place=st.integers(0, 7), key=st.sampled_from(["user", "own"]), user=USERS)
+    def change_state(self, place: int, key: str, user: Any) -> None:
+        view = self.views[place % len(self.views)]
+        view["kit"].state[key] = user
+        view["holders"][0]["state"][key] = user
+
+    # what the model says
+
+    def is_active(self, view: dict[str, Any], group: str) -> bool:
+        if group == "basic":
+            return True
+        for holder in view["holders"]:
+            if group in holder["switched"]:
+                return bool(holder["switched"][group])
+        return self.groups[group]
+
+    def is_shown(self, view: dict[str, Any], name: str) -> bool:
+        tool = self.tools[name]
+        return self.is_active(view, tool["group"]) and all(
+            name in condition.get("names", {name})
+            and ("tags" not in condition or bool(condition["tags"] & tool["tags"]))
+            and tool["group"] in condition.get("groups", {tool["group"]})
+            and (tool["audience"] is None or condition.get("audience", tool["audience"]) == tool["audience"])
+            for condition in view["conditions"]
+        )
+
+    def user(self, view: dict[str, Any], name: str) -> Any:
+        tool = self.tools[name]
+        if tool["preset"] is not NOTHING:
+            return tool["preset"]
+        if not (tool["is_bound"] or self.is_bound):
+            return "default"
+        key = "own" if tool["is_bound"] else "user"
+        return next((holder["state"][key] for holder in view["holders"] if key in holder["state"]), "default")
+
+    @invariant()
+    def every_view_shows_and_runs_what_the_model_says(self) -> None:
+        for view in self.views:
+            kit, shown = view["kit"], [name for name in self.tools if self.is_shown(view, name)]
+            assert [tool.name for tool in kit] == shown
+            assert [definition.name for definition in kit.definitions()] == shown
+            assert len(kit) == len(shown)
+            assert kit.groups == {name: self.is_active(view, name) for name in self.groups}
+            for name in ("one", "two", "three", "four"):
+                assert (name in kit) == (name in shown)
+                self.check_call(view, name, is_shown=name in shown)
+
+    def check_call(self, view: dict[str, Any], name: str, *, is_shown: bool) -> None:
+        result = view["kit"].exec(name)
+        if not is_shown:
+            assert result.error.code == ("not_available" if name in self.tools else "not_found")
+            return
+        assert (result.is_error, result.value) == (False, self.user(view, name))
+        tool = self.tools[name]
+        is_hidden = self.is_bound or tool["is_bound"] or tool["preset"] is not NOTHING
+        assert ("user" not in view["kit"][name].params) == is_hidden
+        assert view["kit"].exec(name, {"user": "caller"}).is_error == is_hidden
+
+
+class TestToolkits(Toolkits.TestCase):
+    """Hypothesis runs the sequences."""
+
+    settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
