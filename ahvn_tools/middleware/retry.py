@@ -11,7 +11,14 @@ from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.results import ToolResult
 
 try:
-    from tenacity import AsyncRetrying, RetryCallState, stop_after_attempt, stop_before_delay, wait_exponential_jitter
+    from tenacity import (
+        AsyncRetrying,
+        RetryCallState,
+        stop_after_attempt,
+        stop_before_delay,
+        wait_exponential,
+        wait_random,
+    )
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         'ahvn_tools.middleware.retry needs tenacity: pip install "ahvn-tools[retry]"', name=missing.name
@@ -51,7 +58,7 @@ def retry(
         retrying = AsyncRetrying(  # one for each call: it keeps the state of an attempt
             sleep=asyncio.sleep,
             stop=stop_after_attempt(attempts) | stop_before_delay(within),
-            wait=wait_exponential_jitter(initial=first, max=longest, jitter=first),
+            wait=wait_exponential(multiplier=first, max=longest) + wait_random(0, first),
             retry=tried.is_worth_another,
             retry_error_callback=_last,
         )
