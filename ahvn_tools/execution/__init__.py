@@ -1,10 +1,10 @@
 """How a call runs. Nothing here knows what a ToolSpec is.
 
-`plan` says what a call needs; `direct` and `awaited` are the sync and async doors, `stream` both doors of a stream;
-`drive` runs a body to its end, by `threads`, `deadline` and `hand`; `bridge` and `crossing` lead from sync to async;
-`outcome`, `settle` and `failure` say what came of it. `errand` runs a body in one of the worker `processes`,
-where `worker` waits; `frames` and `pickles` are what goes between, `tree` is what ends with one. `call` is a call as
-middleware sees it, `chain` leads it through.
+`plan` says what a call needs; `direct` and `awaited` are the sync and async doors, `stream` both doors of a stream,
+with a `relay` to its reader; `drive` runs a body to its end, by `threads`, `deadline` and `hand`; `bridge` and
+`crossing` lead from sync to async; `outcome`, `settle` and `failure` say what came of it. `errand` runs a body in one
+of the worker `processes`, where `worker` waits; `frames` and `pickles` are what goes between, `tree` is what ends with
+one. `call` is a call as middleware sees it, `chain` leads it through.
 """
 
 from __future__ import annotations

@@ -48,6 +48,8 @@ class Call:
     session_id: str | None = None
     is_approved: bool = False
     """Whether somebody has allowed exactly this call already."""
+    is_served: bool = False
+    """Whether it came over a wire: nothing is raised then, and texts that are not meant for the model are masked."""
     emit: Emit | None = field(default=None, repr=False)
     """Takes the chunks of a stream; None when nobody reads them."""
     report: Report | None = field(default=None, repr=False)

@@ -21,11 +21,12 @@ from ahvn_tools.context import ToolContext, current
 from ahvn_tools.errors import ToolCallError, ToolSpecError, of_code
 from ahvn_tools.execution import bridge, failure
 from ahvn_tools.execution.awaited import aprepared
-from ahvn_tools.execution.call import Call, Middleware, Next, is_inline
+from ahvn_tools.execution.call import Call, Emit, Middleware, Next, is_inline
 from ahvn_tools.execution.deadline import end, outcome_of
 from ahvn_tools.execution.direct import gathered, prepared
 from ahvn_tools.execution.drive import carried, drive
 from ahvn_tools.execution.outcome import Outcome, is_live
+from ahvn_tools.execution.relay import Relay
 from ahvn_tools.execution.settle import failed, result
 from ahvn_tools.results import ErrorDetail, ToolResult
 
@@ -50,14 +51,10 @@ async def aexecute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
 def stream(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult, None, None]:
     """Yield the chunks of a call to a sync reader, then its result."""
     chunks: queue.SimpleQueue[ToolResult | None] = queue.SimpleQueue()
-    relay = _Relay(chunks.put)
+    relay = Relay(chunks.put)
     run = _chained(middleware, _awaited)
 
-    async def whole() -> Outcome:
-        relay.begin()
-        return await carried(_guarded, run, replace(call, emit=relay.emit))
-
-    crossing = bridge.Crossing(whole)
+    crossing = bridge.Crossing(carried, _guarded, run, replace(call, emit=_chunks_only(relay)))
     crossing.on_end(lambda: chunks.put(None))
     try:
         while (chunk := chunks.get()) is not None:
@@ -72,10 +69,9 @@ def stream(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult
 async def astream(middleware: Sequence[Middleware], call: Call) -> AsyncGenerator[ToolResult, None]:
     """Yield the chunks of a call to an async reader, then its result. One task owns the call from first to last."""
     chunks: asyncio.Queue[ToolResult | None] = asyncio.Queue()
-    relay = _Relay(chunks.put_nowait)
-    relay.begin()
+    relay = Relay(chunks.put_nowait)
     run = _chained(middleware, _awaited)
-    task = asyncio.create_task(carried(_guarded, run, replace(call, emit=relay.emit)))
+    task = asyncio.create_task(carried(_guarded, run, replace(call, emit=_chunks_only(relay))))
     task.add_done_callback(lambda _: chunks.put_nowait(None))
     try:
         while (chunk := await chunks.get()) is not None:
@@ -94,6 +90,15 @@ def value(call: Call, made: ToolResult) -> Any:
     if call.raised.error is not None and made.error is call.raised.detail:
         raise call.raised.error
     raise of_code(made.error.code, made.error.message, tool=call.name)
+
+
+def _chunks_only(relay: Relay) -> Emit:
+    """Return what gives a reader chunks: whatever a middleware makes of one, it is not the last result."""
+
+    async def emit(chunk: ToolResult) -> None:
+        await relay.emit(replace(chunk, is_last=False) if chunk.is_last else chunk)
+
+    return emit
 
 
 def _chained(middleware: Sequence[Middleware], run: Next) -> Next:
@@ -143,7 +148,8 @@ async def _awaited(call: Call) -> ToolResult:
         raise
     if outcome.is_ours:
         _leave(context, outputs)
-    return _noted(call, outcome, result(plan, call.body, outcome, values, started), context)
+    made = result(plan, call.body, outcome, values, started, is_served=call.is_served)
+    return _noted(call, outcome, made, context)
 
 
 class _Outputs:
@@ -267,25 +273,3 @@ def _handed_back(middleware: Sequence[Middleware], call: Call) -> ToolResult:
 def _settle(done: asyncio.Future[Outcome], outcome: Outcome) -> None:
     if not done.done():
         done.set_result(outcome)
-
-
-class _Relay:
-    """Hands chunks to a reader; the body goes on when the reader wants the next."""
-
-    def __init__(self, put: Callable[[ToolResult], None]) -> None:
-        self._put = put
-        self.is_over = False
-        """Whether the reader has gone."""
-
-    def begin(self) -> None:
-        """Begin in the loop that the call runs in."""
-        self._turn = asyncio.Semaphore(0)
-
-    async def emit(self, chunk: ToolResult) -> None:
-        if self.is_over:
-            raise asyncio.CancelledError
-        self._put(chunk if not chunk.is_last else replace(chunk, is_last=False))
-        await self._turn.acquire()
-
-    def go_on(self) -> None:
-        self._turn.release()

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import queue
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from time import perf_counter
 from typing import Any
 
@@ -22,8 +22,10 @@ from ahvn_tools.execution.crossing import LOOP_IS_BLOCKED
 from ahvn_tools.execution.deadline import GRACE, Deadline, end, outcome_of
 from ahvn_tools.execution.direct import prepared
 from ahvn_tools.execution.drive import drive, late
+from ahvn_tools.execution.hand import Emit
 from ahvn_tools.execution.outcome import Outcome, is_iterator, is_live
 from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.execution.relay import Relay
 from ahvn_tools.execution.settle import failed, result
 from ahvn_tools.results import ToolResult, item_value
 from ahvn_tools.schema.output import Output
@@ -60,8 +62,8 @@ async def astream(
         yield failed(failure.of_call(error), started)
         return
     chunks: asyncio.Queue[ToolResult | None] = asyncio.Queue()
-    relay = _Relay(plan.output, chunks.put_nowait)
-    task = asyncio.create_task(drive(plan, body, values, relay.emit))
+    relay = Relay(chunks.put_nowait)
+    task = asyncio.create_task(drive(plan, body, values, _giving(plan.output, relay)))
     task.add_done_callback(lambda _: chunks.put_nowait(None))
     try:
         while (chunk := await chunks.get()) is not None:
@@ -73,24 +75,13 @@ async def astream(
     yield result(plan, body, outcome_of(task), values, started)
 
 
-class _Relay:
-    """Hands items to a reader as chunks; the body goes on when the reader wants the next."""
+def _giving(output: Output, relay: Relay) -> Emit:
+    """Return what gives an item of the body to a reader, as a chunk."""
 
-    def __init__(self, output: Output, put: Callable[[ToolResult], None]) -> None:
-        self._output = output
-        self._put = put
-        self._turn = asyncio.Semaphore(0)
-        self.is_over = False
-        """Whether the reader has gone."""
+    async def give(item: Any) -> None:
+        await relay.emit(output.chunk(item))
 
-    async def emit(self, item: Any) -> None:
-        if self.is_over:
-            raise asyncio.CancelledError
-        self._put(self._output.chunk(item))
-        await self._turn.acquire()
-
-    def go_on(self) -> None:
-        self._turn.release()
+    return give
 
 
 def _direct(plan: Plan, body: Body, values: Arguments) -> Chunks:
@@ -120,13 +111,13 @@ def _direct(plan: Plan, body: Body, values: Arguments) -> Chunks:
 def _bridged(plan: Plan, body: Body, values: Arguments) -> Chunks:
     """Run the body on the background loop (or in a thread of it) and hand its items over; return the outcome."""
     chunks: queue.SimpleQueue[ToolResult | None] = queue.SimpleQueue()
-    relay = _Relay(plan.output, chunks.put)
+    relay = Relay(chunks.put)
     clocks: list[Deadline] = []
 
     async def whole() -> Outcome:
         if plan.timeout is not None:
             clocks.append(Deadline(plan.timeout))
-        return await drive(plan, body, values, relay.emit, *clocks)
+        return await drive(plan, body, values, _giving(plan.output, relay), *clocks)
 
     crossing = bridge.Crossing(whole)
     crossing.on_end(lambda: chunks.put(None))

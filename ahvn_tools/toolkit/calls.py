@@ -79,7 +79,9 @@ async def aexecute(
     except ToolCallError as error:
         return failed(failure.of_call(error), perf_counter())
     if (middleware := view.middleware(entry, plan)) is not None:
-        return await execution.chain.aexecute(middleware, _call(view, entry, plan, given, id, is_approved=is_approved))
+        return await execution.chain.aexecute(
+            middleware, _call(view, entry, plan, given, id, is_approved=is_approved, is_served=is_served)
+        )
     layers = view.layers(entry)
     return await execution.awaited.aexecute(plan, entry.spec.body, (), given, layers, is_served=is_served)
 
@@ -147,6 +149,7 @@ def _call(
     id: str | None = None,  # noqa: A002  # as above
     *,
     is_approved: bool = False,
+    is_served: bool = False,
 ) -> Call:
     """Return the call for the middleware."""
     return Call(
@@ -155,6 +158,7 @@ def _call(
         arguments=arguments,
         session_id=view.holder.session_id if view.is_session else None,
         is_approved=is_approved,
+        is_served=is_served,
         roots=view.catalog.roots,
         open_toolkit=lambda: view.catalog.open(view),
         plan=plan,

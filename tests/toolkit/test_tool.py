@@ -10,6 +10,7 @@ from fastmcp import Client, FastMCP
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import PickleError, ToolkitError
+from ahvn_tools.middleware import inline
 from tests.toolkit.subjects import acount, add, asearch, count, search
 
 
@@ -62,16 +63,27 @@ async def test_it_can_be_served_and_reads_the_state_of_its_session(kit):
         assert (gone.is_error, gone.content[0].text.startswith("There is no tool 'my_search'.")) == (True, True)
 
 
-async def test_what_a_served_tool_raises_is_masked():
+@inline
+async def through(call, next):
+    return await next(call)
+
+
+@pytest.mark.parametrize("middleware", [[], [through]], ids=["bare", "behind middleware"])
+async def test_what_a_served_tool_raises_is_masked_and_ends_no_server(middleware):
     def leak(user: str) -> str:
         raise ValueError("an inner matter")
 
-    kit = Toolkit("k", state={"user": "ann"}).add(leak).bind("user")
+    def leave() -> None:
+        raise SystemExit(3)
+
+    kit = Toolkit("k", state={"user": "ann"}, middleware=middleware).add(leak).add(leave).bind("user")
     server = FastMCP("s")
-    server.add_tool(kit["leak"].tool)
+    for name in ("leak", "leave"):
+        server.add_tool(kit[name].tool)
     async with Client(server) as client:
-        result = await client.call_tool("leak", {}, raise_on_error=False)
-    assert result.content[0].text == "Error calling tool 'leak'"
+        for name in ("leak", "leave"):
+            result = await client.call_tool(name, {}, raise_on_error=False)
+            assert (result.is_error, result.content[0].text) == (True, f"Error calling tool {name!r}")
 
 
 def test_it_is_not_pickled_and_the_error_says_what_to_do(kit):
