@@ -9,10 +9,10 @@ from typing import Any
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, listed, picked, wire_name
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
 from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects, place
 from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import fitting, shown
+from ahvn_tools.formats.tool import fitting, mark, shown
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.closed import closed
 from ahvn_tools.schema.dialect import ANTHROPIC
@@ -53,12 +53,7 @@ def export(
     tools = [definition.kept(_tool, strict, examples) for definition in known.values()]
     if strict:
         tools = _within_limits(tools, list(known.values()), examples=examples)
-    deferred = picked(defer_loading, known)
-    for tool in tools:
-        if tool["name"] in deferred:
-            tool["defer_loading"] = True
-        if allowed_callers is not None:
-            tool["allowed_callers"] = listed(allowed_callers)
+    mark(tools, known, defer_loading, allowed_callers)
     if tools and cache_control is not None:
         _last_shown(tools)["cache_control"] = dict(cache_control)
     return tools

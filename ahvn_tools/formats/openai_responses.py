@@ -7,10 +7,10 @@ from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, listed, picked, wire_name
+from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
 from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects, place
 from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import shown
+from ahvn_tools.formats.tool import mark, shown
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialect import OPENAI
 from ahvn_tools.schema.strict import strict as strict_schema
@@ -45,12 +45,7 @@ def export(
     """
     known = by_wire_name(definitions)
     tools = [definition.kept(_tool, strict, output_schema) for definition in known.values()]
-    deferred = picked(defer_loading, known)
-    for tool in tools:
-        if tool["name"] in deferred:
-            tool["defer_loading"] = True
-        if allowed_callers is not None:
-            tool["allowed_callers"] = listed(allowed_callers)
+    mark(tools, known, defer_loading, allowed_callers)
     return tools
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import DefinitionError
+from ahvn_tools.formats.names import listed, picked
 from ahvn_tools.schema.dialect import Dialect, spoken
 from ahvn_tools.schema.finding import Finding
 from ahvn_tools.schema.jsonschema import compiled
@@ -73,3 +74,18 @@ def fitting(definition: ToolDefinition, schema: JsonObject) -> list[JsonObject]:
     except DefinitionError:  # a pattern, say, that only other engines know
         return []
     return [sample for sample in inputs if fits.is_valid(sample)]
+
+
+def mark(
+    tools: list[JsonObject],
+    known: dict[str, ToolDefinition],
+    defer_loading: bool | Collection[str],
+    allowed_callers: Sequence[str] | None,
+) -> None:
+    """Say on exported tools, in place, which are found by the provider's search alone, and who may call them all."""
+    deferred = picked(defer_loading, known)
+    for tool in tools:
+        if tool["name"] in deferred:
+            tool["defer_loading"] = True
+        if allowed_callers is not None:
+            tool["allowed_callers"] = listed(allowed_callers)

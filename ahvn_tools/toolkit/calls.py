@@ -128,11 +128,12 @@ def _ready(
 ) -> tuple[Entry, Plan, Arguments]:
     """Return the tool, its plan and the arguments by name.
 
-    Raises ToolNotFoundError, ToolNotAvailableError, InvalidParametersError.
+    Raises ToolNotFoundError, ToolNotAvailableError, InvalidParametersError; ToolkitError where no timeout can hold.
     """
     entry = view.find(name)
     plan = view.sealed(entry).plan
     if timeout is not None:
+        entry.refuse_endless(timeout)
         plan = plan.within(timeout)
     if arguments is None:
         arguments = {}

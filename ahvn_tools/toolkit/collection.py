@@ -352,7 +352,8 @@ class Toolkit:
         """Call a tool and return the value, or raise as a spec does.
 
         Besides, ToolNotFoundError, and ToolNotAvailableError for a tool that is not shown here. `timeout`, in seconds:
-        the shortest of this, the toolkit's and the tool's own holds.
+        the shortest of this, the toolkit's and the tool's own holds. Raises ToolkitError where a body in its
+        loop (`run_in_thread=False`) could not be interrupted.
         """
         return calls.call(self._view, name, arguments, timeout)
 

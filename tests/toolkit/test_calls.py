@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolCallError, Toolkit, ToolResult, ToolSpec
-from ahvn_tools.errors import InvalidParametersError, ToolNotFoundError, ToolTimeoutError
+from ahvn_tools.errors import InvalidParametersError, ToolkitError, ToolNotFoundError, ToolTimeoutError
 from tests.toolkit.subjects import acount, add, asearch, count, fail, search
 
 
@@ -223,3 +223,14 @@ def test_the_errors_of_calls_are_of_one_family(kit):
     for name, arguments in (("nothing", {}), ("add", {}), ("add", 3)):
         with pytest.raises(ToolCallError):
             kit.call(name, arguments)
+
+
+def test_a_timeout_of_a_call_that_could_not_be_interrupted_is_refused():
+    kit = Toolkit("k").add(ToolSpec.from_function(one, run_in_thread=False))
+    assert kit.call("one") == 1
+    with pytest.raises(ToolkitError, match="made with run_in_thread=False"):
+        kit.exec("one", {}, timeout=1)
+
+
+def one() -> int:
+    return 1
