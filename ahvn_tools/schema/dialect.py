@@ -214,7 +214,8 @@ class _Speaker:
             return value
         holder = {key: value}
         self._inside(holder, where, is_needed=False)
-        return holder[key]
+        (said,) = holder.values()  # under `anyOf` where the branches of a `oneOf` say less now
+        return said
 
     def _inside(self, made: JsonObject, where: str, *, is_needed: bool) -> None:
         """Say the schemas inside one."""

@@ -132,6 +132,12 @@ def test_gemini_gets_its_part_of_json_schema_and_the_rest_in_words(node, made):
     assert say(node, GEMINI, **{"$defs": definitions}) == made
 
 
+def test_two_choices_at_once_are_told_where_one_loses_a_rule():
+    node = {"allOf": [{"anyOf": [{}]}, {"oneOf": [{"not": {}}]}]}
+    for chosen in (GEMINI, GEMINI_PARAMETERS):
+        assert "oneOf: [" in json.dumps(say(node, chosen))
+
+
 def test_every_word_instead_of_a_keyword_is_a_finding():
     made, findings = spoken(of(a={"type": "string", "minLength": 1, "default": "x"}), GEMINI)
     assert [(f.severity, f.place, f.problem) for f in findings] == [("warning", "a", "'minLength' is not enforced")]
