@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from ahvn_tools.errors import CallCancelledError
+from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError
 from ahvn_tools.results import ToolResult
 
 Report = Callable[[float, float | None, str | None], None]
@@ -31,8 +31,8 @@ class ToolContext:
     """
 
     __slots__ = (
-        "_cancelled", "_open_toolkit", "_put", "_report", "call_id", "ends_session", "roots", "session_id", "state",
-        "tool",
+        "_cancelled", "_open_toolkit", "_put", "_report", "call_id", "ends_session", "is_approved", "roots",
+        "run_id", "session_id", "state", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -40,18 +40,22 @@ class ToolContext:
         *,
         call_id: str | None = None,
         tool: str | None = None,
+        run_id: str | None = None,
         session_id: str | None = None,
         state: Mapping[str, Any] = MappingProxyType({}),
         roots: Sequence[Path] = (),
         open_toolkit: Callable[[], Any] | None = None,
         put: Callable[[ToolResult], None] | None = None,
         report: Report | None = None,
+        is_approved: bool = False,
     ) -> None:
         """Tools do not make it; a runner does. `put` takes chunks, `report` takes progress."""
         self.call_id = call_id
         """The id of the call; None where it has none."""
         self.tool = tool
         """The name of the tool where it is called."""
+        self.run_id = run_id
+        """What the calls of one answer of a model have in common; None for a single call."""
         self.session_id = session_id
         self.state = state
         """What bound parameters are read from, to be read: nearest first, the session's, the toolkit's, the tool's."""
@@ -59,6 +63,8 @@ class ToolContext:
         """The folders that the host allows tools to touch."""
         self.ends_session = False
         """Whether the tool has asked for the end of the session."""
+        self.is_approved = is_approved
+        """Whether somebody has allowed exactly this call."""
         self._open_toolkit = open_toolkit
         self._put = put
         self._report = report
@@ -88,6 +94,15 @@ class ToolContext:
         """Raise CallCancelledError when nobody waits for the call any more; for loops in sync tools."""
         if self.cancelled:
             raise CallCancelledError(f"The call of {self.tool!r} was cancelled.", tool=self.tool)
+
+    def require_approval(self) -> None:
+        """Raise ApprovalRequiredError unless somebody has allowed exactly this call.
+
+        For tools that see only in their body that they need it. In a toolkit its approver is asked, or the call waits
+        for `Toolkit.resume`; when it is allowed, the tool runs again from its first line.
+        """
+        if not self.is_approved:
+            raise ApprovalRequiredError("This call needs an approval: somebody has to allow it.", tool=self.tool)
 
     def end_session(self) -> None:
         """Ask for the end of the session: the result has `meta["ends_session"]`."""

@@ -16,6 +16,7 @@
     ├── InvalidResultError        invalid_result
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
+    ├── ApprovalRequiredError     approval_required
     ├── ToolConnectionError       connection     (also: nothing to call through)
     ├── LimitExceededError        limit_exceeded too many calls in a time, or in a session
     └── ToolError                 tool_error     raised by a tool to speak to the model
@@ -130,9 +131,15 @@ class ToolTimeoutError(ToolCallError, TimeoutError):
 
 
 class CallCancelledError(ToolCallError):
-    """The tool raised a cancellation of its own; nobody had cancelled the call."""
+    """The call was cancelled by its id, or the tool raised a cancellation of its own."""
 
     code = "cancelled"
+
+
+class ApprovalRequiredError(ToolCallError):
+    """The call has to be allowed by somebody first."""
+
+    code = "approval_required"
 
 
 class ToolConnectionError(ToolCallError):

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 SHORTEST = 6
@@ -55,6 +55,34 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(snake) is not None
 
 
+def is_marked_secret(schema: Any) -> bool:
+    """Tell whether a JSON Schema says that its value is secret, as that of pydantic's secrets does."""
+    if not isinstance(schema, Mapping):
+        return False
+    choices = [part for key in ("anyOf", "oneOf", "allOf") for part in schema.get(key, ())]
+    is_own = schema.get("writeOnly") is True or schema.get("format") == "password"
+    return is_own or any(map(is_marked_secret, [*choices, schema.get("items")]))
+
+
+class Parts(list[Any]):
+    """Several values of one name, to be masked one by one."""
+
+
+def secret_parts(arguments: Mapping[str, Any], secrets: Collection[str] = ()) -> dict[str, Parts]:
+    """Return what is secret in arguments, at any depth, by name: under these names, by its own, or by its type."""
+    found: dict[str, Parts] = {}
+    pending: deque[tuple[str, Any]] = deque([("", arguments)])
+    seen: dict[int, Any] = {}
+    while pending and len(seen) < _MOST_LEAVES:
+        name, here = pending.popleft()
+        if name in secrets or is_secret_name(name) or isinstance(here, _secret_types()):
+            found.setdefault(name, Parts()).append(here)
+        elif id(here) not in seen and (inside := _inside(here)) is not None:
+            seen[id(here)] = here
+            pending.extend((name if key is None else str(key), part) for key, part in inside[:_MOST_ITEMS])
+    return found
+
+
 def redact(text: str, bound: Mapping[str, Any]) -> str:
     """Return `text` with every bound value of at least six characters replaced by `<parameter>`."""
     return masking(bound)(text)
@@ -64,8 +92,9 @@ def masking(bound: Mapping[str, Any]) -> Callable[[str], str]:
     """Return what `redact` does for many texts and one set of bound values."""
     names: dict[str, str] = {}
     for parameter, value in bound.items():
-        for form in _forms(value):
-            names.setdefault(form, parameter)
+        for part in value if isinstance(value, Parts) else (value,):
+            for form in _forms(part):
+                names.setdefault(form, parameter)
 
     def mask(text: str) -> str:
         found = [form for form in names if form in text]
@@ -126,18 +155,18 @@ def _leaves(value: Any) -> Iterator[Any]:
         inside = _inside(here)
         if inside is None or len(inside) <= _MOST_SHOWN:
             yield here
-        pending.extend((inside or [])[:_MOST_ITEMS])
+        pending.extend(part for _, part in (inside or [])[:_MOST_ITEMS])
 
 
-def _inside(value: Any) -> list[Any] | None:
-    """Return what a container or a record holds; None for what is neither, or will not tell."""
+def _inside(value: Any) -> list[tuple[Any, Any]] | None:
+    """Return what a container or a record holds, with names where it has some; None for what is neither."""
     try:
         if isinstance(value, Mapping):
-            return list(value.values())
+            return list(value.items())
         if isinstance(value, list | tuple | set | frozenset | deque):
-            return list(value)
+            return [(None, part) for part in value]
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return [getattr(value, field.name) for field in dataclasses.fields(value)]
-        return list(vars(value).values()) if hasattr(type(value), "__pydantic_fields__") else None
+            return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return list(vars(value).items()) if hasattr(type(value), "__pydantic_fields__") else None
     except Exception:  # noqa: BLE001  # a foreign container may raise anything; the call's own error is what is told
         return None

@@ -177,6 +177,7 @@ def test_codes_are_stable():
         "InvalidResultError": "invalid_result",
         "ToolTimeoutError": "timeout",
         "CallCancelledError": "cancelled",
+        "ApprovalRequiredError": "approval_required",
         "ToolConnectionError": "connection",
         "LimitExceededError": "limit_exceeded",
         "ToolError": "tool_error",

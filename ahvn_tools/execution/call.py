@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -11,29 +11,12 @@ from typing import Any, TypeVar
 from ahvn_tools.binding import Layers, view
 from ahvn_tools.context import Report, ToolContext
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.execution.fate import Fate
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 
 Emit = Callable[[ToolResult], Awaitable[None]]
 """Takes one chunk of a stream and returns when its reader wants the next."""
-
-
-class Raised:
-    """What the body, or a middleware, raised: `call` raises it again, where the result that came of it still stands."""
-
-    __slots__ = ("bound", "detail", "error")
-
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-        self.detail: ErrorDetail | None = None
-        self.bound: Mapping[str, Any] = {}
-        """What the body got for its bound parameters, for masking it in what middleware shows of the call."""
-
-    def note(self, error: BaseException | None, result: ToolResult) -> ToolResult:
-        """Remember an exception and the result that was made of it; return the result."""
-        if error is not None:
-            self.error, self.detail = error, result.error
-        return result
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +29,8 @@ class Call:
     arguments: Arguments = field(repr=False)
     """As the caller gave them; they are validated behind the last middleware."""
     session_id: str | None = None
+    run_id: str | None = None
+    """What the calls of one answer of a model have in common; None for a single call."""
     is_approved: bool = False
     """Whether somebody has allowed exactly this call already."""
     is_served: bool = False
@@ -62,7 +47,7 @@ class Call:
     body: Body = field(repr=False)
     layers: Layers = field(repr=False)
     describe: Callable[[], ToolDefinition] = field(repr=False)
-    raised: Raised = field(default_factory=Raised, repr=False)
+    fate: Fate = field(default_factory=Fate, repr=False)
 
     @property
     def definition(self) -> ToolDefinition:
@@ -74,18 +59,30 @@ class Call:
         """The names of those arguments that must not be shown."""
         return self.plan.secrets
 
-    def context(self, put: Callable[[ToolResult], None] | None = None) -> ToolContext:
-        """Return what the tool may ask of this call; `put` takes chunks."""
-        return ToolContext(
+    @property
+    def interrupted(self) -> ToolResult | None:
+        """What there was when the body was cut off; for middleware that sees a CancelledError pass."""
+        return self.fate.interrupted
+
+    def context(self, put: Callable[[ToolResult], None] | None = None) -> ToolContext | None:
+        """Return what the tool may ask of this call, if it asks; `put` takes chunks."""
+        if not self.plan.takes_context:
+            return None
+        self.fate.context = context = ToolContext(
             call_id=self.id,
             tool=self.name,
+            run_id=self.run_id,
             session_id=self.session_id,
             state=MappingProxyType(dict(view(self.layers))),
             roots=self.roots,
             open_toolkit=self.open_toolkit,
             put=put,
             report=self.report,
+            is_approved=self.is_approved,
         )
+        if self.fate.is_cancelled:
+            context.cancel()
+        return context
 
     def is_marked(self, *hints: str) -> bool:
         """Tell whether the tool's annotations say one of these, such as `"readOnlyHint"`."""

@@ -87,8 +87,8 @@ def value(call: Call, made: ToolResult) -> Any:
     """Return what `call` gives for a result, or raise: what the body raised, where nothing has replaced its result."""
     if made.error is None:
         return made.value
-    if call.raised.error is not None and made.error is call.raised.detail:
-        raise call.raised.error
+    if call.fate.error is not None and made.error is call.fate.detail:
+        raise call.fate.error
     raise of_code(made.error.code, made.error.message, tool=call.name)
 
 
@@ -115,37 +115,51 @@ def _around(layer: Middleware, inner: Next) -> Next:
 
 
 async def _guarded(run: Next, call: Call) -> ToolResult:
-    """Run the chain; what a middleware raises is an error result, too."""
-    started = perf_counter()
+    """Run the chain; what a middleware raises is an error result, too, and so is a cancellation by the call's id."""
+    started, fate = perf_counter(), call.fate
+    is_left = False
     try:
-        made = await run(call)
+        with fate.owned():
+            try:
+                made = fate.cut(call.name) if fate.is_cancelled else await run(call)
+            except asyncio.CancelledError:
+                if not fate.is_cancelled or fate.is_left:
+                    raise
+                made = fate.interrupted or fate.cut(call.name)
+            is_left = fate.is_sent and fate.is_left
         if not isinstance(made, ToolResult):
             raise TypeError(f"A middleware of tool {call.name!r} returned a {type(made).__name__} and no ToolResult.")
     except ToolCallError as error:
-        made = call.raised.note(error, failed(failure.of_call(error), started))
+        made = fate.note(error, failed(failure.of_call(error), started))
     except Exception as error:  # noqa: BLE001  # whatever it is: a caller of `exec` gets a result
         log.error("A middleware of tool %r raised %s.", call.name, type(error).__name__)  # noqa: TRY400  # no values in logs
         detail = ErrorDetail(code="tool_error", message=f"A middleware of tool {call.name!r} failed.")
-        made = call.raised.note(error, failed(detail, started))
+        made = fate.note(error, failed(detail, started))
+    if is_left:
+        raise asyncio.CancelledError  # both were cancelled at once, the call and whoever waits for it
     return made if made.id == call.id else replace(made, id=call.id)
 
 
 async def _awaited(call: Call) -> ToolResult:
     """Run the body: an async one in this task, a sync one in a worker thread."""
-    started, plan = perf_counter(), call.plan
+    started, plan, fate = perf_counter(), call.plan, call.fate
     outputs = _Outputs(call)
-    context = call.context(outputs.put) if plan.takes_context else None
+    context = call.context(outputs.put)
     try:
         with _asked(context):
             values = await aprepared(plan, (), call.arguments, call.layers)
-        call.raised.bound = plan.bound_values(values)
-        outcome = await drive(plan, call.body, values, None if call.emit is None else outputs.give)
+        fate.bound = plan.bound_values(values)
+        give = None if call.emit is None else outputs.give
+        outcome = await drive(plan, call.body, values, give, items=outputs.items)
         await outputs.delivered()
     except ToolCallError as error:
-        return call.raised.note(error, failed(failure.of_call(error), started))
+        return fate.note(error, failed(failure.of_call(error), started))
     except asyncio.CancelledError:
         _leave(context, outputs)
-        raise
+        made = fate.cut(call.name, outputs.items or None)
+        if not fate.is_cancelled or fate.is_left:
+            raise
+        return made
     if outcome.is_ours:
         _leave(context, outputs)
     made = result(plan, call.body, outcome, values, started, is_served=call.is_served)
@@ -159,6 +173,8 @@ class _Outputs:
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._pending: list[concurrent.futures.Future[None]] = []
+        self.items: list[Any] = []
+        """What the body has made so far."""
 
     def put(self, chunk: ToolResult) -> None:
         """Give a chunk from any thread, without waiting for the reader."""
@@ -196,7 +212,7 @@ def _noted(call: Call, outcome: Outcome, made: ToolResult, context: ToolContext 
     """Return a result with what the tool has asked for beside it."""
     if context is not None and context.ends_session:
         made.meta["ends_session"] = True
-    return call.raised.note(outcome.error, made)
+    return call.fate.note(outcome.error, call.fate.marked(made))
 
 
 @contextlib.contextmanager
@@ -216,13 +232,13 @@ async def _here(call: Call) -> ToolResult:
 
 def _run_here(call: Call) -> ToolResult:
     started, plan = perf_counter(), call.plan
-    context = call.context() if plan.takes_context else None
+    context = call.context()
     try:
         with _asked(context):
             values = prepared(plan, (), call.arguments, call.layers)
-        call.raised.bound = plan.bound_values(values)
+        call.fate.bound = plan.bound_values(values)
     except ToolCallError as error:
-        return call.raised.note(error, failed(failure.of_call(error), started))
+        return call.fate.note(error, failed(failure.of_call(error), started))
 
     def run() -> Any:
         returned = plan.invoke(call.body, values)
@@ -256,7 +272,12 @@ def _handed_back(middleware: Sequence[Middleware], call: Call) -> ToolResult:
             loop.call_soon_threadsafe(_settle, done, outcome)
 
         jobs.put(job)
-        made: ToolResult = (await done).get()
+        try:
+            made: ToolResult = (await asyncio.shield(done)).get()
+        except asyncio.CancelledError:
+            if not call.fate.is_cancelled or call.fate.is_left:
+                raise
+            made = (await done).get()  # the body is told by its context, and ends when it ends
         return made
 
     crossing = bridge.Crossing(carried, _guarded, _chained(middleware, back), call)

@@ -70,14 +70,14 @@ def prepared(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, laye
     return plan.prepare(positional, arguments, layers, awaited)
 
 
-def gathered(returned: Any, give: Callable[[Any], None] | None = None) -> Any:
+def gathered(returned: Any, give: Callable[[Any], None] | None = None, items: list[Any] | None = None) -> Any:
     """Bring what a body returned to its end, in the thread this is called in; an awaitable crosses to the loop.
 
-    `give` gets each item as it comes.
+    `give` gets each item as it comes, and `items` holds those so far.
     """
     if not is_iterator(returned):
         return execution.crossing.gathered(returned)
-    items: list[Any] = []
+    items = [] if items is None else items
     try:
         for item in returned:
             if give is not None:

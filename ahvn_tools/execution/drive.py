@@ -19,17 +19,25 @@ from ahvn_tools.results import item_value
 
 
 async def drive(
-    plan: Plan, body: Body, values: Arguments, emit: Emit | None = None, deadline: Deadline | None = None
+    plan: Plan,
+    body: Body,
+    values: Arguments,
+    emit: Emit | None = None,
+    deadline: Deadline | None = None,
+    *,
+    items: list[Any] | None = None,
 ) -> Outcome:
     """Run the body to its end, in loop or thread, within the plan's timeout; give items to `emit` as they come.
 
-    `deadline` is the clock of the timeout where somebody else reads it too.
+    `deadline` is the clock of the timeout where somebody else reads it too; `items` is filled with what the body makes.
     """
     if plan.timeout is None:
-        return await carried(_produce, plan, body, values, emit)
+        return await carried(_produce, plan, body, values, emit, items)
     deadline = deadline or Deadline(plan.timeout)
     timed = None if emit is None else _unhurried(emit, deadline)
-    return await within(deadline, late(plan, _fate(plan)), carried, _produce, plan, body, values, timed, deadline)
+    return await within(
+        deadline, late(plan, _fate(plan)), carried, _produce, plan, body, values, timed, items, deadline
+    )
 
 
 def _fate(plan: Plan) -> str:
@@ -45,18 +53,23 @@ def late(plan: Plan, reason: str) -> ToolTimeoutError:
     return ToolTimeoutError(message, tool=plan.name, timeout=plan.timeout)
 
 
-async def _produce(
-    plan: Plan, body: Body, values: Arguments, emit: Emit | None, deadline: Deadline | None = None
+async def _produce(  # noqa: PLR0917  # what carries it takes no names
+    plan: Plan,
+    body: Body,
+    values: Arguments,
+    emit: Emit | None,
+    items: list[Any] | None,
+    deadline: Deadline | None = None,
 ) -> Outcome:
     if plan.is_isolated:
-        return await _isolated(plan, body, values, emit, deadline)
+        return await _isolated(plan, body, values, _kept(emit, items), deadline)
     if plan.is_async or not plan.run_in_thread:
         outcome = Outcome.of(lambda: plan.invoke(body, values))
     else:
-        outcome = await _threaded(lambda give: _started(plan, body, values, give), emit)
+        outcome = await _threaded(lambda give: _started(plan, body, values, give, items), emit)
     if outcome.error is not None or not is_live(outcome.value):
         return outcome
-    return Outcome(await agathered(outcome.value, emit, is_threaded=plan.run_in_thread))
+    return Outcome(await agathered(outcome.value, emit, items, is_threaded=plan.run_in_thread))
 
 
 async def _isolated(plan: Plan, body: Body, values: Arguments, emit: Emit | None, deadline: Deadline | None) -> Outcome:
@@ -76,27 +89,33 @@ async def _isolated(plan: Plan, body: Body, values: Arguments, emit: Emit | None
     return outcome
 
 
-def _started(plan: Plan, body: Body, values: Arguments, give: Give) -> Any:
+def _started(plan: Plan, body: Body, values: Arguments, give: Give, items: list[Any] | None) -> Any:
     returned = plan.invoke(body, values)
-    return gathered(returned, give) if is_iterator(returned) else returned
+    return gathered(returned, give, items) if is_iterator(returned) else returned
 
 
-async def agathered(returned: Any, emit: Emit | None = None, *, is_threaded: bool = True) -> Any:
+async def agathered(
+    returned: Any, emit: Emit | None = None, items: list[Any] | None = None, *, is_threaded: bool = True
+) -> Any:
     """Bring what a body returned to its end, awaiting and iterating; each item is given to `emit` as it comes."""
     while is_live(returned):
         if is_awaitable(returned):
             returned = await returned
         elif not is_iterator(returned):
-            return await _collected(returned, emit)
+            return await _collected(returned, emit, items)
         elif is_threaded:
-            returned = (await _threaded(functools.partial(gathered, returned), emit)).get()
+            returned = (await _threaded(_gathering(returned, items), emit)).get()
         else:
-            return await _collected(_inline(returned), emit)
+            return await _collected(_inline(returned), emit, items)
     return returned
 
 
-async def _collected(stream: AsyncIterable[Any], emit: Emit | None) -> list[Any]:
-    items: list[Any] = []
+def _gathering(returned: Any, items: list[Any] | None) -> Callable[[Give], Any]:
+    return lambda give: gathered(returned, give, items)
+
+
+async def _collected(stream: AsyncIterable[Any], emit: Emit | None, items: list[Any] | None) -> list[Any]:
+    items = [] if items is None else items
     try:
         async for item in stream:
             items.append(item_value(item))
@@ -120,6 +139,19 @@ async def _inline(iterator: Iterator[Any]) -> AsyncIterator[Any]:
 async def _threaded(work: Callable[[Give], Any], emit: Emit | None, stop: Callable[[], None] | None = None) -> Outcome:
     loop = asyncio.get_running_loop()
     return await in_thread(lambda visit: work(hand(emit, loop, visit)), stop)
+
+
+def _kept(emit: Emit | None, items: list[Any] | None) -> Emit | None:
+    """Return what gives items on, and keeps them."""
+    if emit is None or items is None:
+        return emit
+    given, kept = emit, items
+
+    async def keep(item: Any) -> None:
+        kept.append(item_value(item))
+        await given(item)
+
+    return keep
 
 
 def _unhurried(emit: Emit, deadline: Deadline) -> Emit:

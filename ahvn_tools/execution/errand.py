@@ -193,7 +193,7 @@ class Errand:
 
     def _outcome(self, kind: str, told: list[Any]) -> Outcome:
         if kind == "unread":
-            text = redact(told[1], self._plan.bound_values(self._values))
+            text = redact(told[1], self._plan.hidden_values(self._values))
             message = (
                 f"Tool {self._plan.name!r} cannot be made again in a worker process ({told[0]}: {text}): "
                 "make what it needs importable there."

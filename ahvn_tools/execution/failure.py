@@ -6,7 +6,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ahvn_tools.errors import ToolCallError, ToolConnectionError, ToolError
+from ahvn_tools.errors import (
+    ApprovalRequiredError,
+    CallCancelledError,
+    ToolCallError,
+    ToolConnectionError,
+    ToolError,
+)
 from ahvn_tools.redaction import clip, redact
 from ahvn_tools.results import ErrorDetail
 
@@ -23,6 +29,8 @@ def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_mas
     """
     if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
+    if isinstance(error, ApprovalRequiredError | CallCancelledError):  # as the ToolContext raises them
+        return of_call(error)
     if isinstance(error, ToolConnectionError):
         return ErrorDetail(code=error.code, message=clip(redact(error.message, bound)))
     if isinstance(error, ToolError) or _is_foreign_tool_error(error):

@@ -13,7 +13,7 @@ from ahvn_tools.context import of_call
 from ahvn_tools.errors import BindError, InvalidParametersError, UnboundStateError
 from ahvn_tools.execution.outcome import is_awaitable
 from ahvn_tools.recipe import Recipe
-from ahvn_tools.redaction import is_secret_name
+from ahvn_tools.redaction import Parts, is_secret_name, secret_parts
 from ahvn_tools.schema.parameters import Check, Kind, Parameter
 from ahvn_tools.state import MISSING, UNSET
 
@@ -128,9 +128,12 @@ class Plan:
         self._visible = tuple(p.property_name for p in inputs.parameters.values() if p.name not in hidden)
         self._parameters = tuple(inputs.parameters.values())
         self.secrets = frozenset(
-            p.property_name for p in self._parameters if p.is_secret or is_secret_name(p.property_name)
+            name
+            for p in self._parameters
+            if p.is_secret or is_secret_name(p.property_name)
+            for name in (p.property_name, p.name)
         )
-        """The names of arguments that must not be shown."""
+        """The names of arguments that must not be shown; under an alias a caller may use either."""
         self.is_named = all(p.kind in _BY_NAME for p in self._parameters)
         self.takes_context = any(binding.resolver is of_call for binding in bindings.values())
         """Whether the body asks for the ToolContext."""
@@ -230,6 +233,14 @@ class Plan:
         return {
             bound.parameter.name: values[bound.parameter.name] for bound in self.bound if bound.parameter.name in values
         }
+
+    def hidden_values(self, values: Mapping[str, Any]) -> Arguments:
+        """Return those of a call's values that no text may show: the bound ones, and what is secret in the others."""
+        bound = self.bound_values(values)
+        hidden = secret_parts({name: value for name, value in values.items() if name not in bound}, self.secrets)
+        for name, value in bound.items():
+            hidden.setdefault(name, Parts()).append(value)
+        return dict(hidden)
 
     def named(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
         """Return arguments by name; those by position fill the visible parameters. Raises InvalidParametersError."""

@@ -37,7 +37,7 @@ def result(
         return failed(failure.of_call(error), started)
     if not (is_served or isinstance(error, Exception) or failure.is_cancellation(error)):
         raise error
-    return failed(failure.of_body(error, _bound(plan, body, values), tool=plan.name, is_masked=is_served), started)
+    return failed(failure.of_body(error, _hidden(plan, body, values), tool=plan.name, is_masked=is_served), started)
 
 
 def failed(detail: ErrorDetail, started: float) -> ToolResult:
@@ -61,14 +61,14 @@ def finished(plan: Plan, body: Body, returned: Any, values: Arguments, started: 
 
 
 def _masked(plan: Plan, body: Body, text: str, values: Mapping[str, Any]) -> str:
-    return clip(redact(text, _bound(plan, body, values)))
+    return clip(redact(text, _hidden(plan, body, values)))
 
 
-def _bound(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was bound in a call: parameters, and the instance (or class) whose method the body is."""
+def _hidden(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what no text may show: bound parameters, secret ones, and the instance (or class) of a method."""
     owner = getattr(body, "__self__", None)
-    bound = plan.bound_values(values)
-    return bound if owner is None or inspect.isbuiltin(body) else {"self": owner, **bound}
+    hidden = plan.hidden_values(values)
+    return hidden if owner is None or inspect.isbuiltin(body) else {"self": owner, **hidden}
 
 
 def raised(plan: Plan, outcome: Outcome) -> Outcome:

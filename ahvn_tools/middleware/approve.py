@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.threads import in_thread
 from ahvn_tools.middleware import shown
 from ahvn_tools.results import ErrorDetail, ToolResult
 
@@ -33,8 +34,10 @@ class ApprovalRequest:
 
     @classmethod
     def of(cls, call: Call) -> Self:
-        """Return the request for a call."""
+        """Return the request for a call. Raises InvalidParametersError for arguments without a JSON form."""
         exact, masked = shown.as_json(call.arguments), shown.arguments(call)
+        if not isinstance(exact, dict):
+            raise InvalidParametersError("Invalid arguments: they have no JSON form to be allowed in.", tool=call.name)
         return cls(
             call_id=call.id,
             tool=call.name,
@@ -48,46 +51,87 @@ class ApprovalRequest:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Return the request that `to_json` gave. Raises ToolSpecError for what is none."""
+        wrong = ToolSpecError("This is no approval request. Pass what `ApprovalRequest.to_json()` gave.")
         try:
-            return cls(**{**data, "secrets": tuple(data.get("secrets", ()))})
-        except TypeError:
-            raise ToolSpecError("This is no approval request. Pass what `ApprovalRequest.to_json()` gave.") from None
+            request = cls(**{**data, "secrets": tuple(data.get("secrets", ()))})
+        except (TypeError, AttributeError):
+            raise wrong from None
+        texts = (request.call_id, request.tool, request.fingerprint, request.digest, request.session_id or "")
+        if not isinstance(request.arguments, dict) or not all(isinstance(text, str) for text in texts):
+            raise wrong
+        return request
 
     def to_json(self) -> JsonObject:
         """Return it as JSON data, to be kept or sent."""
         return {**asdict(self), "secrets": list(self.secrets)}
 
+    def exact(self, arguments: Mapping[str, Any], asked: Mapping[str, Any]) -> JsonObject:
+        """Return an approver's arguments; what is in them as the request shows it stands for what was asked for."""
+        made: JsonObject = _exact(dict(arguments), self.arguments, asked)
+        return made
+
 
 Answer = bool | str | Mapping[str, Any]
-"""True allows; False rejects, as does a text, which is the reason; a mapping allows with these arguments instead."""
+"""True allows; False rejects, as does a text, which is the reason; a mapping allows with these arguments instead.
+
+What stands in it as `***` in the request may stay so: the tool gets what the model gave.
+"""
 
 Approver = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
 """Somebody who allows calls or rejects them, sync or async."""
 
 
 def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | None = None) -> Middleware:
-    """Return a middleware that lets calls through when they are allowed; `when` says which have to be.
+    """Return a middleware that lets calls through when they are allowed.
+
+    `when` says which have to be; others may ask for it in their body, by `ToolContext.require_approval`.
 
     Without an approver a call ends with the code `approval_required`, and its request, as JSON data, is
     `meta["approval"]`: `Toolkit.resume` goes on with it. A call that was allowed so passes.
     """
 
     async def ask(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        if call.is_approved or (when is not None and not when(call)):
+        if call.is_approved:
             return await next(call)
+        if when is None or when(call):
+            return await decided(call, next)
+        made = await next(call)
+        is_asked_for = made.error is not None and made.error.code == ApprovalRequiredError.code
+        return await decided(call, next) if is_asked_for and "approval" not in made.meta else made
+
+    async def decided(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
         request = ApprovalRequest.of(call)
         if approver is None:
             message = f"The call of {call.name!r} needs an approval, which has been asked for."
-            detail = ErrorDetail(code="approval_required", message=message)
+            detail = ErrorDetail(code=ApprovalRequiredError.code, message=message)
             return ToolResult(error=detail, meta={"approval": request.to_json()}, id=call.id)
-        answer = approver(request)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        answer = await _answer(approver, request)
         if isinstance(answer, Mapping):
-            return await next(replace(call, arguments=dict(answer)))
-        return await next(call) if answer is True else rejected(call.name, answer or "")
+            return await next(replace(call, arguments=request.exact(answer, call.arguments), is_approved=True))
+        return await next(replace(call, is_approved=True)) if answer is True else rejected(call.name, answer or "")
 
     return inline(ask) if approver is None else ask
+
+
+async def _answer(approver: Approver, request: ApprovalRequest) -> Answer:
+    if inspect.iscoroutinefunction(approver):
+        answer: Answer = await approver(request)
+        return answer
+    told = (await in_thread(lambda _: approver(request))).get()  # it may wait for a person, and no loop with it
+    return await told if inspect.isawaitable(told) else told
+
+
+def _exact(given: Any, shown: Any, asked: Any) -> Any:
+    if given == shown:
+        return asked
+    if isinstance(given, dict) and isinstance(shown, dict) and isinstance(asked, Mapping):
+        return {
+            key: _exact(part, shown[key], asked[key]) if key in shown and key in asked else part
+            for key, part in given.items()
+        }
+    if isinstance(given, list) and isinstance(shown, list) and isinstance(asked, list) and len(given) == len(shown):
+        return [_exact(*parts) for parts in zip(given, shown, asked, strict=True)]
+    return given
 
 
 def rejected(tool: str, reason: str | bool = "") -> ToolResult:

@@ -65,7 +65,7 @@ def cache(
         if not is_for(call):
             return await next(call)
         values = await _bound_values(call)
-        call.raised.bound = {name: value for name, value in values.items() if value is not MISSING}
+        call.fate.bound = {name: value for name, value in values.items() if value is not MISSING}
         call = replace(call, plan=call.plan.pinned(values))
         asked = _Asked(call, next, values, None if shared else call.session_id, key)
         return await (next(call) if asked.identity is None else asked.result(kept, patience))

@@ -13,6 +13,7 @@ from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution import failure
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import recording, shown
+from ahvn_tools.middleware.approve import ApprovalRequest
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,8 @@ def replay(path: str | PathLike[str], *, allow_changed: bool = False) -> Middlew
             for chunk in line["chunks"]:
                 await call.emit(recording.result(chunk, id=call.id, is_last=False))
         result = recording.result(line["result"], id=call.id)
+        if "approval" in result.meta:  # that of this call, under its id and in its session
+            result.meta["approval"] = ApprovalRequest.of(call).to_json()
         if is_changed:
             log.warning("Tool %r has changed since %r was recorded.", call.name, file.name)
             result.meta["changed"] = True

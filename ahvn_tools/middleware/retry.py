@@ -86,7 +86,7 @@ class _Attempts:
     ) -> None:
         self._run, self._codes, self._exceptions = run, codes, exceptions
         self._is_read = False
-        self._raised = call.raised
+        self._fate = call.fate
         self._call = call if call.emit is None else replace(call, emit=self._noting(call.emit))
         self.count = 0
 
@@ -106,8 +106,8 @@ class _Attempts:
         detail = outcome.result().error
         if detail is None:
             return False
-        is_own = detail is self._raised.detail  # else what was raised belongs to another result
-        return detail.code in self._codes or (is_own and isinstance(self._raised.error, self._exceptions))
+        is_own = detail is self._fate.detail  # else what was raised belongs to another result
+        return detail.code in self._codes or (is_own and isinstance(self._fate.error, self._exceptions))
 
     def _noting(self, emit: Callable[[ToolResult], Awaitable[None]]) -> Callable[[ToolResult], Awaitable[None]]:
         async def noted(chunk: ToolResult) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.call import Call
-from ahvn_tools.redaction import MASK, clip, is_secret_name, masking
+from ahvn_tools.redaction import MASK, Parts, clip, is_marked_secret, is_secret_name, masking, secret_parts
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING
 
@@ -44,9 +46,10 @@ class Mask:
 
 
 def arguments(call: Call) -> Any:
-    """Return a call's arguments as JSON; `***` stands for secret ones, those that are named so included."""
-    shown = {name: MASK if name in call.secrets else value for name, value in call.arguments.items()}
-    return Mask(call)(_without_secrets(as_json(shown)))
+    """Return a call's arguments as JSON; `***` stands for what is secret, those members that are named so included."""
+    names = _secret_names(call)
+    shown = {name: MASK if name in names else value for name, value in call.arguments.items()}
+    return Mask(call)(_without_secrets(as_json(shown), names))
 
 
 def digest(arguments: Mapping[str, Any]) -> str:
@@ -97,35 +100,49 @@ def outcome_of(error: BaseException) -> str:
     return "cancelled" if is_cancelled else type(error).__name__
 
 
-def _hidden(call: Call) -> dict[str, Any]:
+def _hidden(call: Call) -> Mapping[str, Any]:
     """Return what must not be shown: the values that the body got, those in the state where it was not reached."""
-    given = {name: value for name, value in call.arguments.items() if name in call.secrets}
-    hidden = {**dict(_secret_parts(as_json(call.arguments))), **given}
+    hidden = secret_parts(call.arguments, _secret_names(call))
+    for name, value in {**_in_state(call), **call.fate.bound}.items():
+        hidden.setdefault(name, Parts()).append(value)
+    return hidden
+
+
+def _in_state(call: Call) -> dict[str, Any]:
+    """Return what is bound in a call as the state has it now; no resolver is asked for it."""
+    read = {}
     for bound in call.plan.bound:
-        if bound.binding.resolver is not None:
-            continue
-        try:
-            value = bound.read(call.layers)
-        except ToolCallError:
-            continue
-        if value is not MISSING:
-            hidden[bound.parameter.name] = value
-    return {**hidden, **call.raised.bound}
+        if bound.binding.resolver is None:
+            with suppress(ToolCallError):
+                read[bound.parameter.name] = bound.read(call.layers)
+    return {name: value for name, value in read.items() if value is not MISSING}
 
 
-def _secret_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the members, at any depth, that are named as secrets are."""
-    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        if isinstance(key, str) and is_secret_name(key):
-            yield key, part
-        else:
-            yield from _secret_parts(part)
+def _secret_names(call: Call) -> frozenset[str]:
+    """Return the names of arguments, and of members at any depth, that must not be shown."""
+    return call.secrets.union(call.definition.kept(_marked)["names"])
 
 
-def _without_secrets(value: Any) -> Any:
+def _marked(definition: ToolDefinition) -> dict[str, list[str]]:
+    """Return the names of all properties that a tool's input schema marks as secret."""
+    return {"names": sorted(set(_marked_in(definition.input_schema)))}
+
+
+def _marked_in(schema: Any) -> Iterator[str]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if isinstance(properties, dict):
+        yield from (name for name, part in properties.items() if is_marked_secret(part))
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _marked_in(part)
+
+
+def _without_secrets(value: Any, names: Collection[str]) -> Any:
     if isinstance(value, dict):
-        return {key: MASK if is_secret_name(key) else _without_secrets(part) for key, part in value.items()}
-    return [_without_secrets(part) for part in value] if isinstance(value, list) else value
+        return {
+            key: MASK if key in names or is_secret_name(key) else _without_secrets(part, names)
+            for key, part in value.items()
+        }
+    return [_without_secrets(part, names) for part in value] if isinstance(value, list) else value
 
 
 def _revealed(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.errors import DefinitionError, InvalidParametersError
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction import clip, is_marked_secret
 from ahvn_tools.schema.parameters import Check, JsonObject, Parameter, Validator, unknown, without_properties
 from ahvn_tools.schema.places import Nodes, Path, Places, property_names
 from ahvn_tools.schema.repair import ROUNDS, Fault, guard, repair
@@ -62,7 +62,13 @@ class SchemaInputs:
         self._compiled = compiled(self.schema(frozenset()))
         required = frozenset(schema.get("required", ()))
         self.parameters: dict[str, Parameter] = {
-            name: Parameter(name=name, property_name=name, is_required=name in required, expected=_expected(node))
+            name: Parameter(
+                name=name,
+                property_name=name,
+                is_required=name in required,
+                is_secret=is_marked_secret(node),
+                expected=_expected(node),
+            )
             for name, node in schema.get("properties", {}).items()
         }
 

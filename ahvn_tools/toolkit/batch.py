@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import uuid
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.drive import carried
+from ahvn_tools.execution.fate import Fate
 from ahvn_tools.middleware.approve import ApprovalRequest, rejected
 from ahvn_tools.middleware.shown import digest
 from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
 from ahvn_tools.toolkit import calls, meta
+from ahvn_tools.toolkit.calls import Terms
 from ahvn_tools.toolkit.exclusive import in_order, key_of
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.view import View
@@ -33,6 +37,8 @@ class Batch:
     """Results of calls that are not run (again), by place."""
     is_approved: bool = False
     """Whether somebody has allowed those that are run."""
+    id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
+    """What the calls have in common, for middleware."""
 
     def run(self) -> Run:
         """Run it from sync code. A single call runs in the caller's own thread."""
@@ -48,27 +54,47 @@ class Batch:
         """Run it from async code, exclusive calls in their order."""
         places = [place for place in range(len(self.calls)) if place not in self.answered]
         if len(places) == 1:
-            return self._run_of({places[0]: await self._answer(places[0])})
-        jobs = [functools.partial(carried, self._answer, place) for place in places]  # a SystemExit must reach no loop
-        made = await in_order(jobs, [self._key(self.calls[place]) for place in places], self.limit)
+            return self._run_of({place: await self._answer(place, self._terms(self.calls[place])) for place in places})
+        keys = [self._key(self.calls[place]) for place in places]
+        with contextlib.ExitStack() as running:
+            terms = {place: self._running(running, self.calls[place]) for place in places}
+            # a SystemExit must reach no loop
+            jobs = [functools.partial(carried, self._answer, place, terms[place]) for place in places]
+            made = await in_order(jobs, keys, self.limit)
         return self._run_of({place: outcome.get() for place, outcome in zip(places, made, strict=True)})
 
-    async def _answer(self, place: int) -> ToolResult:
+    async def _answer(self, place: int, terms: Terms) -> ToolResult:
         call = self.calls[place]
         return _refused(call) or replace(
-            await calls.aexecute(self.view, call.name, call.arguments, id=call.id, is_approved=self.is_approved),
+            await calls.aexecute(self.view, call.name, call.arguments, terms),
             id=call.id,
         )
 
+    def _running(self, stack: contextlib.ExitStack, call: ToolCall) -> Terms:
+        """Let a call be cancelled from now on, while it waits for its turn, too."""
+        fate = Fate()
+        stack.enter_context(self.view.catalog.running.under(call.id, self.view.holders, fate))
+        return replace(self._terms(call), fate=fate)
+
     def _exec(self, place: int) -> ToolResult:
         call = self.calls[place]
-        made = calls.execute(self.view, call.name, call.arguments, id=call.id, is_approved=self.is_approved)
-        return replace(made, id=call.id)
+        return replace(calls.execute(self.view, call.name, call.arguments, self._terms(call)), id=call.id)
+
+    def _terms(self, call: ToolCall) -> Terms:
+        return Terms(id=call.id, run_id=self.id, is_approved=self.is_approved)
 
     def _key(self, call: ToolCall) -> Hashable | None:
         """Return what a call is exclusive by; None for one that may run beside others, or will not run."""
+        call = self._meant(call)
         entry = self.view.catalog.entries.get(call.name)
         return None if entry is None or call.error is not None else key_of(entry.exclusive, call.arguments)
+
+    def _meant(self, call: ToolCall) -> ToolCall:
+        """Return the call that a call is about: that of the tool that `call_tool` is to call, or itself."""
+        entry = self.view.catalog.entries.get(call.name)
+        if entry is None or call.error is not None or entry.spec.function is not meta.call_tool:
+            return call
+        return meta.inner(call) or call
 
     def _run_of(self, made: Mapping[int, ToolResult]) -> Run:
         results = {**self.answered, **made}
@@ -114,7 +140,7 @@ def _of_run(view: View, run: Run, approved: bool | Mapping[str, bool], edits: Ma
         elif (refused := _checked(view, request)) is not None:
             answered[place] = refused
         else:
-            asked_for = call if request.tool == call.name else meta.inner(call)
+            asked_for = call if request.tool == call.name else meta.inner(call) or call
             edited = edits.get(call.id, asked_for.arguments)
             made[place] = (replace(asked_for, arguments=dict(edited)), result)
     calls_now = [call for call, _ in made]

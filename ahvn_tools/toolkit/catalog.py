@@ -18,6 +18,7 @@ from ahvn_tools.toolkit.entry import BASIC, Entry, limit
 from ahvn_tools.toolkit.exclusive import Keys
 from ahvn_tools.toolkit.finish import Finish
 from ahvn_tools.toolkit.index import Index
+from ahvn_tools.toolkit.running import Running
 from ahvn_tools.toolkit.selection import Selection
 
 _NONE_SWITCHED: Final[Mapping[str, bool]] = MappingProxyType({})
@@ -86,6 +87,8 @@ class Catalog:
         self.approver: Approver | None = None
         self.keys = Keys()
         """The keys that exclusive calls hold."""
+        self.running = Running()
+        """The calls under way, by their ids."""
         self.roots: tuple[Path, ...] = ()
         """The folders that the host allows tools to touch."""
         self.index = Index()

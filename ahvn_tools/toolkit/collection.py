@@ -348,40 +348,92 @@ class Toolkit:
 
     # calls
 
-    def call(self, name: str, arguments: JsonObject | None = None, /, *, timeout: float | None = None) -> Any:
+    def call(
+        self,
+        name: str,
+        arguments: JsonObject | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+    ) -> Any:
         """Call a tool and return the value, or raise as a spec does.
 
         Besides, ToolNotFoundError, and ToolNotAvailableError for a tool that is not shown here. `timeout`, in seconds:
         the shortest of this, the toolkit's and the tool's own holds. Raises ToolkitError where a body in its
-        loop (`run_in_thread=False`) could not be interrupted.
+        loop (`run_in_thread=False`) could not be interrupted. `call_id` is for `cancel`.
         """
-        return calls.call(self._view, name, arguments, timeout)
+        return calls.call(self._view, name, arguments, calls.Terms.of(timeout, call_id))
 
-    async def acall(self, name: str, arguments: JsonObject | None = None, /, *, timeout: float | None = None) -> Any:
+    async def acall(
+        self,
+        name: str,
+        arguments: JsonObject | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+    ) -> Any:
         """Call a tool from async code and return the value, or raise as `call` does."""
-        return await calls.acall(self._view, name, arguments, timeout)
+        return await calls.acall(self._view, name, arguments, calls.Terms.of(timeout, call_id))
 
-    def exec(self, name: str, arguments: JsonObject | None = None, /, *, timeout: float | None = None) -> ToolResult:
+    def exec(
+        self,
+        name: str,
+        arguments: JsonObject | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
         """Call a tool and return a ToolResult, whatever comes of it."""
-        return calls.execute(self._view, name, arguments, timeout)
+        return calls.execute(self._view, name, arguments, calls.Terms.of(timeout, call_id))
 
     async def aexec(
-        self, name: str, arguments: JsonObject | None = None, /, *, timeout: float | None = None
+        self,
+        name: str,
+        arguments: JsonObject | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
     ) -> ToolResult:
         """Call a tool from async code and return a ToolResult, whatever comes of it."""
-        return await calls.aexecute(self._view, name, arguments, timeout)
+        return await calls.aexecute(self._view, name, arguments, calls.Terms.of(timeout, call_id))
 
     def stream(
-        self, name: str, arguments: JsonObject | None = None, /, *, timeout: float | None = None
+        self,
+        name: str,
+        arguments: JsonObject | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
     ) -> Generator[ToolResult, None, None]:
         """Call a tool and yield one result per item as it is made, then the whole with `is_last=True`."""
-        return calls.stream(self._view, name, arguments, timeout)
+        return calls.stream(self._view, name, arguments, calls.Terms.of(timeout, call_id))
 
     def astream(
-        self, name: str, arguments: JsonObject | None = None, /, *, timeout: float | None = None
+        self,
+        name: str,
+        arguments: JsonObject | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
     ) -> AsyncGenerator[ToolResult, None]:
         """Call a tool from async code and yield results as `stream` does."""
-        return calls.astream(self._view, name, arguments, timeout)
+        return calls.astream(self._view, name, arguments, calls.Terms.of(timeout, call_id))
+
+    def cancel(self, call_id: str) -> bool:
+        """Cancel the calls of this id, from any thread, and tell whether there are any; a session cancels its own.
+
+        Their last result is `is_interrupted`, with the items so far as its value and the code `cancelled`; `call`
+        raises CallCancelledError. An async body is cancelled. A sync one is told by its ToolContext: where it runs in
+        its caller's thread it ends when it looks, elsewhere its thread is left behind. Calls of a `run` have the ids
+        of the model's calls; a ToolContext, chunks, logs and results tell the id of others.
+        """
+        return self._view.catalog.running.cancel(call_id, self._view.holder)
 
     def run(self, answer: Any, *, format: str | None = None) -> Run:  # noqa: A002  # the word for it
         """Run all calls of a model's answer, in parallel, and return the messages that answer them.

@@ -16,7 +16,7 @@ from ahvn_tools.sources.injection import Injected
 from ahvn_tools.sources.options import isolated
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import Key
-from ahvn_tools.toolkit.exclusive import Exclusive, Keys, exclusively
+from ahvn_tools.toolkit.exclusive import Exclusive, Keys, by_parameter, exclusively
 
 BASIC: Final = "basic"
 """The group of a tool that was put into none; always active."""
@@ -168,7 +168,7 @@ def _exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
     if not (isinstance(exclusive, bool | str) or callable(exclusive)):
         kind = type(exclusive).__name__
         raise ToolkitError(f"`exclusive` of {name!r} is True, a parameter's name or a function, not a {kind}.")
-    return exclusive  # type: ignore[no-any-return]  # one of the three by now
+    return by_parameter(exclusive, shown[exclusive]) if isinstance(exclusive, str) else exclusive
 
 
 def _isolation(spec: ToolSpec, name: str, isolation: Isolation | None) -> Isolation | None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import contextlib
 import json
+import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution import bridge
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.results import ToolResult
 
@@ -22,8 +26,27 @@ ALONE: Final = ("alone",)
 
 Result = TypeVar("Result")
 
-_held: ContextVar[frozenset[Hashable]] = ContextVar("held", default=frozenset())
-"""The keys of the calls that this code runs in: a call from inside a tool does not wait for its own caller."""
+
+def by_parameter(name: str, schema: Mapping[str, Any]) -> Callable[[dict[str, Any]], Hashable]:
+    """Return the function that gives one key to calls with one value of a parameter, which has this schema.
+
+    A call that leaves it out has the default; where there is none to be seen, all such calls are one.
+    """
+    left_out = _told(schema["default"]) if "default" in schema else None
+
+    def key(arguments: dict[str, Any]) -> Hashable:
+        return name, _told(arguments[name]) if name in arguments else left_out
+
+    return key
+
+
+def _told(value: Any) -> str:
+    """Return a text that values share which a tool may take for the same: 1, 1.0 and "1", a list and its JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(
+        int(value) if isinstance(value, float) and value.is_integer() else value, sort_keys=True, default=str
+    )
 
 
 def key_of(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable | None:
@@ -33,16 +56,46 @@ def key_of(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable | None:
     """
     if isinstance(exclusive, bool):
         return ALONE if exclusive else None
-    if isinstance(exclusive, str):
-        if exclusive not in arguments:
-            return None
-        return exclusive, json.dumps(arguments[exclusive], sort_keys=True, default=str)
+    function = by_parameter(exclusive, {}) if isinstance(exclusive, str) else exclusive
     try:
-        key = exclusive(arguments)
+        key = function(arguments)
         hash(key)
     except Exception:  # noqa: BLE001  # arguments are a model's: the function may not have expected them
         return ALONE
     return None if key is None else ("by function", key)
+
+
+class Turn:
+    """One call that holds a key, or waits for it. Calls from inside of it take turns of their own."""
+
+    __slots__ = ("around", "come", "key", "loop", "users")
+
+    def __init__(self, key: Hashable, around: Turn | None) -> None:
+        """Begin one in the running loop; `around` is the turn that it is inside of."""
+        self.loop = asyncio.get_running_loop()
+        self.come: asyncio.Future[None] = self.loop.create_future()
+        """Tells who waits that the turn has come."""
+        self.around = around
+        self.key = os.getpid(), around, key  # a forked child does not wait for calls of its parent
+        self.users = 1
+        """How many run in it: its call, and the calls from inside that are under way."""
+
+    def tell(self) -> bool:
+        """Tell that the turn has come. Return whether there is still a loop to be told."""
+        try:
+            self.loop.call_soon_threadsafe(_settle, self.come)
+        except RuntimeError:  # the loop was closed under the call
+            return False
+        return True
+
+
+def _settle(come: asyncio.Future[None]) -> None:
+    if not come.done():
+        come.set_result(None)
+
+
+_taken: ContextVar[Mapping[tuple[Keys, Hashable], Turn]] = ContextVar("taken", default=MappingProxyType({}))
+"""The turns that this code runs in: a call from inside a tool does not wait for its own caller."""
 
 
 class Keys:
@@ -50,48 +103,71 @@ class Keys:
 
     def __init__(self) -> None:
         """Begin with no key held."""
-        self._lock = threading.Lock()
-        self._waiting: dict[Hashable, deque[concurrent.futures.Future[None]]] = {}
+        self._lock = threading.RLock()  # a dead call is closed wherever the collector finds it, in here, too
+        self._lines: dict[Hashable, deque[Turn]] = {}
+        """By key: the turn that holds it, then those that wait for it."""
 
     async def holding(self, key: Hashable, run: Callable[[], Awaitable[Result]]) -> Result:
-        """Await `run()` while this key is held."""
-        turn = self._ask(key)
-        if turn is not None:
-            await self._wait(key, turn)
-        token = _held.set(_held.get() | {key})
+        """Await `run()` while this key is held. Raises ToolCallError where it would wait for ever."""
+        turn, is_first = self._line_up(key)
         try:
-            return await run()
+            if not is_first:
+                await turn.come
+            token = _taken.set({**_taken.get(), (self, key): turn})
+            try:
+                return await run()
+            finally:
+                with contextlib.suppress(ValueError):  # a loop has died, and this runs outside of the call's context
+                    _taken.reset(token)
         finally:
-            _held.reset(token)
-            self._give_on(key)
+            with self._lock:
+                self._leave(turn)
 
-    def _ask(self, key: Hashable) -> concurrent.futures.Future[None] | None:
-        """Take a key that is free; otherwise return what tells when it is ours."""
+    def _line_up(self, key: Hashable) -> tuple[Turn, bool]:
+        """Return a turn for the key, and whether it has come."""
         with self._lock:
-            if key not in self._waiting:
-                self._waiting[key] = deque()
-                return None
-            turn: concurrent.futures.Future[None] = concurrent.futures.Future()
-            self._waiting[key].append(turn)
-            return turn
+            turn = Turn(key, self._around(key))
+            while (line := self._lines.get(turn.key)) and line[0].loop.is_closed():  # nobody is left to end it
+                self._end(line[0])
+            line = self._lines.setdefault(turn.key, deque())
+            if any(other.loop in bridge.blocked.get() for other in line):
+                raise ToolCallError(
+                    "This call must not run beside one that is under way in the event loop which it blocks: "
+                    "in an event loop use `await …acall(…)`, `aexec`, `astream` or `arun`."
+                )
+            line.append(turn)
+            if turn.around is not None:
+                turn.around.users += 1
+            return turn, line[0] is turn
 
-    async def _wait(self, key: Hashable, turn: concurrent.futures.Future[None]) -> None:
-        try:
-            await asyncio.wrap_future(turn)
-        except asyncio.CancelledError:
-            if not turn.cancel() and not turn.cancelled():  # it became ours in this moment
-                self._give_on(key)
-            raise
+    def _around(self, key: Hashable) -> Turn | None:
+        """Return the innermost turn for the key that this code runs in and that is not over."""
+        turn = _taken.get().get((self, key))
+        while turn is not None and not turn.users:  # code of a tool that went on after its call
+            turn = turn.around
+        return turn
 
-    def _give_on(self, key: Hashable) -> None:
-        with self._lock:
-            waiting = self._waiting[key]
-            while waiting:
-                turn = waiting.popleft()
-                if turn.set_running_or_notify_cancel():
-                    turn.set_result(None)
-                    return
-            del self._waiting[key]
+    def _leave(self, turn: Turn) -> None:
+        """End one use of a turn; the key is given on with the last."""
+        turn.users -= 1
+        if not turn.users:
+            self._end(turn)
+
+    def _end(self, turn: Turn) -> None:
+        """Take a turn out of its line, and give the key to the first behind it whose loop still runs."""
+        line = self._lines.get(turn.key, deque())
+        if turn not in line:
+            return
+        ended = [turn]
+        is_given_on = line[0] is turn
+        line.remove(turn)
+        while is_given_on and line and not line[0].tell():
+            ended.append(line.popleft())
+        if not line:
+            self._lines.pop(turn.key, None)
+        for over in ended:
+            if over.around is not None:
+                self._leave(over.around)
 
 
 def exclusively(exclusive: Exclusive, keys: Keys) -> Middleware:
@@ -99,9 +175,7 @@ def exclusively(exclusive: Exclusive, keys: Keys) -> Middleware:
 
     async def wait_for_key(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         key = key_of(exclusive, call.arguments)
-        if key is None or key in _held.get():
-            return await next(call)
-        return await keys.holding(key, lambda: next(call))
+        return await (next(call) if key is None else keys.holding(key, lambda: next(call)))
 
     return wait_for_key
 

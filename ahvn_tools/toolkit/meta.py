@@ -15,6 +15,7 @@ from pydantic import Field
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError, ToolError
+from ahvn_tools.execution.fate import Fate
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.sources import function as function_source
@@ -55,18 +56,24 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         raise ToolError(f"{name!r} does not call itself: give the name of the tool that you want.")
     view = _toolkit(context)._view  # noqa: SLF001  # of its own kin
     # the same id: who approves the call answers the one that the model made
-    return await calls.aexecute(view, name, arguments, id=context.call_id)
+    terms = calls.Terms(id=context.call_id, run_id=context.run_id, fate=Fate())
+    return await calls.aexecute(view, name, arguments, terms)
 
 
 PAIR: Final = (search_tools, call_tool)
 """What a model finds and calls tools with."""
 
 
-def inner(call: ToolCall) -> ToolCall:
-    """Return the call that a call of `call_tool` is about, under the id of the latter."""
-    arguments = call.arguments.get("arguments") or {}
-    given = json.loads(arguments) if isinstance(arguments, str) else arguments
-    return replace(call, name=call.arguments["name"], arguments=given)
+def inner(call: ToolCall) -> ToolCall | None:
+    """Return the call that a call of `call_tool` is about, under the id of the latter; None where it names none."""
+    name, given = call.arguments.get("name"), call.arguments.get("arguments") or {}
+    try:
+        arguments = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return None
+    if not (isinstance(name, str) and isinstance(arguments, dict)):
+        return None
+    return replace(call, name=name, arguments=arguments)
 
 
 def _toolkit(context: ToolContext) -> Any:

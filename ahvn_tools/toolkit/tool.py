@@ -140,30 +140,34 @@ class ToolkitTool(ToolSpec):
 
     def call(self, /, *args: Any, **arguments: Any) -> Any:
         """Call in the toolkit and return the value, or raise as a spec does, or ToolNotAvailableError."""
-        return calls.call(self._view, self._entry.name, arguments, None, args)
+        return calls.call(self._view, self._entry.name, arguments, _terms(args))
 
     __call__ = call
 
     async def acall(self, /, *args: Any, **arguments: Any) -> Any:
         """Call in the toolkit and return the value, or raise as `call` does."""
-        return await calls.acall(self._view, self._entry.name, arguments, None, args)
+        return await calls.acall(self._view, self._entry.name, arguments, _terms(args))
 
     def exec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call in the toolkit and return a ToolResult."""
-        return calls.execute(self._view, self._entry.name, arguments, None, args)
+        return calls.execute(self._view, self._entry.name, arguments, _terms(args))
 
     async def aexec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call in the toolkit and return a ToolResult."""
-        return await calls.aexecute(self._view, self._entry.name, arguments, None, args)
+        return await calls.aexecute(self._view, self._entry.name, arguments, _terms(args))
 
     def stream(self, /, *args: Any, **arguments: Any) -> Generator[ToolResult, None, None]:
         """Call in the toolkit and yield one result per item, then the whole."""
-        return calls.stream(self._view, self._entry.name, arguments, None, args)
+        return calls.stream(self._view, self._entry.name, arguments, _terms(args))
 
     def astream(self, /, *args: Any, **arguments: Any) -> AsyncGenerator[ToolResult, None]:
         """Call in the toolkit and yield results as `stream` does."""
-        return calls.astream(self._view, self._entry.name, arguments, None, args)
+        return calls.astream(self._view, self._entry.name, arguments, _terms(args))
 
     async def _serve(self, arguments: JsonObject) -> ToolResult:
         """Run a call that came over a wire."""
-        return await calls.aexecute(self._view, self._entry.name, arguments, is_served=True)
+        return await calls.aexecute(self._view, self._entry.name, arguments, calls.Terms(is_served=True))
+
+
+def _terms(positional: tuple[Any, ...]) -> calls.Terms:
+    return calls.Terms(positional=positional) if positional else calls.PLAIN

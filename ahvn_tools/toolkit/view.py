@@ -90,11 +90,9 @@ class View:
         shared, own = self.catalog.middleware, entry.middleware
         if (finish := self.finish(entry)) is not None:
             own = (*own, finish.middleware)
-        if entry.requires_approval is not False:
+        if entry.requires_approval is not False or plan.takes_context:
             return (*shared, approve(self.catalog.approver, when=entry.has_to_be_allowed), *own)
-        if shared or own or plan.takes_context:
-            return (*shared, *own)
-        return None
+        return (*shared, *own) if shared or own else None
 
     def definition(self, entry: Entry) -> ToolDefinition:
         """Return what a model is shown of a tool."""

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import pytest
 
-from ahvn_tools import Secret, ToolCall, Toolkit, ToolResult
-from ahvn_tools.errors import ToolkitError, ToolSpecError
+from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, ToolSpec
+from ahvn_tools.errors import ApprovalRequiredError, ToolkitError, ToolSpecError
 from ahvn_tools.middleware.approve import ApprovalRequest, approve
 
 ANSWER = {
@@ -260,3 +260,47 @@ def test_a_stream_of_a_call_that_waits_is_its_request_alone():
     (last,) = kit.stream("remove", {"path": "/x"})
     assert isinstance(last, ToolResult)
     assert (last.is_last, last.error.code) == (True, "approval_required")
+
+
+def careful_kit(**options: Any) -> tuple[Toolkit, list[str]]:
+    """Return a toolkit with a tool that sees in its body whether it has to be allowed."""
+    removed: list[str] = []
+    kit = Toolkit("files", **options)
+
+    @kit.tool
+    def remove(path: str, context: ToolContext) -> str:
+        if path.startswith("/etc"):
+            context.require_approval()
+        removed.append(path)
+        return f"removed {path}"
+
+    return kit, removed
+
+
+def test_a_tool_may_ask_in_its_body_and_runs_again_when_it_is_allowed():
+    kit, removed = careful_kit()
+    calls = [ToolCall(id=f"c{n}", name="remove", arguments={"path": path}) for n, path in enumerate(("/tmp/x", "/etc"))]
+    run = kit.run(calls, format="openai")
+    assert removed == ["/tmp/x"]
+    assert [request.arguments for request in run.pending] == [{"path": "/etc"}]
+    assert [message["content"] for message in kit.resume(run, approved=True)] == ["removed /tmp/x", "removed /etc"]
+    assert removed == ["/tmp/x", "/etc"]
+
+
+@pytest.mark.parametrize(("answer", "code"), [(True, None), (False, "rejected"), ({"path": "/etc/y"}, None)])
+async def test_the_approver_decides_on_what_a_tool_asks_in_its_body(answer, code):
+    kit, removed = careful_kit(approver=lambda request: answer)
+    result = await kit.aexec("remove", {"path": "/etc/x"})
+    assert (result.error and result.error.code) == code
+    assert removed == ([] if code else ["/etc/y" if isinstance(answer, dict) else "/etc/x"])
+
+
+def test_without_a_toolkit_a_tool_that_asks_is_not_allowed():
+    def remove(path: str, context: ToolContext) -> str:
+        context.require_approval()
+        return path
+
+    spec = ToolSpec.from_function(remove)
+    assert spec.exec(path="/x").error.code == "approval_required"
+    with pytest.raises(ApprovalRequiredError, match="needs an approval"):
+        spec.call(path="/x")

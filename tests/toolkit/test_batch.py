@@ -337,3 +337,37 @@ async def test_results_are_the_callers_own(door):
     kit = Toolkit("k").add(give)
     run = await door(kit, [call(1, "give"), call(2, "give")])
     assert ([result.id for _, result in run.results], kept.id, kept.meta) == (["c1", "c2"], None, {})
+
+
+@pytest.mark.parametrize("arguments", [{"key": "a"}, '{"key": "a"}'])
+def test_calls_through_call_tool_go_by_the_key_of_the_tool_that_they_call(arguments):
+    """They start in the order of the answer, one after the other."""
+    kit, log = Toolkit("k"), []
+
+    @kit.tool(exclusive="key")
+    async def slow(key: str, number: int = 0) -> None:
+        log.append(f"{number} begins")
+        await asyncio.sleep(0.05 / (1 + number))
+        log.append(f"{number} ends")
+
+    kit.add_search()
+    given = [
+        json.dumps({**json.loads(arguments), "number": n}) if isinstance(arguments, str) else {**arguments, "number": n}
+        for n in range(3)
+    ]
+    calls = [
+        ToolCall(id=f"c{n}", name="call_tool", arguments={"name": "slow", "arguments": one})
+        for n, one in enumerate(given)
+    ]
+    run = kit.run(calls)
+    assert [result.error for _, result in run.results] == [None] * 3
+    assert log == [f"{n} {what}" for n in range(3) for what in ("begins", "ends")]
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"name": 1}, {"name": "slow", "arguments": "{"}, {"name": "slow", "arguments": [1]}]
+)
+def test_a_call_of_call_tool_that_names_no_call_is_answered(arguments):
+    kit = Toolkit("k").add_search()
+    run = kit.run([ToolCall(id=f"c{n}", name="call_tool", arguments=arguments) for n in range(2)])
+    assert [result.is_error for _, result in run.results] == [True, True]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import re
 import threading
 import time
 from typing import Any
@@ -11,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ahvn_tools import ToolCall, Toolkit
+from ahvn_tools import ToolCall, ToolCallError, Toolkit
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.exclusive import ALONE, Keys, in_order, key_of
+from tests.execution.doors import program, until
 
 
 class Watch:
@@ -82,9 +86,9 @@ def test_a_batch_that_is_cancelled_leaves_nothing_running(batch, steps):
     [
         (True, {}, ALONE),
         (False, {}, None),
-        ("path", {"path": "a"}, ("path", '"a"')),
-        ("path", {"path": {"b": 1, "a": [2]}}, ("path", '{"a": [2], "b": 1}')),
-        ("path", {}, None),
+        ("path", {"path": "a"}, ("by function", ("path", "a"))),
+        ("path", {"path": {"b": 1, "a": [2]}}, ("by function", ("path", '{"a": [2], "b": 1}'))),
+        ("path", {}, ("by function", ("path", None))),
         (lambda arguments: arguments["n"] % 2, {"n": 3}, ("by function", 1)),
         (lambda arguments: None, {}, None),
         (lambda arguments: arguments["n"], {}, ALONE),
@@ -93,6 +97,24 @@ def test_a_batch_that_is_cancelled_leaves_nothing_running(batch, steps):
 )
 def test_a_key_is_made_of_the_arguments(exclusive, arguments, key):
     assert key_of(exclusive, arguments) == key
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_one"),
+    [
+        (1, 1.0, True),
+        (1, "1", True),
+        (["a"], '["a"]', True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        (1, 2, False),
+        (1, True, False),
+        (1.5, 1, False),
+        ("a", "A", False),
+    ],
+    ids=str,
+)
+def test_values_that_a_tool_may_take_for_the_same_have_one_key(one, other, are_one):
+    assert (key_of("n", {"n": one}) == key_of("n", {"n": other})) is are_one
 
 
 def kit_of(exclusive: Any, watch: list[str], *, pause: float = 0.002) -> Toolkit:
@@ -216,6 +238,235 @@ async def test_a_call_that_is_cancelled_in_the_moment_of_its_turn_gives_it_on():
     second.cancel()
     await asyncio.wait({second})
     assert await asyncio.wait_for(third, 5) == "ran"
+
+
+async def test_a_call_that_is_cancelled_by_the_one_it_waits_for_gives_its_turn_on():
+    keys = Keys()
+
+    async def cancel_second() -> None:
+        await asyncio.sleep(0)
+        second.cancel()
+
+    async def job() -> str:
+        return "ran"
+
+    running = asyncio.create_task(keys.holding("k", cancel_second))
+    await asyncio.sleep(0)
+    second, third = (asyncio.create_task(keys.holding("k", job)) for _ in range(2))
+    await running
+    assert await asyncio.wait_for(third, 5) == "ran"
+    assert second.cancelled()
+
+
+@pytest.mark.parametrize("given", [{}, {"path": "a.txt"}], ids=["left out", "given"])
+async def test_an_argument_that_is_left_out_is_its_default(given):
+    watch: list[str] = []
+    kit = Toolkit("files")
+
+    @kit.tool(exclusive="path")
+    async def write(path: str = "a.txt") -> None:
+        watch.append(f"+{path}")
+        await asyncio.sleep(0.01)
+        watch.append(f"-{path}")
+
+    await asyncio.gather(kit.acall("write"), kit.acall("write", given))
+    assert watch == ["+a.txt", "-a.txt"] * 2
+
+
+async def test_calls_stay_apart_where_the_parameter_is_bound():
+    watch: list[str] = []
+    kit = kit_of("path", watch).bind("path")
+    await asyncio.gather(*(kit.session(path="a").acall("write") for _ in range(3)))
+    assert not overlap(watch)
+    assert len(Toolkit("outer").add(kit)) == 1
+
+
+async def test_calls_from_inside_of_one_call_do_not_run_at_once_either():
+    watch: list[str] = []
+    kit = kit_of("path", watch)
+
+    @kit.tool(exclusive="path")
+    async def write_twice(path: str) -> None:
+        await asyncio.gather(*(kit.acall("write", {"path": path}) for _ in range(2)))
+
+    await asyncio.gather(*(kit.acall("write_twice", {"path": "a"}) for _ in range(2)))
+    assert len(watch) == 2 * 4
+    assert not overlap(watch)
+
+
+async def test_what_a_tool_leaves_running_does_not_keep_its_key():
+    watch: list[str] = []
+    kit = kit_of("path", watch)
+    go_on = asyncio.Event()
+    left: list[asyncio.Task[Any]] = []
+
+    @kit.tool(exclusive="path")
+    async def leave(path: str) -> None:
+        async def later() -> None:
+            await go_on.wait()
+            await kit.acall("write", {"path": path})
+
+        left.append(asyncio.create_task(later()))
+
+    await kit.acall("leave", {"path": "a"})
+    writing = asyncio.create_task(kit.acall("write", {"path": "a"}))
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(writing, *left)
+    assert len(watch) == 4
+    assert not overlap(watch)
+
+
+async def test_a_call_that_a_tool_leaves_running_keeps_the_key_until_it_ends():
+    watch: list[str] = []
+    kit = kit_of("path", watch)
+    left: list[asyncio.Task[Any]] = []
+
+    @kit.tool(exclusive="path")
+    async def leave(path: str) -> None:
+        left.append(asyncio.create_task(kit.acall("write", {"path": path})))
+        assert await asyncio.to_thread(until, lambda: watch)
+
+    await kit.acall("leave", {"path": "a"})
+    await asyncio.gather(kit.acall("write", {"path": "a"}), *left)
+    assert len(watch) == 4
+    assert not overlap(watch)
+
+
+async def test_code_that_outlives_an_inner_call_still_belongs_to_the_outer_one():
+    kit = kit_of("path", [])
+    left: list[asyncio.Task[Any]] = []
+
+    @kit.tool(exclusive="path")
+    async def leave(path: str) -> None:
+        async def later() -> None:
+            await asyncio.sleep(0.01)
+            await kit.acall("write", {"path": path})
+
+        left.append(asyncio.create_task(later()))
+
+    @kit.tool(exclusive="path")
+    async def wait(path: str) -> str:
+        await kit.acall("leave", {"path": path})
+        await left[0]
+        return "waited"
+
+    assert await asyncio.wait_for(kit.acall("wait", {"path": "a"}), 10) == "waited"
+
+
+def test_a_key_of_one_toolkit_is_none_of_another():
+    watch: list[str] = []
+    inner = kit_of("path", watch, pause=0.02)
+    outer = Toolkit("outer")
+
+    @outer.tool(exclusive="path")
+    async def write_there(path: str) -> None:
+        await inner.acall("write", {"path": path})
+
+    threads = [threading.Thread(target=lambda: inner.call("write", {"path": "a"})) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    outer.call("write_there", {"path": "a"})
+    for thread in threads:
+        thread.join(30)
+    assert len(watch) == 2 * 3
+    assert not overlap(watch)
+
+
+@pytest.mark.parametrize("door", ["call", "exec"])
+async def test_a_sync_call_that_would_wait_for_the_loop_that_it_blocks_says_so(door):
+    kit = Toolkit("files")
+    begun = asyncio.Event()
+
+    @kit.tool(exclusive="path")
+    async def write(path: str, seconds: float = 0) -> str:
+        begun.set()
+        await asyncio.sleep(seconds)
+        return path
+
+    task = asyncio.create_task(kit.acall("write", {"path": "a", "seconds": 0.05}))
+    await begun.wait()
+    told = r"event loop which it blocks: in an event loop use `await …acall\(…\)`"
+    if door == "call":
+        with pytest.raises(ToolCallError, match=told):
+            kit.call("write", {"path": "a"})
+    else:
+        assert re.search(told, kit.exec("write", {"path": "a"}).text)
+    assert kit.call("write", {"path": "b"}) == "b"
+    assert await task == "a"
+    assert kit.call("write", {"path": "a"}) == "a"
+
+
+@pytest.mark.parametrize("what", ["holds", "holds and is kept", "waits", "waits and is kept"])
+def test_a_loop_that_is_closed_under_a_call_keeps_no_key(what):
+    kit = Toolkit("files")
+    begun, go_on = threading.Event(), threading.Event()
+
+    @kit.tool(exclusive="path")
+    async def write(path: str, seconds: float = 0) -> str:
+        await asyncio.sleep(seconds)
+        return path
+
+    @kit.tool(exclusive="path")
+    def hold(path: str) -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    thread = threading.Thread(target=lambda: kit.call("hold", {"path": "a"}))
+    if "waits" in what:
+        thread.start()
+        assert begun.wait(10)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(kit.aexec("write", {"path": "a", "seconds": 60}))
+    loop.run_until_complete(asyncio.sleep(0.02))
+    loop.close()
+    task._log_destroy_pending = False  # nobody else can end it
+    kept = [task] if "is kept" in what else []
+    del task
+    gc.collect()
+    go_on.set()
+    made: list[str] = []
+    after = threading.Thread(target=lambda: made.append(kit.call("write", {"path": "a"})), daemon=True)
+    after.start()
+    after.join(10)
+    assert made == ["a"]
+    if "waits" in what:
+        thread.join(10)
+    kept.clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_waits_for_no_call_of_its_parent():
+    code = """if True:
+        import os, threading, time
+        from ahvn_tools import Toolkit
+        kit = Toolkit("files")
+        begun, go_on = threading.Event(), threading.Event()
+
+        @kit.tool(exclusive="path")
+        def write(path: str, is_last: bool = True) -> str:
+            begun.set()
+            if not is_last:
+                go_on.wait(20)
+            return path
+
+        @kit.tool(exclusive="path")
+        def fork(path: str) -> bool:
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if kit.call("write", {"path": "b"}) + kit.call("write", {"path": "a"}) == "ba" else 1)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+        thread = threading.Thread(target=lambda: kit.call("write", {"path": "a", "is_last": False}))
+        thread.start()
+        begun.wait(20)
+        print(kit.call("fork", {"path": "b"}))
+        go_on.set()
+        thread.join()
+        print(kit.call("write", {"path": "a"}), kit.call("write", {"path": "b"}))
+        """
+    status, output, errors = program(code)
+    assert (status, output.split()) == (0, ["True", "a", "b"]), errors
 
 
 def test_what_fails_gives_its_key_back():

@@ -1,0 +1,307 @@
+"""A call that is cut off: by its id, by its reader who leaves, by whoever awaits it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult
+from ahvn_tools.errors import CallCancelledError
+from ahvn_tools.execution import threads
+from ahvn_tools.middleware import inline
+from tests.toolkit.test_calls import DOORS
+
+Seen = list[ToolResult | None]
+
+
+class Bodies:
+    """Tools that never end by themselves, and whether they were closed."""
+
+    def __init__(self, *middleware: Any) -> None:
+        self.began, self.closed = threading.Event(), threading.Event()
+        self.kit = Toolkit("k", middleware=middleware)
+        for body in (self.wait, self.acount, self.count, self.look):
+            self.kit.add(body)
+
+    async def wait(self) -> str:
+        self.began.set()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            self.closed.set()
+        return "never"
+
+    async def acount(self) -> AsyncIterator[int]:
+        try:
+            for number in range(3):
+                yield number
+            self.began.set()
+            await asyncio.sleep(30)
+        finally:
+            self.closed.set()
+
+    def count(self) -> Iterator[int]:
+        try:
+            yield from range(3)
+            self.began.set()
+            self.closed.wait(30)
+        finally:
+            self.closed.set()
+
+    def look(self, context: ToolContext) -> str:
+        self.began.set()
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            context.check_cancelled()
+            time.sleep(0.005)
+        return "never"
+
+    def cancel_when_begun(self, call_id: str = "c1", kit: Toolkit | None = None) -> threading.Thread:
+        def cancel() -> None:
+            assert self.began.wait(10)
+            time.sleep(0.05)
+            assert (kit or self.kit).cancel(call_id)
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        return thread
+
+
+def noting(seen: Seen) -> Any:
+    async def note(call: Any, next: Any) -> ToolResult:
+        try:
+            result: ToolResult = await next(call)
+        except asyncio.CancelledError:
+            seen.append(call.interrupted)
+            raise
+        seen.append(result)
+        return result
+
+    return inline(note)
+
+
+async def waiting(call: Any, next: Any) -> ToolResult:
+    await asyncio.sleep(0)
+    result: ToolResult = await next(call)
+    return result
+
+
+each_middleware = pytest.mark.parametrize("middleware", [[], [waiting]], ids=["none", "awaiting"])
+
+
+@each_middleware
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("name", "items"), [("wait", None), ("acount", [0, 1, 2]), ("look", None)])
+async def test_a_call_cancelled_by_its_id_ends_with_what_there_is(door, name, items, middleware):
+    bodies = Bodies(*middleware)
+    thread = bodies.cancel_when_begun()
+    began = time.monotonic()
+    last = await door(bodies.kit, name, {}, call_id="c1")
+    thread.join()
+    assert time.monotonic() - began < 5
+    assert (last.is_last, last.is_interrupted, last.error.code, last.id) == (True, True, "cancelled", "c1")
+    assert last.value == items
+    assert "wait" not in name or bodies.closed.wait(1)
+    assert not bodies.kit.cancel("c1")  # nothing of it is left
+
+
+async def test_a_sync_stream_in_a_thread_gives_its_items_and_is_closed():
+    bodies = Bodies(waiting)
+    thread = bodies.cancel_when_begun()
+    results = [result async for result in bodies.kit.astream("count", {}, call_id="c1")]
+    thread.join()
+    assert [result.value for result in results] == [0, 1, 2, [0, 1, 2]]
+    assert results[-1].is_interrupted
+    bodies.closed.set()  # the body's own wait; its thread is counted until it ends
+    _wait_until(lambda: threads.abandoned() == 0)
+
+
+@pytest.mark.parametrize("name", ["wait", "look"])
+async def test_call_raises_for_a_cancelled_call(name):
+    bodies = Bodies()
+    thread = bodies.cancel_when_begun()
+    with pytest.raises(CallCancelledError):
+        await bodies.kit.acall(name, {}, call_id="c1")
+    thread.join()
+    bodies.began.clear()
+    thread = bodies.cancel_when_begun()
+    with pytest.raises(CallCancelledError):
+        bodies.kit.call(name, {}, call_id="c1")
+    thread.join()
+
+
+async def test_the_task_that_awaits_goes_on_after_the_call_was_cancelled():
+    """The cancellation of a call is not one of whoever awaits it."""
+    bodies = Bodies()
+    thread = bodies.cancel_when_begun()
+    await bodies.kit.aexec("wait", {}, call_id="c1")
+    await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    thread.join()
+
+
+async def test_both_at_once_is_a_cancellation_of_the_task():
+    bodies = Bodies()
+    task = asyncio.create_task(bodies.kit.aexec("wait", {}, call_id="c1"))
+    await asyncio.to_thread(bodies.began.wait, 10)
+    bodies.kit.cancel("c1")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert bodies.closed.is_set()
+
+
+async def test_middleware_that_waits_before_the_body_is_cut_off():
+    bodies = Bodies()
+
+    async def patient(call, next):
+        bodies.began.set()
+        await asyncio.sleep(30)
+        return await next(call)
+
+    bodies.kit.use(patient)
+    for door in DOORS:
+        bodies.began.clear()
+        thread = bodies.cancel_when_begun()
+        last = await door(bodies.kit, "look", {}, call_id="c1")
+        thread.join()
+        assert (last.is_interrupted, last.error.code, last.value) == (True, "cancelled", None)
+
+
+async def test_all_middleware_sees_the_result_of_a_call_cancelled_by_its_id():
+    """A postprocess that hides something hides it in this result, too."""
+    seen: Seen = []
+    bodies = Bodies(noting(seen))
+    thread = bodies.cancel_when_begun()
+    last = await bodies.kit.aexec("acount", {}, call_id="c1")
+    thread.join()
+    (noted,) = seen
+    assert noted is not None
+    assert noted.is_interrupted
+    assert noted.value == last.value == [0, 1, 2]
+
+
+@pytest.mark.parametrize("leave", ["cancel", "close"])
+async def test_middleware_gets_what_there_is_when_the_reader_leaves(leave):
+    seen: Seen = []
+    bodies = Bodies(noting(seen))
+    got: list[ToolResult] = []
+
+    async def read() -> None:
+        async with contextlib.aclosing(bodies.kit.astream("acount", {})) as results:
+            async for result in results:
+                got.append(result)
+                if leave == "close" and len(got) == 3:
+                    return
+
+    task = asyncio.create_task(read())
+    if leave == "cancel":
+        await asyncio.to_thread(bodies.began.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        await task
+    (noted,) = seen
+    assert noted is not None
+    assert noted.is_interrupted
+    assert noted.value == [0, 1, 2]
+    assert [result.value for result in got] == [0, 1, 2]
+    assert bodies.closed.is_set()
+
+
+async def test_a_cancelled_caller_goes_on_at_once_and_middleware_gets_what_there_is():
+    seen: Seen = []
+    bodies = Bodies(noting(seen))
+    task = asyncio.create_task(bodies.kit.aexec("acount", {}))
+    await asyncio.to_thread(bodies.began.wait, 10)
+    began = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - began < 1
+    (noted,) = seen
+    assert noted is not None
+    assert noted.is_interrupted
+    assert noted.value == [0, 1, 2]
+
+
+def test_a_session_cancels_its_own_calls_and_the_toolkit_those_of_all():
+    bodies = Bodies()
+    ann, bob = bodies.kit.session(), bodies.kit.session()
+    results: dict[str, ToolResult] = {}
+
+    def run(name: str, session: Toolkit) -> threading.Thread:
+        thread = threading.Thread(target=lambda: results.update({name: session.exec("look", {}, call_id="c1")}))
+        thread.start()
+        return thread
+
+    in_ann, in_bob = run("ann", ann), run("bob", bob)
+    assert bodies.began.wait(10)
+    _wait_until(lambda: bob.cancel("c1"))
+    in_bob.join(10)
+    assert results["bob"].is_interrupted
+    assert in_ann.is_alive()
+    assert bodies.kit.cancel("c1")
+    in_ann.join(10)
+    assert results["ann"].is_interrupted
+
+
+def test_an_unknown_id_cancels_nothing():
+    assert Bodies().kit.cancel("nothing") is False
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_call_of_a_run_is_cancelled_by_the_models_id_and_answered(is_async):
+    bodies = Bodies()
+    calls = [ToolCall(id="c1", name="wait"), ToolCall(id="c2", name="acount")]
+    first, second = bodies.cancel_when_begun("c1"), bodies.cancel_when_begun("c2")
+    run = await bodies.kit.arun(calls, format="openai") if is_async else bodies.kit.run(calls, format="openai")
+    first.join()
+    second.join()
+    assert [(call.id, result.is_interrupted) for call, result in run.results] == [("c1", True), ("c2", True)]
+    assert [message["tool_call_id"] for message in run] == ["c1", "c2"]
+
+
+async def test_a_call_made_by_call_tool_is_cancelled_with_it():
+    bodies = Bodies()
+    bodies.kit.add_search()
+    thread = bodies.cancel_when_begun()
+    last = await bodies.kit.aexec("call_tool", {"name": "wait"}, call_id="c1")
+    thread.join()
+    assert last.is_interrupted
+    assert bodies.closed.is_set()
+
+
+async def test_a_call_that_waits_for_its_turn_is_cancelled_before_it_begins():
+    bodies = Bodies()
+    ran: list[int] = []
+
+    def note(number: int) -> None:
+        ran.append(number)
+
+    bodies.kit.max_concurrency = 1
+    bodies.kit.add(note)
+    calls = [ToolCall(id="c1", name="wait"), ToolCall(id="c2", name="note", arguments={"number": 1})]
+    running = asyncio.create_task(bodies.kit.arun(calls))
+    await asyncio.to_thread(bodies.began.wait, 10)
+    assert bodies.kit.cancel("c2")
+    assert bodies.kit.cancel("c1")
+    run = await running
+    assert [result.is_interrupted for _, result in run.results] == [True, True]
+    assert ran == []
+
+
+def _wait_until(is_true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not is_true():
+        assert time.monotonic() < until
+        time.sleep(0.005)
