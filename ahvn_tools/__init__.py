@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ahvn_tools.results import ToolCall, ToolResult
     from ahvn_tools.spec import ToolSpec
     from ahvn_tools.toolkit import Toolkit
+    from ahvn_tools.toolkit.serve import aserve, serve
 
 __version__ = "0.1.0"
 
@@ -29,7 +30,9 @@ __all__ = [
     "ToolSpec",
     "ToolSpecError",
     "Toolkit",
+    "aserve",
     "reg_toolspec",
+    "serve",
     "tool",
 ]
 
@@ -45,7 +48,9 @@ _HOMES = {
     "ToolSpec": "spec",
     "ToolSpecError": "errors",
     "Toolkit": "toolkit",
+    "aserve": "toolkit.serve",
     "reg_toolspec": "registry",
+    "serve": "toolkit.serve",
     "tool": "registry",
 }
 

@@ -76,9 +76,15 @@ class ToolContext:
         return None if self._open_toolkit is None else self._open_toolkit()
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell how far the call has come; `total` where it is known, both in units of the tool's own."""
+        """Tell how far the call has come; `total` where it is known, both in units of the tool's own.
+
+        The reader of a stream gets it as a chunk whose `meta["progress"]` has both, with the message as its value.
+        """
         if self._report is not None:
             self._report(progress, total, message)
+        elif self._put is not None:
+            told = {"progress": progress, "total": total}
+            self._put(ToolResult(message, meta={"progress": told}, is_last=False, id=self.call_id))
 
     def append_output(self, output: Any) -> None:
         """Give the reader of a stream something before the result: a chunk whose `meta["output"]` is true."""

@@ -17,8 +17,9 @@
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
     ├── ApprovalRequiredError     approval_required
+    ├── ToolChangedError          changed        a server tells something else of the tool than was accepted
     ├── ToolConnectionError       connection     (also: nothing to call through)
-    ├── LimitExceededError        limit_exceeded too many calls in a time, or in a session
+    ├── LimitExceededError        limit_exceeded too many calls in a time, a run or a session
     └── ToolError                 tool_error     raised by a tool to speak to the model
 
 Messages name the thing with `repr` and end with what to do. None of them holds a bound value or an argument.
@@ -142,6 +143,12 @@ class ApprovalRequiredError(ToolCallError):
     code = "approval_required"
 
 
+class ToolChangedError(ToolCallError):
+    """The tool is not what it was when somebody accepted it."""
+
+    code = "changed"
+
+
 class ToolConnectionError(ToolCallError):
     """There is no connection to call through, or it was lost."""
 
@@ -149,7 +156,7 @@ class ToolConnectionError(ToolCallError):
 
 
 class LimitExceededError(ToolCallError):
-    """There were too many calls in a time, or in a session; `retry_after` seconds later there is room, if ever."""
+    """There were too many calls in a time, a run or a session; `retry_after` seconds later there is room, if ever."""
 
     code = "limit_exceeded"
 

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 Isolation = Literal["process"]
 
+LONGEST = 1e9
+"""Seconds, some thirty years: beyond it the clocks of a platform overflow."""
+
+
+def is_waited(seconds: Any) -> bool:
+    """Tell whether this is a number of seconds that can be waited for."""
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds <= LONGEST
+
 
 class Texts:
     """The texts of a tool. A docstring is parsed when one of them is first read."""

@@ -24,11 +24,17 @@ _SECRET_NAME = re.compile(
 )
 """How a parameter is called whose value is not to be shown; compared in snake case."""
 
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+"""Where a word begins in camel case."""
+
 _MOST_LEAVES = 10_000
 """So many parts of a bound value are looked for in a text, nearest first …"""
 
 _MOST_ITEMS = 1_000
 """… so many of one container."""
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+"""Types whose values hold nothing else."""
 
 _MOST_SHOWN = 100
 """A container is looked for as a whole, too, when it has at most this many items."""
@@ -51,8 +57,9 @@ def is_secret(annotation: object) -> bool:
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a parameter or member is called as secrets are, such as `password`, `api_key`, `accessToken`."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
-    return _SECRET_NAME.search(snake) is not None
+    if not name.islower():
+        name = _HUMP.sub("_", name).lower()
+    return _SECRET_NAME.search(name.replace("-", "_")) is not None
 
 
 def is_marked_secret(schema: Any) -> bool:
@@ -73,11 +80,12 @@ def secret_parts(arguments: Mapping[str, Any], secrets: Collection[str] = ()) ->
     found: dict[str, Parts] = {}
     pending: deque[tuple[str, Any]] = deque([("", arguments)])
     seen: dict[int, Any] = {}
+    secret_types = _secret_types()
     while pending and len(seen) < _MOST_LEAVES:
         name, here = pending.popleft()
-        if name in secrets or is_secret_name(name) or isinstance(here, _secret_types()):
+        if name in secrets or is_secret_name(name) or isinstance(here, secret_types):
             found.setdefault(name, Parts()).append(here)
-        elif id(here) not in seen and (inside := _inside(here)) is not None:
+        elif type(here) not in _PLAIN and id(here) not in seen and (inside := _inside(here)) is not None:
             seen[id(here)] = here
             pending.extend((name if key is None else str(key), part) for key, part in inside[:_MOST_ITEMS])
     return found

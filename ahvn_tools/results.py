@@ -100,7 +100,12 @@ class ToolResult:
         """The result as text: the error's message, a text value as it is, anything else as JSON."""
         if self.error is not None:
             return self.error.message
-        return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False, default=str)
+        if isinstance(self.value, str):
+            return self.value
+        try:
+            return json.dumps(self.value, ensure_ascii=False, default=str)
+        except (RecursionError, ValueError):  # a tool's own ToolResult may hold a circle, or be too deep
+            return f"<{type(self.value).__name__}>"
 
     @property
     def content(self) -> list[Any]:

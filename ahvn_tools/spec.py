@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool as WireTool
 
     from ahvn_tools import travel
+    from ahvn_tools.mcp.imported import Server
 
 JsonObject = dict[str, Any]
 Function = Callable[..., Any]
@@ -120,6 +121,14 @@ class ToolSpec:
         tool = await find(client, tool_name)
         send = sender(client, tool_name, asyncio.get_running_loop())
         return cls(*mcp_source.recipe(tool, options, send))
+
+    @classmethod
+    def from_server(cls, server: Server) -> dict[str, Self]:
+        """Make specs from all tools of an MCP server, by their names there: `from_server(mcp.connect("…"))`.
+
+        Calls are limited to 30 seconds unless `timeout` says otherwise.
+        """
+        return {name: cls(recipe, body) for name, (recipe, body) in server.recipes().items()}
 
     # what it is
 
@@ -268,6 +277,14 @@ class ToolSpec:
         method = self.function
         if inspect.ismethod(method) and param == next(iter(inspect.signature(method.__func__).parameters), None):
             raise BindError(f"{param!r} of {self.name!r} is what its method belongs to; take the tool of another one.")
+
+    def renew(self, recipe: Recipe, body: Function) -> None:
+        """Be another tool from now on, with what is bound here where it has that parameter. For what imports tools."""
+        with self._lock:
+            kept = {name: made for name, made in self._sealed.bindings.items() if made.key is not None}
+            known = {name: made for name, made in kept.items() if name in recipe.inputs.parameters}
+            self._sealed, self._body = Sealed(recipe, {**recipe.bindings, **known}), body
+            self.examples = recipe.examples
 
     def clone(self) -> Self:
         """Return a copy of the same class with its own bindings, state and examples, nested containers included."""

@@ -178,6 +178,7 @@ def test_codes_are_stable():
         "ToolTimeoutError": "timeout",
         "CallCancelledError": "cancelled",
         "ApprovalRequiredError": "approval_required",
+        "ToolChangedError": "changed",
         "ToolConnectionError": "connection",
         "LimitExceededError": "limit_exceeded",
         "ToolError": "tool_error",

@@ -16,7 +16,15 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 from typing_extensions import TypeAliasType
 
 from ahvn_tools import Secret, ToolError, ToolSpec
-from ahvn_tools.redaction import LONGEST_TEXT, clip, is_secret, is_secret_name, redact
+from ahvn_tools.redaction import (
+    LONGEST_TEXT,
+    clip,
+    is_marked_secret,
+    is_secret,
+    is_secret_name,
+    redact,
+    secret_parts,
+)
 
 CANARY = "canary-7f3a9c"
 
@@ -40,7 +48,7 @@ class Unreadable:
 
 
 class Closed(UserDict):
-    def values(self):
+    def items(self):
         raise ConnectionError
 
 
@@ -244,3 +252,46 @@ def test_a_value_is_found_in_json_text_that_keeps_its_letters():
     value = 'pässwörd "of" Ann'
     text = json.dumps({"said": value}, ensure_ascii=False)
     assert redact(text, {"token": value}) == '{"said": "<token>"}'
+
+
+class TestSecretParts:
+    @pytest.mark.parametrize(
+        ("arguments", "found"),
+        [
+            ({"phrase": CANARY, "page": "two"}, {"phrase": [CANARY]}),
+            ({"deep": [{"password": "first"}, {"password": "second"}]}, {"password": ["first", "second"]}),
+            ({"deep": {"phrase": CANARY}}, {"phrase": [CANARY]}),
+            ({"keys": [SecretStr(CANARY)]}, {"keys": [SecretStr(CANARY)]}),
+            ({"record": Record(token=CANARY)}, {"token": [CANARY]}),
+            ({"model": Model(token=CANARY)}, {"token": [CANARY]}),
+            ({"page": "two", "rows": [1, None]}, {}),
+        ],
+        ids=repr,
+    )
+    def test_they_are_found_by_name_and_type_at_any_depth(self, arguments, found):
+        assert secret_parts(arguments, {"phrase"}) == found
+
+    def test_several_of_one_name_are_all_masked(self):
+        parts = secret_parts({"a": {"password": "first-one"}, "b": {"password": "second-one"}})
+        assert redact("first-one, second-one", parts) == "<password>, <password>"
+
+    def test_arguments_that_hold_themselves_end(self):
+        ring: dict[str, Any] = {"password": CANARY}
+        ring["ring"] = [ring]
+        assert secret_parts(ring) == {"password": [CANARY]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_marked"),
+    [
+        ({"type": "string", "format": "password"}, True),
+        ({"type": "string", "writeOnly": True}, True),
+        ({"anyOf": [{"type": "null"}, {"writeOnly": True}]}, True),
+        ({"type": "array", "items": {"format": "password"}}, True),
+        ({"type": "object", "properties": {"a": {"writeOnly": True}}}, False),
+        ({"type": "string"}, False),
+        (True, False),
+    ],
+)
+def test_a_schema_says_that_its_value_is_secret(schema, is_marked):
+    assert is_marked_secret(schema) is is_marked

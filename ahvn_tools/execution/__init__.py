@@ -24,3 +24,17 @@ def __getattr__(name: str) -> ModuleType:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def abandoned() -> int:
+    """Return how many bodies still run in this process although nobody waits for them any more.
+
+    They took too long, or their callers have gone: sync ones, whose threads Python has no way to end, and async ones
+    that refused to be cancelled. Each counts until it ends.
+
+    >>> from ahvn_tools import execution
+    >>> still_running = execution.abandoned()
+    """
+    from ahvn_tools.execution import deadline, threads
+
+    return threads.abandoned() + deadline.left_behind()

@@ -9,13 +9,15 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from ahvn_tools.errors import SyncCallError
 from ahvn_tools.execution.deadline import GRACE
 from ahvn_tools.execution.outcome import Outcome
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Start = Callable[..., Coroutine[Any, Any, Outcome]]
 """Makes the coroutine: it is made on the loop, so that none is left unawaited where it cannot start."""
@@ -126,9 +128,21 @@ def run(start: Start, *arguments: Any, backstop: float | None = None) -> Outcome
         raise
 
 
+async def arun(start: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+    """Await `start(*arguments)` on the background loop, from any loop; who is cancelled cancels it."""
+    if _background.is_current():
+        return await start(*arguments)
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(start(*arguments), _background.loop()))
+
+
 def call_soon(function: Callable[[], None]) -> None:
     """Call a function on the background loop, soon."""
     _background.loop().call_soon_threadsafe(function)
+
+
+def loop() -> asyncio.AbstractEventLoop:
+    """Return the background loop, started if need be; a forked child has one of its own."""
+    return _background.loop()
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -35,6 +35,8 @@ class Call:
     """Whether somebody has allowed exactly this call already."""
     is_served: bool = False
     """Whether it came over a wire: nothing is raised then, and texts that are not meant for the model are masked."""
+    shows_errors: bool = False
+    """Whether these texts are shown over a wire, too."""
     emit: Emit | None = field(default=None, repr=False)
     """Takes the chunks of a stream; None when nobody reads them."""
     report: Report | None = field(default=None, repr=False)

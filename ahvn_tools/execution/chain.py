@@ -7,8 +7,6 @@ is `inline`; otherwise it runs on the background loop, which hands the body back
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import contextlib
 import contextvars
 import logging
 import queue
@@ -17,27 +15,26 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from ahvn_tools.context import ToolContext, current
-from ahvn_tools.errors import ToolCallError, ToolSpecError, of_code
-from ahvn_tools.execution import bridge, failure
-from ahvn_tools.execution.awaited import aprepared
+from ahvn_tools.errors import CallCancelledError, ToolCallError, ToolSpecError, ToolTimeoutError, of_code
+from ahvn_tools.execution import bridge, failure, innermost
 from ahvn_tools.execution.call import Call, Emit, Middleware, Next, is_inline
-from ahvn_tools.execution.deadline import end, outcome_of
-from ahvn_tools.execution.direct import gathered, prepared
-from ahvn_tools.execution.drive import carried, drive
-from ahvn_tools.execution.outcome import Outcome, is_live
+from ahvn_tools.execution.crossing import LOOP_IS_BLOCKED
+from ahvn_tools.execution.deadline import GRACE, end, outcome_of
+from ahvn_tools.execution.drive import carried, late
+from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.relay import Relay
-from ahvn_tools.execution.settle import failed, result
+from ahvn_tools.execution.settle import failed
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 log = logging.getLogger(__name__)
+
+_NOT_INLINE = "A middleware that is marked `inline` waited for something. Take the mark away."
 
 
 def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
     """Run a call from sync code."""
     if not (call.plan.is_direct and not call.plan.has_awaited):
-        made: ToolResult = bridge.run(carried, _guarded, _chained(middleware, _awaited), call).get()
-        return made
+        return _waited(bridge.Crossing(carried, _guarded, _chained(middleware, innermost.awaited), call), call)
     if all(map(is_inline, middleware)):
         return _by_hand(_guarded(_chained(middleware, _here), call))
     return _handed_back(middleware, call)
@@ -45,33 +42,82 @@ def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
 
 async def aexecute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
     """Run a call from async code, in the task that this is awaited in."""
-    return await _guarded(_chained(middleware, _awaited), call)
+    return await _guarded(_chained(middleware, innermost.awaited), call)
 
 
 def stream(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult, None, None]:
     """Yield the chunks of a call to a sync reader, then its result."""
+    plan = call.plan
+    if plan.is_direct and not (plan.has_awaited or plan.takes_context) and all(map(is_inline, middleware)):
+        yield from _stream_by_hand(_chained(middleware, innermost.iterated), call)
+    else:
+        yield from _stream_over(middleware, call)
+
+
+def _stream_over(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult, None, None]:
+    """Run a streamed call on the background loop."""
     chunks: queue.SimpleQueue[ToolResult | None] = queue.SimpleQueue()
     relay = Relay(chunks.put)
-    run = _chained(middleware, _awaited)
-
-    crossing = bridge.Crossing(carried, _guarded, run, replace(call, emit=_chunks_only(relay)))
+    run = _chained(middleware, innermost.awaited)
+    crossing = bridge.Crossing(carried, _guarded, run, replace(call, emit=_chunks_only(relay.emit, call.id)))
     crossing.on_end(lambda: chunks.put(None))
     try:
-        while (chunk := chunks.get()) is not None:
+        while (chunk := _next(chunks, call)) is not None:
             yield chunk
             bridge.call_soon(relay.go_on)
         yield crossing.outcome().get()
+    except ToolTimeoutError as error:
+        yield replace(failed(failure.of_call(error), perf_counter()), id=call.id)
     finally:
         relay.is_over = True
         crossing.leave()
+
+
+def _next(chunks: queue.SimpleQueue[ToolResult | None], call: Call) -> ToolResult | None:
+    """Return the next chunk. Raises ToolTimeoutError when a body blocks the loop, so that no timer fires."""
+    while True:
+        try:
+            return chunks.get(timeout=_patience(call))
+        except queue.Empty:
+            _refuse_late(call)
+
+
+def _waited(crossing: bridge.Crossing, call: Call) -> ToolResult:
+    """Wait for what comes of a call on the background loop: no longer than its body may take, if a body blocks that."""
+    while True:
+        try:
+            made: ToolResult = crossing.outcome(_patience(call)).get()
+        except TimeoutError:
+            try:
+                _refuse_late(call)
+            except ToolTimeoutError as error:
+                crossing.leave(0)
+                return replace(call.fate.note(error, failed(failure.of_call(error), perf_counter())), id=call.id)
+        except BaseException:
+            crossing.leave()
+            raise
+        else:
+            return made
+
+
+def _patience(call: Call) -> float | None:
+    """Return how long to wait before the clock is looked at; middleware may take any time of its own."""
+    return None if call.plan.timeout is None else call.plan.timeout + call.plan.headroom + 2 * GRACE
+
+
+def _refuse_late(call: Call) -> None:
+    """Raise ToolTimeoutError when the body's time has been over for a while."""
+    clock = call.fate.clock
+    if clock is not None and clock.left() + call.plan.headroom < -GRACE:
+        raise late(call.plan, LOOP_IS_BLOCKED)
 
 
 async def astream(middleware: Sequence[Middleware], call: Call) -> AsyncGenerator[ToolResult, None]:
     """Yield the chunks of a call to an async reader, then its result. One task owns the call from first to last."""
     chunks: asyncio.Queue[ToolResult | None] = asyncio.Queue()
     relay = Relay(chunks.put_nowait)
-    run = _chained(middleware, _awaited)
-    task = asyncio.create_task(carried(_guarded, run, replace(call, emit=_chunks_only(relay))))
+    run = _chained(middleware, innermost.awaited)
+    task = asyncio.create_task(carried(_guarded, run, replace(call, emit=_chunks_only(relay.emit, call.id))))
     task.add_done_callback(lambda _: chunks.put_nowait(None))
     try:
         while (chunk := await chunks.get()) is not None:
@@ -87,16 +133,18 @@ def value(call: Call, made: ToolResult) -> Any:
     """Return what `call` gives for a result, or raise: what the body raised, where nothing has replaced its result."""
     if made.error is None:
         return made.value
-    if call.fate.error is not None and made.error is call.fate.detail:
-        raise call.fate.error
+    error = call.fate.error
+    if error is not None and made.error is call.fate.detail and not failure.is_cancellation(error):
+        raise error
     raise of_code(made.error.code, made.error.message, tool=call.name)
 
 
-def _chunks_only(relay: Relay) -> Emit:
+def _chunks_only(give: Emit, id: str) -> Emit:  # noqa: A002  # the id of the call
     """Return what gives a reader chunks: whatever a middleware makes of one, it is not the last result."""
 
     async def emit(chunk: ToolResult) -> None:
-        await relay.emit(replace(chunk, is_last=False) if chunk.is_last else chunk)
+        is_whole = not chunk.is_last and chunk.id is not None
+        await give(chunk if is_whole else replace(chunk, is_last=False, id=chunk.id or id))
 
     return emit
 
@@ -122,9 +170,11 @@ async def _guarded(run: Next, call: Call) -> ToolResult:
         with fate.owned():
             try:
                 made = fate.cut(call.name) if fate.is_cancelled else await run(call)
-            except asyncio.CancelledError:
-                if not fate.is_cancelled or fate.is_left:
+            except asyncio.CancelledError as error:
+                if fate.is_left:
                     raise
+                if not fate.is_cancelled:  # a middleware has raised it by itself
+                    raise CallCancelledError(f"A middleware of tool {call.name!r} cancelled the call.") from error
                 made = fate.interrupted or fate.cut(call.name)
             is_left = fate.is_sent and fate.is_left
         if not isinstance(made, ToolResult):
@@ -137,115 +187,12 @@ async def _guarded(run: Next, call: Call) -> ToolResult:
         made = fate.note(error, failed(detail, started))
     if is_left:
         raise asyncio.CancelledError  # both were cancelled at once, the call and whoever waits for it
-    return made if made.id == call.id else replace(made, id=call.id)
-
-
-async def _awaited(call: Call) -> ToolResult:
-    """Run the body: an async one in this task, a sync one in a worker thread."""
-    started, plan, fate = perf_counter(), call.plan, call.fate
-    outputs = _Outputs(call)
-    context = call.context(outputs.put)
-    try:
-        with _asked(context):
-            values = await aprepared(plan, (), call.arguments, call.layers)
-        fate.bound = plan.bound_values(values)
-        give = None if call.emit is None else outputs.give
-        outcome = await drive(plan, call.body, values, give, items=outputs.items)
-        await outputs.delivered()
-    except ToolCallError as error:
-        return fate.note(error, failed(failure.of_call(error), started))
-    except asyncio.CancelledError:
-        _leave(context, outputs)
-        made = fate.cut(call.name, outputs.items or None)
-        if not fate.is_cancelled or fate.is_left:
-            raise
-        return made
-    if outcome.is_ours:
-        _leave(context, outputs)
-    made = result(plan, call.body, outcome, values, started, is_served=call.is_served)
-    return _noted(call, outcome, made, context)
-
-
-class _Outputs:
-    """What a streamed call gives its reader: items as chunks, and what the tool appends by itself, in their order."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._loop = asyncio.get_running_loop()
-        self._pending: list[concurrent.futures.Future[None]] = []
-        self.items: list[Any] = []
-        """What the body has made so far."""
-
-    def put(self, chunk: ToolResult) -> None:
-        """Give a chunk from any thread, without waiting for the reader."""
-        if self._call.emit is not None:
-            self._pending.append(asyncio.run_coroutine_threadsafe(self._emit(chunk), self._loop))
-
-    async def give(self, item: Any) -> None:
-        """Give an item of the body, when what was appended before it has been taken."""
-        await self.delivered()
-        await self._emit(replace(self._call.plan.output.chunk(item), id=self._call.id))
-
-    async def delivered(self) -> None:
-        """Wait until the reader has taken all that was appended."""
-        while self._pending:
-            await asyncio.wrap_future(self._pending.pop(0))
-
-    def drop(self) -> None:
-        """Forget what no reader has taken."""
-        for pending in self._pending:
-            pending.cancel()
-
-    async def _emit(self, chunk: ToolResult) -> None:
-        if self._call.emit is not None:
-            await self._call.emit(chunk)
-
-
-def _leave(context: ToolContext | None, outputs: _Outputs) -> None:
-    """Tell a body that nobody waits for it any more: its thread may still run."""
-    outputs.drop()
-    if context is not None:
-        context.cancel()
-
-
-def _noted(call: Call, outcome: Outcome, made: ToolResult, context: ToolContext | None) -> ToolResult:
-    """Return a result with what the tool has asked for beside it."""
-    if context is not None and context.ends_session:
-        made.meta["ends_session"] = True
-    return call.fate.note(outcome.error, call.fate.marked(made))
-
-
-@contextlib.contextmanager
-def _asked(context: ToolContext | None) -> Generator[None]:
-    """Let the arguments of a call be made with its context."""
-    token = current.set(context)
-    try:
-        yield
-    finally:
-        current.reset(token)
+    return made if made.id == call.id and made.is_last else replace(made, id=call.id, is_last=True)
 
 
 async def _here(call: Call) -> ToolResult:
     """Run a sync body in this thread."""
-    return _run_here(call)
-
-
-def _run_here(call: Call) -> ToolResult:
-    started, plan = perf_counter(), call.plan
-    context = call.context()
-    try:
-        with _asked(context):
-            values = prepared(plan, (), call.arguments, call.layers)
-        call.fate.bound = plan.bound_values(values)
-    except ToolCallError as error:
-        return call.fate.note(error, failed(failure.of_call(error), started))
-
-    def run() -> Any:
-        returned = plan.invoke(call.body, values)
-        return gathered(returned) if is_live(returned) else returned
-
-    outcome = Outcome.of(run)
-    return _noted(call, outcome, result(plan, call.body, outcome, values, started), context)
+    return innermost.run_here(call)
 
 
 def _by_hand(chain: Coroutine[Any, Any, ToolResult]) -> ToolResult:
@@ -256,7 +203,39 @@ def _by_hand(chain: Coroutine[Any, Any, ToolResult]) -> ToolResult:
         made: ToolResult = stop.value
         return made
     chain.close()
-    raise ToolSpecError("A middleware that is marked `inline` waited for something. Take the mark away.")
+    raise ToolSpecError(_NOT_INLINE)
+
+
+class _Handed:
+    """A chunk on its way to the reader who drives the chain by hand."""
+
+    def __init__(self, chunk: ToolResult) -> None:
+        self.chunk = chunk
+
+    def __await__(self) -> Generator[_Handed, None, None]:
+        yield self
+
+
+async def _hand_over(chunk: ToolResult) -> None:
+    await _Handed(chunk)
+
+
+def _stream_by_hand(run: Next, call: Call) -> Generator[ToolResult, None, None]:
+    """Drive a streamed call in its reader's own thread, in a context that the reader does not see."""
+    within = contextvars.copy_context().run
+    chain = _guarded(run, replace(call, emit=_chunks_only(_hand_over, call.id)))
+    try:
+        while True:
+            try:
+                step = within(chain.send, None)
+            except StopIteration as stop:
+                yield stop.value
+                return
+            if not isinstance(step, _Handed):
+                raise ToolSpecError(_NOT_INLINE)
+            yield step.chunk
+    finally:
+        within(chain.close)
 
 
 def _handed_back(middleware: Sequence[Middleware], call: Call) -> ToolResult:
@@ -268,7 +247,7 @@ def _handed_back(middleware: Sequence[Middleware], call: Call) -> ToolResult:
         done: asyncio.Future[Outcome] = loop.create_future()
 
         def job() -> None:
-            outcome = Outcome.of(lambda: context.run(_run_here, call))
+            outcome = Outcome.of(lambda: context.run(innermost.run_here, call))
             loop.call_soon_threadsafe(_settle, done, outcome)
 
         jobs.put(job)

@@ -42,7 +42,7 @@ def gathered(returned: Any) -> Any:
 
 def _within(plan: Plan, start: bridge.Start, *arguments: Any) -> Outcome:
     """Run `start` on the background loop; return on time even when another body blocks that, so that no timer fires."""
-    backstop = None if plan.timeout is None else plan.timeout + plan.headroom + 2 * GRACE
+    backstop = None if plan.timeout is None else max(plan.timeout, 0) + plan.headroom + 2 * GRACE
     try:
         return bridge.run(start, *arguments, backstop=backstop)
     except TimeoutError:

@@ -10,6 +10,7 @@ from ahvn_tools.errors import (
     ApprovalRequiredError,
     CallCancelledError,
     ToolCallError,
+    ToolChangedError,
     ToolConnectionError,
     ToolError,
 )
@@ -29,7 +30,7 @@ def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_mas
     """
     if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
-    if isinstance(error, ApprovalRequiredError | CallCancelledError):  # as the ToolContext raises them
+    if isinstance(error, ApprovalRequiredError | CallCancelledError | ToolChangedError):  # texts of ours
         return of_call(error)
     if isinstance(error, ToolConnectionError):
         return ErrorDetail(code=error.code, message=clip(redact(error.message, bound)))

@@ -9,13 +9,25 @@ from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.context import ToolContext
+from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 
 class Fate:
     """What the body came to, and whether somebody has cancelled the call by its id."""
 
-    __slots__ = ("_before", "_stop", "bound", "context", "detail", "error", "interrupted", "is_cancelled", "is_sent")
+    __slots__ = (
+        "_before",
+        "_stop",
+        "bound",
+        "clock",
+        "context",
+        "detail",
+        "error",
+        "interrupted",
+        "is_cancelled",
+        "is_sent",
+    )
 
     def __init__(self) -> None:
         """Begin a call that nobody has cancelled."""
@@ -28,6 +40,8 @@ class Fate:
         self.interrupted: ToolResult | None = None
         """What there was when the body was cut off."""
         self.context: ToolContext | None = None
+        self.clock: Deadline | None = None
+        """How long the body may still take, once it has begun."""
         self.is_cancelled = False
         """Whether somebody has cancelled the call by its id."""
         self.is_sent = False
@@ -53,7 +67,7 @@ class Fate:
     def is_left(self) -> bool:
         """Whether the CancelledError that has just arrived is about whoever waits for the call, not about the call."""
         task = _current_task()
-        return task is None or task.cancelling() > self._before + self.is_sent
+        return task is not None and task.cancelling() > self._before + self.is_sent
 
     @contextlib.contextmanager
     def owned(self) -> Generator[None]:

@@ -10,9 +10,9 @@ from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding, Layers
 from ahvn_tools.context import of_call
-from ahvn_tools.errors import BindError, InvalidParametersError, UnboundStateError
+from ahvn_tools.errors import BindError, InvalidParametersError, ToolkitError, UnboundStateError
 from ahvn_tools.execution.outcome import is_awaitable
-from ahvn_tools.recipe import Recipe
+from ahvn_tools.recipe import Recipe, is_waited
 from ahvn_tools.redaction import Parts, is_secret_name, secret_parts
 from ahvn_tools.schema.parameters import Check, Kind, Parameter
 from ahvn_tools.state import MISSING, UNSET
@@ -156,7 +156,12 @@ class Plan:
         """Whether it is nothing but a quick validation and the body, awaited."""
 
     def within(self, timeout: float) -> Plan:
-        """Return the plan of a call that may take so many seconds, or less where the tool's own limit is shorter."""
+        """Return the plan of a call that may take so many seconds, or less where the tool's own limit is shorter.
+
+        Raises ToolkitError for what is no number of seconds; with none left, the call is a timeout.
+        """
+        if not is_waited(timeout):
+            raise ToolkitError(f"A timeout is a number of seconds, not {timeout!r}. Leave it out for none.")
         plan = copy.copy(self)
         plan.timeout = timeout if self.timeout is None else min(timeout, self.timeout)
         plan.is_direct = plan.is_coroutine = plan.is_simple = plan.is_simple_coroutine = False

@@ -27,7 +27,14 @@ def shown(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> A
 
 
 def result(
-    plan: Plan, body: Body, outcome: Outcome, values: Arguments, started: float, *, is_served: bool = False
+    plan: Plan,
+    body: Body,
+    outcome: Outcome,
+    values: Arguments,
+    started: float,
+    *,
+    is_served: bool = False,
+    shows_errors: bool = False,
 ) -> ToolResult:
     """Return the result of an outcome. A local caller gets KeyboardInterrupt, SystemExit and their like raised."""
     error = outcome.error
@@ -37,7 +44,8 @@ def result(
         return failed(failure.of_call(error), started)
     if not (is_served or isinstance(error, Exception) or failure.is_cancellation(error)):
         raise error
-    return failed(failure.of_body(error, _hidden(plan, body, values), tool=plan.name, is_masked=is_served), started)
+    is_masked = is_served and not shows_errors
+    return failed(failure.of_body(error, _hidden(plan, body, values), tool=plan.name, is_masked=is_masked), started)
 
 
 def failed(detail: ErrorDetail, started: float) -> ToolResult:

@@ -45,7 +45,7 @@ def stream(
         yield failed(failure.of_call(error), started)
         return
     if plan.is_direct:
-        outcome = yield from _direct(plan, body, values)
+        outcome = yield from here(plan, body, values)
     else:
         outcome = yield from _bridged(plan, body, values)
     yield result(plan, body, outcome, values, started)
@@ -84,7 +84,7 @@ def _giving(output: Output, relay: Relay) -> Emit:
     return give
 
 
-def _direct(plan: Plan, body: Body, values: Arguments) -> Chunks:
+def here(plan: Plan, body: Body, values: Arguments) -> Chunks:
     """Iterate a sync body in the reader's own thread, in a context of its own; return the outcome."""
     within = contextvars.copy_context().run
     started = Outcome.of(lambda: within(plan.invoke, body, values))

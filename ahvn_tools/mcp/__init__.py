@@ -1,1 +1,37 @@
-"""MCP at both ends: calling through a client, and showing a spec as a FastMCP tool."""
+"""MCP at both ends: tools of any server come in, tools of a toolkit go out to any client.
+
+In: `servers` reads what a server is, `connection` and `pool` own the connections, `screening`, `pins` and `changes` look
+at what it tells, `imported` is the server as a source of tools. Out: `provider`, `request` and `serving`; `tool` shows
+one spec as a FastMCP tool.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+if TYPE_CHECKING:
+    from ahvn_tools.mcp.imported import Server, ServerOptions
+
+
+def connect(server: Any, *, name: str | None = None, **options: Unpack[ServerOptions]) -> Server:
+    """Connect to an MCP server without a toolkit: `ToolSpec.from_server(mcp.connect("https://…/mcp"))`.
+
+    `server` is what `Toolkit.add_mcp` takes; of several in an `mcp.json`, `name` chooses one. Close it, or use it in a
+    `with` block. Raises ToolConnectionError when it cannot be reached, DefinitionError for what is no server.
+    """
+    made = _server(server, name, options)
+    made.refresh()
+    return made
+
+
+async def aconnect(server: Any, *, name: str | None = None, **options: Unpack[ServerOptions]) -> Server:
+    """Connect to an MCP server from async code, as `connect` does."""
+    made = _server(server, name, options)
+    await made.arefresh()
+    return made
+
+
+def _server(server: Any, name: str | None, options: ServerOptions) -> Server:
+    from ahvn_tools.mcp.imported import one_of
+
+    return one_of(server, name, options)

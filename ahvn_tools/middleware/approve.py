@@ -57,9 +57,9 @@ class ApprovalRequest:
         except (TypeError, AttributeError):
             raise wrong from None
         texts = (request.call_id, request.tool, request.fingerprint, request.digest, request.session_id or "")
-        if not isinstance(request.arguments, dict) or not all(isinstance(text, str) for text in texts):
-            raise wrong
-        return request
+        if all(isinstance(text, str) for text in texts) and isinstance(request.arguments, dict):
+            return request
+        raise wrong
 
     def to_json(self) -> JsonObject:
         """Return it as JSON data, to be kept or sent."""
@@ -67,8 +67,7 @@ class ApprovalRequest:
 
     def exact(self, arguments: Mapping[str, Any], asked: Mapping[str, Any]) -> JsonObject:
         """Return an approver's arguments; what is in them as the request shows it stands for what was asked for."""
-        made: JsonObject = _exact(dict(arguments), self.arguments, asked)
-        return made
+        return dict(_exact(dict(arguments), self.arguments, asked))
 
 
 Answer = bool | str | Mapping[str, Any]
@@ -114,11 +113,13 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
 
 
 async def _answer(approver: Approver, request: ApprovalRequest) -> Answer:
+    told: Any
     if inspect.iscoroutinefunction(approver):
-        answer: Answer = await approver(request)
-        return answer
-    told = (await in_thread(lambda _: approver(request))).get()  # it may wait for a person, and no loop with it
-    return await told if inspect.isawaitable(told) else told
+        told = approver(request)
+    else:  # it may wait for a person, and no loop with it
+        told = (await in_thread(lambda _: approver(request))).get()
+    answer: Answer = await told if inspect.isawaitable(told) else told
+    return answer
 
 
 def _exact(given: Any, shown: Any, asked: Any) -> Any:

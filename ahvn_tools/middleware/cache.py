@@ -22,6 +22,7 @@ from ahvn_tools.execution.settle import raised
 from ahvn_tools.execution.threads import in_thread
 from ahvn_tools.middleware.identity import NoIdentityError, digest
 from ahvn_tools.middleware.kept import Flight, Kept
+from ahvn_tools.middleware.repeatable import among
 from ahvn_tools.results import ToolResult
 from ahvn_tools.sources.injection import Injected
 from ahvn_tools.state import MISSING
@@ -35,7 +36,7 @@ def cache(
     size: int = 1_000,
     *,
     shared: bool = False,
-    tools: Collection[str] = (),
+    tools: str | Collection[str] = (),
     all_tools: bool = False,
     patience: float = 30.0,
 ) -> Middleware:
@@ -55,11 +56,12 @@ def cache(
     if not ttl > 0 or size < 1:
         raise ToolSpecError(f"ttl must be more than 0 seconds and size at least 1, not {ttl!r} and {size!r}.")
     kept, key = Kept(ttl, size), secrets.token_bytes(32)
+    is_repeatable = among(tools, all_tools=all_tools)
 
     def is_for(call: Call) -> bool:
         if call.plan.takes_context or isinstance(call.body, Injected):
             return False
-        return all_tools or call.name in tools or call.is_marked("readOnlyHint", "idempotentHint")
+        return is_repeatable(call)
 
     async def cached(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if not is_for(call):

@@ -17,15 +17,17 @@ def log(
 
     `logger` is a logger or the name of one, `ahvn_tools.calls` by default. Secret arguments, marked or named so, are
     `***`; values that were bound in the call are replaced by `<parameter>`. What else there is in arguments and result
-    is cut after `most` characters each; `results=False` leaves the results out. A record has `tool`, `call_id`,
+    is cut after `most` characters each; `results=False` leaves the results out. Of a call that was cut off, what there
+    was so far is shown. A record has `tool`, `call_id`,
     `session_id`, `outcome` (`ok`, or the code of the failure), `is_interrupted` and `duration` (seconds), too.
     """
     target = logger if isinstance(logger, logging.Logger) else logging.getLogger(logger or "ahvn_tools.calls")
 
-    def tell(call: Call, arguments: str, outcome: str, started: float, result: ToolResult | None) -> None:
+    def tell(
+        call: Call, arguments: str, outcome: str, started: float, made: ToolResult | None, *, is_interrupted: bool
+    ) -> None:
         duration = perf_counter() - started
-        told = f": {_line(shown.result(call, result), most)}" if results and result is not None else ""
-        is_interrupted = result is None or result.is_interrupted
+        told = f": {_line(shown.result(call, made), most)}" if results and made is not None else ""
         extra = {
             "tool": call.name,
             "call_id": call.id,
@@ -46,9 +48,12 @@ def log(
         try:
             result = await next(call)
         except BaseException as error:
-            tell(call, arguments, shown.outcome_of(error), started, None)
+            is_cut = not isinstance(error, Exception)
+            made = shown.result_of(call, error) if isinstance(error, Exception) else call.interrupted
+            tell(call, arguments, shown.outcome_of(error), started, made, is_interrupted=is_cut)
             raise
-        tell(call, arguments, shown.outcome(result) or "ok", started, result)
+        is_cut = result.is_interrupted
+        tell(call, arguments, shown.outcome(result) or "ok", started, result, is_interrupted=is_cut)
         return result
 
     return logged

@@ -9,8 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ahvn_tools.errors import ToolCallError
-from ahvn_tools.execution import failure
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import recording, shown
 from ahvn_tools.middleware.approve import ApprovalRequest
@@ -42,8 +40,8 @@ def record(path: str | PathLike[str]) -> Middleware:
         chunks: list[ToolResult] = []
         try:
             result = await next(_noting(call, chunks))
-        except ToolCallError as error:
-            _append(file, call, line, chunks, ToolResult(error=failure.of_call(error)))
+        except Exception as error:
+            _append(file, call, line, chunks, shown.result_of(call, error))
             raise
         if not _is_cancelled(result):
             _append(file, call, line, chunks, result)

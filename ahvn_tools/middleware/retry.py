@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ahvn_tools.errors import ToolCallError, ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next
+from ahvn_tools.middleware.repeatable import among
 from ahvn_tools.results import ToolResult
 
 try:
@@ -30,7 +31,7 @@ def retry(
     *,
     codes: Collection[str] = ("connection", "timeout"),
     exceptions: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
-    tools: Collection[str] = (),
+    tools: str | Collection[str] = (),
     all_tools: bool = False,
     first: float = 0.1,
     longest: float = 5.0,
@@ -47,9 +48,7 @@ def retry(
     """
     if attempts < 1:
         raise ToolSpecError(f"attempts must be at least 1, not {attempts!r}.")
-
-    def is_for(call: Call) -> bool:
-        return all_tools or call.name in tools or call.is_marked("readOnlyHint", "idempotentHint")
+    is_for = among(tools, all_tools=all_tools)
 
     async def retried(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if not is_for(call):

@@ -13,9 +13,10 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution import failure
 from ahvn_tools.execution.call import Call
 from ahvn_tools.redaction import MASK, Parts, clip, is_marked_secret, is_secret_name, masking, secret_parts
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.state import MISSING
 
 MOST_TEXT: Final = 4_000
@@ -63,10 +64,10 @@ def digest(arguments: Mapping[str, Any]) -> str:
 
 
 def result(call: Call, made: ToolResult) -> str:
-    """Return a result's text, masked and cut."""
-    if made.error is not None or isinstance(made.value, str):
-        return as_text(Mask(call)(made.text))
-    return as_text(Mask(call)(as_json(made.value)))
+    """Return a result's text, masked and cut; of one that was cut off, what there is, before why."""
+    is_part = made.is_interrupted and made.value is not None
+    told = made.value if made.error is None or is_part else made.error.message
+    return as_text(Mask(call)(told if isinstance(told, str) else as_json(told)))
 
 
 def as_json(value: Any) -> Any:
@@ -88,6 +89,13 @@ def outcome(made: ToolResult) -> str | None:
     if made.error is not None:
         return made.error.code
     return "cancelled" if made.is_interrupted else None
+
+
+def result_of(call: Call, error: Exception) -> ToolResult:
+    """Return the result that becomes of what a middleware inside has raised."""
+    if isinstance(error, ToolCallError):
+        return ToolResult(error=failure.of_call(error))
+    return ToolResult(error=ErrorDetail(code="tool_error", message=f"A middleware of tool {call.name!r} failed."))
 
 
 def outcome_of(error: BaseException) -> str:

@@ -36,13 +36,19 @@ def truncate(most: int = 20_000, *, head: float = 0.7) -> Middleware:
 def _cut(result: ToolResult, head: int, tail: int) -> ToolResult:
     if result.blocks is None and isinstance(result.value, str) and len(result.value) <= head + tail:
         return result
-    blocks = _blocks(result)
+    blocks, before = _blocks(result), _left_out(result)
     length = sum(len(_text(block) or "") for block in blocks)
-    left_out = length - head - tail
-    if left_out <= 0:
+    cut = length - head - tail - (len(_note(before)) if before else 0)
+    if cut <= 0:
         return result
-    kept = tuple(_kept(blocks, head, length - tail, left_out))
-    return replace(result, blocks=kept, meta={**result.meta, "left_out": left_out})
+    kept = tuple(_kept(blocks, head, length - tail, _note(before + cut)))
+    return replace(result, blocks=kept, meta={**result.meta, "left_out": before + cut})
+
+
+def _left_out(result: ToolResult) -> int:
+    """Return how many characters another one of these has left out already, inside of this one."""
+    before = result.meta.get("left_out")
+    return before if isinstance(before, int) and any(_note(before) in (_text(b) or "") for b in result.content) else 0
 
 
 def _blocks(result: ToolResult) -> list[Any]:
@@ -54,9 +60,12 @@ def _blocks(result: ToolResult) -> list[Any]:
     return [*blocks, _as_block(json.dumps(result.structured_content, ensure_ascii=False, default=str))]
 
 
-def _kept(blocks: list[Any], begin: int, end: int, left_out: int) -> Iterator[Any]:
-    """Yield the blocks without those characters of their texts, taken as one, that are between `begin` and `end`."""
-    note = f"\n[… {left_out} characters left out …]\n"
+def _note(left_out: int) -> str:
+    return f"\n[… {left_out} characters left out …]\n"
+
+
+def _kept(blocks: list[Any], begin: int, end: int, note: str) -> Iterator[Any]:
+    """Yield the blocks with a note for those characters of their texts, taken as one, between `begin` and `end`."""
     here = 0
     for block in blocks:
         text = _text(block)

@@ -28,6 +28,8 @@ EMPTY = inspect.Parameter.empty
 VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
 VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 
+_title_of = GenerateJsonSchema().get_title_from_name
+
 _CONFIG = ConfigDict(allow_inf_nan=False)
 _CORE_CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _NO_SCHEMA = (
@@ -119,9 +121,9 @@ class FunctionInputs:
         raw = self._adapter.json_schema(schema_generator=QuietGenerator)
         titles = {name: node.get("title") for name, node in raw.get("properties", {}).items() if isinstance(node, dict)}
         schema = tidy(raw)
-        title_of, descriptions = GenerateJsonSchema().get_title_from_name, self._descriptions()
+        descriptions = self._descriptions()
         for name, node in schema.get("properties", {}).items():
-            if isinstance(titles[name], str) and titles[name] != title_of(name):
+            if isinstance(titles[name], str) and titles[name] != _title_of(name):
                 node["title"] = titles[name]
             if name in descriptions:
                 node.setdefault("description", descriptions[name])

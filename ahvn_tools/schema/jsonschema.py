@@ -49,16 +49,18 @@ _TEXT_OF = {
 class SchemaInputs:
     """The properties of an object schema. Validators are compiled once; no `$ref` is ever fetched."""
 
-    unschemed: frozenset[str] = frozenset()
+    def __init__(self, schema: Mapping[str, Any], *, context: str | None = None) -> None:
+        """Keep the schema. `context` is a parameter beside it, for what the body is given and nobody else sees.
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Keep the schema. Raises DefinitionError when it is none, or does not describe an object."""
+        Raises DefinitionError when it is none, or does not describe an object.
+        """
         if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), dict):
             raise DefinitionError("An input schema must describe an object: {'type': 'object', 'properties': {…}}.")
         try:
             self._text = json.dumps({"type": "object", **schema}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise DefinitionError("An input schema must be JSON.") from error
+        self.unschemed = frozenset() if context is None else frozenset({context})
         self._compiled = compiled(self.schema(frozenset()))
         required = frozenset(schema.get("required", ()))
         self.parameters: dict[str, Parameter] = {
@@ -71,22 +73,27 @@ class SchemaInputs:
             )
             for name, node in schema.get("properties", {}).items()
         }
+        for name in self.unschemed:
+            self.parameters[name] = Parameter(name=name, property_name=name)
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all properties but `hidden`."""
         schema: JsonObject = json.loads(self._text)
+        hidden -= self.unschemed
         return without_unused_definitions(without_properties(schema, hidden)) if hidden else schema
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of the arguments that a caller gives when `hidden` are bound."""
         schema = self.schema(hidden)
-        return _Arguments(schema, hidden, compiled(schema) if hidden else self._compiled).validate
+        return _Arguments(schema, hidden, compiled(schema) if hidden - self.unschemed else self._compiled).validate
 
     def quick(self, _hidden: frozenset[str]) -> None:
         """Say that there is no shorter way than the validator."""
 
     def check(self, name: str) -> Check | None:
         """Compile the check of one bound value, which is made JSON first."""
+        if name in self.unschemed:
+            return None
         kept = {key: value for key, value in self.schema(frozenset()).items() if key in _REFERRED_TO}
         return functools.partial(_bound, compiled(kept), name)
 

@@ -95,6 +95,9 @@ def _references(node: Any) -> set[str]:
     return found
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
 class QuietGenerator(GenerateJsonSchema):
     """Pydantic's generator; a default that has no JSON form is left out without a warning."""
 
@@ -106,6 +109,8 @@ class QuietGenerator(GenerateJsonSchema):
 
     def encode_default(self, dft: Any) -> Any:
         """Return a default as JSON. Raises PydanticSerializationError, which leaves the default out."""
+        if type(dft) in _PLAIN:  # most are: pydantic would compile a serializer for each
+            return dft
         encoded = super().encode_default(dft)
         try:
             json.dumps(encoded, allow_nan=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding
+from ahvn_tools.context import of_call
 from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolError, near_misses
 from ahvn_tools.recipe import Recipe, Texts
 from ahvn_tools.schema.jsonschema import SchemaInputs
@@ -35,11 +36,13 @@ def recipe(
     options: Mapping[str, Any],
     send: Body | None = None,
     *,
+    context: str | None = None,
     bindings: Mapping[str, Binding] | None = None,
 ) -> tuple[Recipe, Body]:
     """Return the recipe of a tool, and the body that runs it.
 
-    A FastMCP Tool runs itself; a wire tool runs through `send(**arguments)`, or says what is missing.
+    A FastMCP Tool runs itself; a wire tool runs through `send(**arguments)`, or says what is missing. `context` is the
+    name under which `send` is given the ToolContext; no property of the tool has it.
     """
     checked(options)
     for name in options:
@@ -52,7 +55,8 @@ def recipe(
     body: Body = send or _unconnected(tool.name) if is_wire else _runner(tool)
     given = {name: value for name, value in options.items() if value is not None}
     meta = given.get("meta", tool.meta)
-    inputs = SchemaInputs(given.get("input_schema", schema))
+    inputs = SchemaInputs(given.get("input_schema", schema), context=context)
+    asked = {} if context is None else {context: Binding(parameter=context, resolver=of_call, takes_state=True)}
     return (
         Recipe(
             name=given.get("name", tool.name),
@@ -70,20 +74,20 @@ def recipe(
             examples=given.get("examples"),
             timeout=options.get("timeout", None if send is None else DEFAULT_TIMEOUT),
             tool=None if is_wire else cast("Tool", tool),
-            bindings=_bindings(options.get("binds") or {}, inputs) if bindings is None else bindings,
+            bindings={**_bindings(options.get("binds") or {}, inputs), **asked} if bindings is None else bindings,
             options=dict(options),
             remake=_remade,
-            hints={"tool": tool},
+            hints={"tool": tool, "context": context},
         ),
         body,
     )
 
 
 def _remade(
-    _body: Body, options: Mapping[str, Any], *, tool: Any, bindings: Mapping[str, Binding]
+    _body: Body, options: Mapping[str, Any], *, tool: Any, context: str | None, bindings: Mapping[str, Binding]
 ) -> tuple[Recipe, Body]:
     """Make the recipe again; a connection does not travel, so a remote tool is left without one."""
-    return recipe(tool, options, bindings=bindings)
+    return recipe(tool, options, context=context, bindings=bindings)
 
 
 def _bindings(binds: Mapping[str, str], inputs: SchemaInputs) -> dict[str, Binding]:

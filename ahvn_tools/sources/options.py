@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.recipe import Isolation
+from ahvn_tools.recipe import Isolation, is_waited
 
 JsonObject = dict[str, Any]
 
@@ -81,7 +81,7 @@ def _text(name: str, value: Any) -> None:
 
 
 def _seconds(_name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if not (is_waited(value) and value > 0):
         raise DefinitionError(f"timeout must be a number of seconds greater than 0, not {value!r}.")
 
 

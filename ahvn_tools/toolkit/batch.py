@@ -113,9 +113,10 @@ def resumed(
     if isinstance(waiting, Run):
         return _of_run(view, waiting, approved, arguments or {}, limit)
     request = waiting if isinstance(waiting, ApprovalRequest) else ApprovalRequest.from_json(waiting)
-    if isinstance(approved, Mapping):
+    if not isinstance(approved, bool):
         raise ToolkitError("One request is approved or not: pass approved=True or False.")
-    call = ToolCall(id=request.call_id, name=request.tool, arguments=_arguments(request, arguments))
+    exact = _arguments(request, arguments) if approved else request.arguments
+    call = ToolCall(id=request.call_id, name=request.tool, arguments=exact)
     refused = _checked(view, request) if approved else replace(rejected(request.tool), id=request.call_id)
     answered = {} if refused is None else {0: refused}
     return Batch(view=view, calls=[call], limit=limit, answered=answered, is_approved=True)
@@ -123,26 +124,29 @@ def resumed(
 
 def _of_run(view: View, run: Run, approved: bool | Mapping[str, bool], edits: Mapping[str, Any], limit: int) -> Batch:
     """Return the batch of a whole run: its results so far, and what was decided of those calls that wait."""
-    asked = {request.call_id: request for request in run.pending}
+    asked = {request.call_id for request in run.pending}
     decided = dict.fromkeys(asked, approved) if isinstance(approved, bool) else approved
-    strangers = (decided.keys() | edits.keys()) - asked.keys()
+    is_told = isinstance(decided, Mapping) and all(isinstance(one, bool) for one in decided.values())  # type: ignore[redundant-expr]  # a caller may give anything
+    if not is_told:
+        raise ToolkitError("Calls are approved or not: pass approved=True, False, or one of them by call id.")
+    strangers = (decided.keys() | edits.keys()) - asked
     if strangers:
         raise ToolkitError(f"No call {min(strangers)!r} waits for approval. Waiting: {sorted(asked)}.")
     made = list(run.results)
     answered: dict[int, ToolResult] = {}
     for place, (call, result) in enumerate(run.results):
-        request = asked.get(call.id)
-        if request is None or "approval" not in result.meta or call.id not in decided:
+        if "approval" not in result.meta or call.id not in decided:
             answered[place] = result
             continue
+        request = ApprovalRequest.from_json(result.meta["approval"])  # its own: two calls may have one id
         if not decided[call.id]:
             answered[place] = replace(rejected(call.name), id=call.id)
         elif (refused := _checked(view, request)) is not None:
             answered[place] = refused
         else:
             asked_for = call if request.tool == call.name else meta.inner(call) or call
-            edited = edits.get(call.id, asked_for.arguments)
-            made[place] = (replace(asked_for, arguments=dict(edited)), result)
+            edited = _edited(request, edits.get(call.id, request.arguments), asked_for.arguments)
+            made[place] = (replace(asked_for, arguments=edited), result)
     calls_now = [call for call, _ in made]
     return Batch(view=view, calls=calls_now, format=run.format, limit=limit, answered=answered, is_approved=True)
 
@@ -161,13 +165,21 @@ def _checked(view: View, request: ApprovalRequest) -> ToolResult | None:
 
 def _arguments(request: ApprovalRequest, given: Mapping[str, Any] | None) -> JsonObject:
     """Return the exact arguments of a request, or those that the approver gives in their place."""
-    arguments = {**request.arguments, **(given or {})} if request.secrets else dict(given or request.arguments)
-    missing = [name for name in request.secrets if given is None or name not in given]
+    edits = _edited(request, given or {}, {})
+    missing = [name for name in request.secrets if name not in edits or edits[name] == request.arguments.get(name)]
     if missing:
         raise ToolkitError(f"The request does not hold its secret arguments {missing}. Pass them as arguments=….")
-    if given is None and digest(arguments) != request.digest:
+    arguments = edits if given and not request.secrets else {**request.arguments, **edits}
+    if edits.keys() <= set(request.secrets) and digest(arguments) != request.digest:
         raise ToolkitError("The arguments are not those that were asked for. Pass edited ones as arguments=….")
     return arguments
+
+
+def _edited(request: ApprovalRequest, given: Any, asked: Mapping[str, Any]) -> JsonObject:
+    """Return an approver's arguments, what is left as it is shown being what was asked for. Raises ToolkitError."""
+    if not isinstance(given, Mapping):
+        raise ToolkitError(f"An approver's arguments are a dict by parameter, not a {type(given).__name__}.")
+    return request.exact(given, asked)
 
 
 def _refused(call: ToolCall) -> ToolResult | None:

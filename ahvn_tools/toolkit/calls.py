@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
+import os
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ahvn_tools import execution
 from ahvn_tools.context import Report
 from ahvn_tools.errors import InvalidParametersError, ToolCallError
 from ahvn_tools.execution import direct, failure
-from ahvn_tools.execution.call import Call, Middleware
+from ahvn_tools.execution.call import Call, Emit, Middleware
 from ahvn_tools.execution.fate import Fate
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.settle import failed
@@ -39,10 +39,14 @@ class Terms:
     """Whether somebody has allowed it."""
     is_served: bool = False
     """Whether it came over a wire."""
+    shows_errors: bool = False
+    """Whether what its tool raises is told over a wire, too."""
     fate: Fate | None = None
     """What the call is cancelled by where somebody else sees to that: a batch, or the call that this one is part of."""
     report: Report | None = None
     """Takes progress."""
+    emit: Emit | None = None
+    """Takes what the tool gives before its result, where it is not read as a stream."""
 
     @classmethod
     def of(cls, timeout: float | None, id: str | None) -> Terms:  # noqa: A002  # the id of the call
@@ -174,14 +178,16 @@ def _running(view: View, call: Call, terms: Terms) -> AbstractContextManager[Non
 def _call(view: View, entry: Entry, plan: Plan, arguments: Arguments, terms: Terms) -> Call:
     """Return the call for the middleware."""
     return Call(
-        id=terms.id or f"call_{uuid.uuid4().hex}",
+        id=terms.id if terms.id is not None else f"call_{os.urandom(16).hex()}",
         name=entry.name,
         arguments=arguments,
         session_id=view.holder.session_id if view.is_session else None,
         run_id=terms.run_id,
         is_approved=terms.is_approved,
         is_served=terms.is_served,
+        shows_errors=terms.shows_errors,
         report=terms.report,
+        emit=terms.emit,
         roots=view.catalog.roots,
         open_toolkit=lambda: view.catalog.open(view),
         plan=plan,

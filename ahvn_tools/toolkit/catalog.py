@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,14 +15,14 @@ from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.middleware.approve import Approver
 from ahvn_tools.state import Key
-from ahvn_tools.toolkit.entry import BASIC, Entry, limit
+from ahvn_tools.toolkit.entry import BASIC, Entry, limit, named, runnable
 from ahvn_tools.toolkit.exclusive import Keys
 from ahvn_tools.toolkit.finish import Finish
 from ahvn_tools.toolkit.index import Index
 from ahvn_tools.toolkit.running import Running
 from ahvn_tools.toolkit.selection import Selection
 
-_NONE_SWITCHED: Final[Mapping[str, bool]] = MappingProxyType({})
+_NONE_SWITCHED: Final[Mapping[int, bool]] = MappingProxyType({})
 _NO_FINISHES: Final[Mapping[Entry, Finish | None]] = MappingProxyType({})
 
 POLICIES = ("raise", "keep", "replace")
@@ -38,6 +39,8 @@ class Group:
     """Whether it is active where nobody has said anything else."""
     notes: str | None = None
     """What a model should know while it is active."""
+    number: int = 0
+    """Tells it from a group that had its name and was removed: how that was switched is not how this is."""
 
     @property
     def is_basic(self) -> bool:
@@ -62,8 +65,8 @@ class Switches:
 
     def __init__(self) -> None:
         """Begin with nothing switched."""
-        self.switched: Mapping[str, bool] = _NONE_SWITCHED
-        """Groups by name, on or off."""
+        self.switched: Mapping[int, bool] = _NONE_SWITCHED
+        """Groups by number, on or off."""
         self.finishes: Mapping[Entry, Finish | None] = _NO_FINISHES
         """The tools that take a model's fields, too; None: not here, whatever is said around it."""
 
@@ -71,15 +74,17 @@ class Switches:
 class Catalog:
     """Entries by name, groups, toolsets and bindings. Readers need no lock: each change is one step."""
 
-    def __init__(self, on_duplicate: str, timeout: float | None) -> None:
+    def __init__(self, on_duplicate: str, timeout: float | None, max_concurrency: int) -> None:
         """Begin with no tool. Raises ToolkitError for an unknown policy."""
         if on_duplicate not in POLICIES:
             raise ToolkitError(f"on_duplicate is one of {', '.join(map(repr, POLICIES))}, not {on_duplicate!r}.")
         self._on_duplicate = on_duplicate
         self.timeout = limit(timeout)
+        self.max_concurrency = at_least_one(max_concurrency)
         self._lock = threading.Lock()
         self.entries: dict[str, Entry] = {}
         self.groups: dict[str, Group] = {BASIC: Group(name=BASIC, is_active=True)}
+        self._numbers = itertools.count(1)
         self.middleware: tuple[Middleware, ...] = ()
         self._used: tuple[tuple[Middleware], ...] = ()
         self.open: Callable[[Any], Any] = lambda view: view
@@ -91,19 +96,26 @@ class Catalog:
         """The calls under way, by their ids."""
         self.roots: tuple[Path, ...] = ()
         """The folders that the host allows tools to touch."""
+        self.servers: dict[str, Any] = {}
+        """The MCP servers by name, with what is here from each; `Imports` sees to it."""
+        self.importing = threading.Lock()
         self.index = Index()
         """Finds tools by their words."""
         self.offer: Offer | None = None
         """What a model is listed; None: every tool that is shown."""
         self.toolsets: dict[str, Selection] = {}
         self.bindings: Mapping[str, Binding] = {}
+        self.added = 0
+        """How often tools were added here."""
         self.rebound = 0
         """How often anything was bound or unbound here."""
         self.secrets: frozenset[Key] = frozenset()
         """Keys that were ever bound as secret here."""
 
-    def add(self, entries: list[Entry], groups: Mapping[str, Group]) -> None:
+    def add(self, entries: list[Entry], groups: Mapping[str, Group], *, is_foreign: bool = False) -> None:
         """Add all of these or none. Raises ToolkitError where a name is taken and that is to be an error.
+
+        Foreign tools never replace one.
 
         `groups` are the groups of the toolkit that they are from, where they are from one.
         """
@@ -113,7 +125,7 @@ class Catalog:
             added: dict[str, Entry] = {}
             for entry in entries:
                 other = added.get(entry.name) or self.entries.get(entry.name)
-                if other is not None and self._on_duplicate == "raise":
+                if other is not None and (self._on_duplicate == "raise" or is_foreign):
                     raise ToolkitError(
                         f"There are two tools {entry.name!r}: from {other.origin} and from {entry.origin}. "
                         "Add one with prefix=… or rename=…, or make the toolkit with on_duplicate='keep' or 'replace'."
@@ -122,10 +134,10 @@ class Catalog:
                     added[entry.name] = entry
             for entry in added.values():
                 if entry.group not in self.groups:  # a mere label: nobody asked to have it switched off
-                    group = groups.get(entry.group) or Group(name=entry.group, is_active=True)
-                    self.groups = {**self.groups, entry.group: group}
+                    self._put(groups.get(entry.group) or Group(name=entry.group, is_active=True))
             self._keep_secrets(added)
             self.entries.update(added)
+            self.added += 1
 
     def remove(self, names: list[str]) -> None:
         """Remove these. Raises ToolLookupError for a name that is not there, and removes none then."""
@@ -156,32 +168,38 @@ class Catalog:
         """Add a group, or say more of one that tools have named. Raises ToolkitError for the basic one."""
         if group.name == BASIC:
             raise ToolkitError(f"The group {BASIC!r} is always there and active. Choose another name.")
+        _on_or_off(named("name of a group", group.name), group.is_active)
         with self._lock:
-            self.groups = {**self.groups, group.name: group}
+            self._put(group)
+
+    def _put(self, group: Group) -> None:
+        known = self.groups.get(group.name)
+        number = next(self._numbers) if known is None else known.number
+        self.groups = {**self.groups, group.name: replace(group, number=number)}
 
     def switch(self, switches: Switches, active: Mapping[str, bool]) -> None:
         """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
         with self._lock:
             for name, is_active in active.items():
-                if self.group(name).is_basic and not is_active:
+                if self.group(name).is_basic and not _on_or_off(name, is_active):
                     raise ToolkitError(f"The group {name!r} is always active.")
-            switches.switched = {**switches.switched, **active}
+                _on_or_off(name, is_active)
+            switches.switched = {**switches.switched, **self._numbered(active)}
+
+    def _numbered(self, active: Mapping[str, bool]) -> dict[int, bool]:
+        return {self.group(name).number: is_active for name, is_active in active.items()}
 
     def finish_with(self, switches: Switches, entry: Entry, finish: Finish | None) -> None:
         """Let a tool take a model's fields, too, or take that back."""
         with self._lock:
             switches.finishes = {**switches.finishes, entry: finish}
 
-    def remove_group(self, name: str, switches: Switches) -> None:
-        """Remove a group with its tools, and how it was switched.
-
-        Raises ToolLookupError, and ToolkitError for the basic one.
-        """
+    def remove_group(self, name: str) -> None:
+        """Remove a group with its tools. Raises ToolLookupError, and ToolkitError for the basic one."""
         if name == BASIC:
             raise ToolkitError(f"The group {BASIC!r} is always there. Remove its tools one by one.")
         with self._lock:
             self.group(name)
-            switches.switched = {key: is_active for key, is_active in switches.switched.items() if key != name}
             self._keep_secrets([key for key, entry in self.entries.items() if entry.group == name])
             self.entries = {key: entry for key, entry in self.entries.items() if entry.group != name}
             self.groups = {key: group for key, group in self.groups.items() if key != name}
@@ -211,10 +229,9 @@ class Catalog:
             whole = {**self.toolsets, **toolsets}
             for name in toolsets:
                 _refuse_circle(name, whole)
-            for name in switched:
-                self.group(name)
+            numbered = self._numbered(switched)
             self.toolsets = whole
-            switches.switched = dict(switched)
+            switches.switched = numbered
 
     def secret_keys(self) -> frozenset[Key]:
         """Return the state keys that anything here marks as secret, or has marked so."""
@@ -250,11 +267,7 @@ class Catalog:
 
     def use(self, middleware: Middleware) -> Callable[[], None]:
         """Add a middleware behind those that are there. Return what takes it out again, once."""
-        if not callable(middleware):
-            raise ToolkitError(
-                f"A middleware is `async (call, next) -> ToolResult`, not a {type(middleware).__name__}."
-            )
-        place = (middleware,)  # an object of its own: the same middleware may be used twice
+        place = (runnable(middleware),)  # an object of its own: the same middleware may be used twice
         with self._lock:
             self._used = (*self._used, place)
             self.middleware = tuple(layer for (layer,) in self._used)
@@ -272,6 +285,19 @@ class Catalog:
             self._keep_secrets(self.entries)
             self.bindings = {name: binding for name, binding in self.bindings.items() if name != parameter}
             self.rebound += 1
+
+
+def at_least_one(most: int) -> int:
+    """Return how many calls may run at once. Raises ToolkitError for what is no such number."""
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:  # type: ignore[redundant-expr]  # a caller may give anything
+        raise ToolkitError(f"max_concurrency must be a whole number, at least 1, not {most!r}.")
+    return most
+
+
+def _on_or_off(group: str, is_active: bool) -> bool:
+    if not isinstance(is_active, bool):
+        raise ToolkitError(f"The group {group!r} is switched by True or False, not by {is_active!r}.")
+    return is_active
 
 
 def _refuse_circle(name: str, toolsets: Mapping[str, Selection]) -> None:

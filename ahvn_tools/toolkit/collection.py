@@ -5,32 +5,43 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
 from ahvn_tools import formats, text
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import JsonObject, ToolDefinition
-from ahvn_tools.errors import PickleError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.errors import DefinitionError, PickleError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.execution import bridge
 from ahvn_tools.execution.call import Middleware
+from ahvn_tools.execution.drive import carried
 from ahvn_tools.middleware.approve import ApprovalRequest, Approver
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.annotations import Names, caller_locals
 from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit import calls, meta, saved
 from ahvn_tools.toolkit import search as searching
 from ahvn_tools.toolkit.batch import Batch, resumed
-from ahvn_tools.toolkit.catalog import Catalog, Group, Offer
-from ahvn_tools.toolkit.entry import Entry, EntryOptions
+from ahvn_tools.toolkit.catalog import Catalog, Group, Offer, at_least_one
+from ahvn_tools.toolkit.entry import Entry, EntryOptions, named
 from ahvn_tools.toolkit.finish import Finish
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.tool import ToolkitTool
 from ahvn_tools.toolkit.view import Holder, View
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
+
+    from ahvn_tools.mcp.changes import Changes
+    from ahvn_tools.mcp.imported import Server
+    from ahvn_tools.toolkit.imports import ImportOptions, Imports
+    from ahvn_tools.toolkit.served import ServerOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -50,7 +61,7 @@ class Toolkit:
     ('ann: tea', 'bob: tea')
     """
 
-    __slots__ = ("_view", "max_concurrency", "name")
+    __slots__ = ("_view", "name")
 
     def __init__(
         self,
@@ -61,7 +72,7 @@ class Toolkit:
         approver: Approver | None = None,
         timeout: float | None = None,
         max_concurrency: int = 16,
-        roots: Iterable[str | PathLike[str]] = (),
+        roots: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
         on_duplicate: str = "raise",
     ) -> None:
         """Begin with no tool.
@@ -72,16 +83,15 @@ class Toolkit:
         ToolContext. `on_duplicate` says what a second tool of one name does: `"raise"` ToolkitError, `"keep"` the
         first, or `"replace"` it.
         """
-        if max_concurrency < 1:
-            raise ToolkitError(f"max_concurrency must be at least 1, not {max_concurrency!r}.")
-        self.name = name
-        self.max_concurrency = max_concurrency
-        self._view = View(
-            catalog=Catalog(on_duplicate, timeout), holders=(Holder(_mapping({} if state is None else state)),)
-        )
-        self._view.catalog.approver = approver
-        self._view.catalog.open = self._seen
-        self._view.catalog.roots = tuple(Path(root).resolve() for root in roots)
+        if not (approver is None or callable(approver)):
+            raise ToolkitError(f"An approver is a function of the request, not a {type(approver).__name__}.")
+        self.name = named("name of a toolkit", name)
+        catalog = Catalog(on_duplicate, timeout, max_concurrency)
+        self._view = View(catalog=catalog, holders=(Holder(_mapping({} if state is None else state)),))
+        catalog.approver = approver
+        catalog.open = self._seen
+        folders = [roots] if isinstance(roots, str | PathLike) else roots
+        catalog.roots = tuple(Path(root).resolve() for root in folders)
         for layer in middleware:
             self.use(layer)
 
@@ -107,15 +117,18 @@ class Toolkit:
         self, thing: Any, prefix: str, rename: Mapping[str, str] | str | None, options: EntryOptions, namespace: Names
     ) -> Self:
         self._view.refuse_change("add")
-        specs = _specs(thing, namespace)
+        if not isinstance(prefix, str):
+            raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
+        specs = _specs(thing, namespace, {"name": rename} if isinstance(rename, str) else {})
         names = _names([spec.name for spec, _ in specs], rename)
         entries = [
             Entry(
                 spec,
-                f"{prefix}{name}" if prefix else name,
+                prefix + named("name of a tool", name),
                 origin,
                 _options(spec, options),
                 self._view.catalog.keys,
+                around=spec.around if isinstance(spec, ToolkitTool) else None,
             )
             for name, (spec, origin) in zip(names, specs, strict=True)
         ]
@@ -165,6 +178,69 @@ class Toolkit:
             raise ToolLookupError(f"There is no tool {name!r} here. {near_misses(str(name), known)}")
         return ToolkitTool(self._view, entry)
 
+    # MCP servers
+
+    def add_mcp(
+        self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
+    ) -> Self:
+        """Add the tools of an MCP server, or of all servers of an `mcp.json`; `servers` has what can be said of each.
+
+        `server` is a URL, a command as a text or as a list of words, an `mcp.json` (a path, or what it holds), a path
+        of a script, a FastMCP server, a client, or what `mcp.connect` gave. `name` is for `remove_mcp` and messages;
+        `timeout`, in seconds, is for each call. A name that is taken is an error, whatever `on_duplicate` says.
+
+        Raises ToolConnectionError when no server can be reached, ToolkitError, ToolLookupError and BindError for what
+        does not fit; nothing is added then.
+        """
+        self._view.refuse_change("add an MCP server")
+        bridge.run(carried, self._imports.add, server, name, timeout, options).get()
+        return self
+
+    async def aadd_mcp(
+        self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
+    ) -> Self:
+        """Add the tools of an MCP server from async code, as `add_mcp` does."""
+        self._view.refuse_change("add an MCP server")
+        await bridge.arun(self._imports.add, server, name, timeout, options)
+        return self
+
+    def remove_mcp(self, name: str) -> Self:
+        """Remove an MCP server with its tools, and close it. Raises ToolLookupError."""
+        self._view.refuse_change("remove an MCP server")
+        bridge.run(carried, self._imports.remove, name).get()
+        return self
+
+    async def aremove_mcp(self, name: str) -> Self:
+        """Remove an MCP server from async code, as `remove_mcp` does."""
+        self._view.refuse_change("remove an MCP server")
+        await bridge.arun(self._imports.remove, name)
+        return self
+
+    def refresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
+        """Ask an MCP server, or all of them, for their tools again, and return what has changed, by server.
+
+        What is bound here stays bound, what was removed here stays removed. Raises ToolLookupError, and for a server
+        that is named ToolConnectionError.
+        """
+        changes: dict[str, Changes] = bridge.run(carried, self._imports.refresh, name).get()
+        return changes
+
+    async def arefresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
+        """Ask an MCP server, or all of them, for their tools again from async code, as `refresh_mcp` does."""
+        return await bridge.arun(self._imports.refresh, name)
+
+    @property
+    def servers(self) -> dict[str, Server]:
+        """The MCP servers by name: what each tells, what of it is refused, what has to be accepted."""
+        return self._imports.servers
+
+    @property
+    def _imports(self) -> Imports:
+        from ahvn_tools.toolkit.imports import Imports  # few toolkits have a server
+
+        own = self._view.holders[-1]
+        return Imports(self._view.catalog, lambda: own.state)
+
     # state and bindings
 
     @property
@@ -203,6 +279,16 @@ class Toolkit:
         self._view.catalog.unbind(param)
         return self
 
+    @property
+    def max_concurrency(self) -> int:
+        """How many calls of one answer run at once, in every session alike."""
+        return self._view.catalog.max_concurrency
+
+    @max_concurrency.setter
+    def max_concurrency(self, most: int) -> None:
+        self._view.refuse_change("set max_concurrency")
+        self._view.catalog.max_concurrency = at_least_one(most)
+
     def session(
         self, state: MutableMapping[str, Any] | None = None, /, *, session_id: str | None = None, **values: Any
     ) -> Toolkit:
@@ -227,7 +313,7 @@ class Toolkit:
     def remove_group(self, name: str) -> Self:
         """Remove a group with its tools. Raises ToolLookupError, and ToolkitError for the basic group."""
         self._view.refuse_change("remove a group")
-        self._view.catalog.remove_group(name, self._view.holder)
+        self._view.catalog.remove_group(name)
         return self
 
     @property
@@ -326,6 +412,19 @@ class Toolkit:
         entry = self._view.catalog.entry(tool)
         self._view.catalog.finish_with(self._view.holder, entry, None if model is None else Finish(entry, model))
         return self
+
+    # for MCP clients
+
+    def to_fastmcp_server(self, **options: Unpack[ServerOptions]) -> FastMCP:
+        """Return a FastMCP server of what is shown here: each request runs in a session of its own.
+
+        `state=f` fills that session, `audience` says whom it is for (a name, or a function of the request), `auth` is
+        FastMCP's. What changes here is served with the next request. `ahvn_tools.serve` runs it, with its HTTP door
+        guarded against foreign hosts and origins; FastMCP's own `run` leaves that open.
+        """
+        from ahvn_tools.toolkit.served import server
+
+        return server(self.name, self._view, options)
 
     # what is kept
 
@@ -500,7 +599,7 @@ class Toolkit:
     def _seen(self, view: View) -> Toolkit:
         """Return the toolkit as another view shows it."""
         other = object.__new__(type(self))
-        other.name, other.max_concurrency, other._view = self.name, self.max_concurrency, view
+        other.name, other._view = self.name, view
         return other
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -516,8 +615,11 @@ class Toolkit:
         return f"<Toolkit {self.name!r}{session} of {count} tool{'' if count == 1 else 's'}>"
 
 
-def _specs(thing: Any, namespace: Names) -> list[tuple[ToolSpec, str]]:
-    """Return the specs that a thing gives, each with where it is from."""
+def _specs(thing: Any, namespace: Names, options: ToolOptions) -> list[tuple[ToolSpec, str]]:
+    """Return the specs that a thing gives, each with where it is from; a function becomes one with these options.
+
+    Raises DefinitionError for what gives none.
+    """
     if isinstance(thing, ToolSpec):
         return [(thing, _origin(thing))]
     if isinstance(thing, ToolRegistry):
@@ -525,8 +627,15 @@ def _specs(thing: Any, namespace: Names) -> list[tuple[ToolSpec, str]]:
     if isinstance(thing, Toolkit):
         view = thing._view  # noqa: SLF001  # of its own kin
         return [(ToolkitTool(view, entry), f"the toolkit {thing.name!r}") for entry in view.admitted()]
+    if isinstance(thing, type) and issubclass(thing, ToolRegistry):
+        raise DefinitionError(f"{thing.__name__!r} is a class of tools; add an instance, such as {thing.__name__}().")
     if callable(thing):
-        return [(spec := ToolSpec(*function_source.recipe(thing, {}, namespace=namespace)), _origin(spec))]
+        return [(spec := ToolSpec(*function_source.recipe(thing, options, namespace=namespace)), _origin(spec))]
+    if not (hasattr(thing, "parameters") or hasattr(thing, "input_schema")):
+        raise DefinitionError(
+            f"A {type(thing).__name__} is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry, "
+            "a Toolkit or a FastMCP tool, one at a time."
+        )
     spec = ToolSpec.from_mcp(thing)
     return [(spec, f"the MCP tool {spec.name!r}")]
 
@@ -545,9 +654,7 @@ def _options(spec: ToolSpec, options: EntryOptions) -> EntryOptions:
     """Return the options with the labels that a tool of another toolkit brings along; what is given wins."""
     if not isinstance(spec, ToolkitTool):
         return options
-    labels = spec.labels
-    middleware = (*options.get("middleware", ()), *labels["middleware"])
-    return {**labels, **options, "middleware": middleware}
+    return {**spec.labels, **options}
 
 
 def _names(names: list[str], rename: Mapping[str, str] | str | None) -> list[str]:
@@ -557,6 +664,8 @@ def _names(names: list[str], rename: Mapping[str, str] | str | None) -> list[str
             raise ToolkitError(f"{rename!r} is one name for {len(names)} tools; give a mapping, old name -> new name.")
         return [rename]
     rename = {} if rename is None else rename
+    if not isinstance(rename, Mapping):
+        raise ToolkitError(f"rename= is a new name, or a mapping, old name -> new name; not {rename!r}.")
     for name in rename:
         if name not in names:
             raise ToolLookupError(f"There is no tool {name!r} to rename. {near_misses(name, names)}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
 from ahvn_tools.execution.call import Call, Middleware
 from ahvn_tools.execution.sealed import Sealed
+from ahvn_tools.mcp.remote import Remote
 from ahvn_tools.middleware.postprocess import Postprocess, postprocessing
-from ahvn_tools.recipe import Isolation
+from ahvn_tools.recipe import Isolation, is_waited
 from ahvn_tools.sources.injection import Injected
 from ahvn_tools.sources.options import isolated
 from ahvn_tools.spec import ToolSpec
@@ -21,7 +22,11 @@ from ahvn_tools.toolkit.exclusive import Exclusive, Keys, by_parameter, exclusiv
 BASIC: Final = "basic"
 """The group of a tool that was put into none; always active."""
 
+PASSES_ON: Final = "passes_on"
+"""Marks a body that does nothing but call another tool: what stands around that call stands around it."""
+
 Bindings = Mapping[str, Binding]
+Around = Callable[[], tuple[Middleware, ...]] | None
 
 
 class EntryOptions(TypedDict, total=False):
@@ -50,16 +55,32 @@ class EntryOptions(TypedDict, total=False):
     """`"process"`: the bodies run in worker processes, whatever the tools themselves say."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the calls of a tool go by, and what it was made of."""
+
+    base: Sealed
+    shared: Bindings
+    own: Bindings
+    added: Bindings
+    made: Sealed
+
+
 class Entry:
     """One tool in a toolkit."""
 
     __slots__ = (
-        "_kept", "_own", "_preset", "audience", "exclusive", "group", "isolation", "middleware", "name", "origin",
-        "requires_approval", "spec", "tags", "timeout",
+        "_around", "_given", "_innermost", "_kept", "_own", "_own_middleware", "_preset", "audience", "exclusive",
+        "group", "is_imported", "isolation", "name", "origin", "passes_on", "requires_approval", "spec", "tags",
+        "timeout",
     )  # fmt: skip
 
-    def __init__(self, spec: ToolSpec, name: str, origin: str, options: EntryOptions, keys: Keys) -> None:
+    def __init__(
+        self, spec: ToolSpec, name: str, origin: str, options: EntryOptions, keys: Keys, *, around: Around = None
+    ) -> None:
         """Take a spec and what the toolkit adds; `keys` are those that the toolkit's calls hold.
+
+        `around` tells what stands around the spec's calls where it is from.
 
         Raises ToolkitError and BindError for options that do not fit.
         """
@@ -67,24 +88,44 @@ class Entry:
         if unknown:
             raise ToolkitError(f"Unknown options {sorted(unknown)}; known: {', '.join(EntryOptions.__annotations__)}.")
         self.spec = spec
-        self.name = _text("name", name)
+        self.name = name
         self.origin = origin
-        self.group = _text("group", options.get("group", BASIC))
-        self.tags = spec.tags | names_in(options.get("tags", ()))
-        self.audience = names_in(options.get("audience", ()))
+        self.is_imported = isinstance(spec.body, Remote)
+        """Whether it comes from a server."""
+        self.passes_on = getattr(spec.body, PASSES_ON, False) is True
+        """Whether it does nothing but call another tool of the toolkit."""
+        self.group = named("group of a tool", options.get("group", BASIC))
+        self.tags = spec.tags | texts("tags of a tool", options.get("tags", ()))
+        self.audience = texts("audience of a tool", options.get("audience", ()))
         self.timeout = limit(options.get("timeout"))
         self.isolation = _isolation(spec, self.name, options.get("isolation"))
         self.exclusive: Exclusive = _exclusive(spec, self.name, options.get("exclusive", False))
         self.requires_approval = options.get("requires_approval", False)
+        if not (isinstance(self.requires_approval, bool) or callable(self.requires_approval)):
+            raise ToolkitError(f"`requires_approval` of {name!r} is True, False or a function of the arguments.")
         post = options.get("postprocess")
-        self.middleware: tuple[Middleware, ...] = (
-            *options.get("middleware", ()),
-            *([postprocessing(post)] if post is not None else []),
-            *([exclusively(self.exclusive, keys)] if self.exclusive is not False else []),
+        self._around = around
+        self._given: tuple[Middleware, ...] = (
+            *map(runnable, options.get("middleware", ())),
+            *([postprocessing(_function(name, post))] if post is not None else []),
         )
+        self._innermost = () if self.exclusive is False else (exclusively(self.exclusive, keys),)
+        self._own_middleware = (*self._given, *self._innermost)
         self._preset = _presets(spec, name, options.get("preset", {}))
         self._own: Bindings = {}
-        self._kept: tuple[Sealed, Bindings, Bindings, Sealed] | None = None
+        self._kept: _Kept | None = None
+
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What stands around its calls, outermost first: what is given here, then what is so where it is from."""
+        if self._around is None:
+            return self._own_middleware
+        return (*self._given, *self._around(), *self._innermost)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it comes from a server that tells something else of it than was accepted."""
+        return self.is_imported and self.spec.body.is_changed is True  # type: ignore[attr-defined]  # a Remote
 
     def refuse_endless(self, timeout: float | None) -> None:
         """Raise ToolkitError for a body that no timeout can stop, where one is to hold: here or in the toolkit."""
@@ -111,10 +152,14 @@ class Entry:
         For one parameter a preset beats what is bound here, which beats the toolkit's binding, which beats the spec's.
         """
         base, own, kept = self.spec.sealed, self._own, self._kept
-        if kept is not None and kept[0] is base and kept[1] is shared and kept[2] is own:
-            return kept[3]
-        made = self._made(base, {**shared, **own, **self._preset}, timeout)
-        self._kept = base, shared, own, made
+        if kept is not None and kept.base is base and kept.shared is shared and kept.own is own:
+            return kept.made
+        added = self._added(base, {**shared, **own, **self._preset})
+        if kept is not None and kept.base is base and _are_same(kept.added, added):
+            made = kept.made  # what was bound or unbound is in other tools
+        else:
+            made = self._made(base, added, timeout)
+        self._kept = _Kept(base, shared, own, added, made)
         return made
 
     def secret_keys(self, shared: Bindings, timeout: float | None) -> frozenset[Key]:
@@ -137,12 +182,21 @@ class Entry:
         if parameter in self._preset:
             raise BindError(f"{parameter!r} of {self.name!r} is preset here; add the tool without that preset.")
 
-    def _made(self, base: Sealed, bindings: Bindings, timeout: float | None) -> Sealed:
+    @staticmethod
+    def _added(base: Sealed, bindings: Bindings) -> Bindings:
+        """Return those bindings that are about this tool."""
         parameters, fixed = base.recipe.inputs.parameters, base.bindings
+        return {
+            name: binding
+            for name, binding in bindings.items()
+            if name in parameters and not (name in fixed and fixed[name].is_constant)
+        }
+
+    def _made(self, base: Sealed, bindings: Bindings, timeout: float | None) -> Sealed:
+        parameters = base.recipe.inputs.parameters
         added = {
             name: replace(binding, is_secret=binding.is_secret or parameters[name].is_secret)
             for name, binding in bindings.items()
-            if name in parameters and not (name in fixed and fixed[name].is_constant)
         }
         limits = [seconds for seconds in (base.recipe.timeout, self.timeout, timeout) if seconds is not None]
         changes = {
@@ -155,7 +209,11 @@ class Entry:
         if not added and not changed:
             return base
         recipe = replace(base.recipe, options={**base.recipe.options, **changed}, **changed)  # type: ignore[arg-type]  # fields of a recipe
-        return Sealed(recipe, {**fixed, **added})
+        return Sealed(recipe, {**base.bindings, **added})
+
+
+def _are_same(some: Bindings, others: Bindings) -> bool:
+    return some.keys() == others.keys() and all(others[name] is binding for name, binding in some.items())
 
 
 def _exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
@@ -193,24 +251,43 @@ def _isolation(spec: ToolSpec, name: str, isolation: Isolation | None) -> Isolat
 
 def limit(timeout: float | None) -> float | None:
     """Return a limit in seconds. Raises ToolkitError for one that no call could keep."""
-    if timeout is not None and not timeout > 0:
-        raise ToolkitError(f"A timeout must be more than 0 seconds, not {timeout!r}.")
+    if timeout is not None and not (is_waited(timeout) and timeout > 0):
+        raise ToolkitError(f"A timeout must be more than 0 seconds, not {timeout!r}. Leave it out for none.")
     return timeout
 
 
-def _text(what: str, text: str) -> str:
-    if not isinstance(text, str) or not text:  # type: ignore[redundant-expr]  # a caller may give anything
-        raise ToolkitError(f"The {what} of a tool is a text with something in it, not {text!r}.")
+def named(what: str, text: Any) -> str:
+    """Return a name. Raises ToolkitError for what is no text, or an empty one."""
+    if not isinstance(text, str) or not text:
+        raise ToolkitError(f"The {what} is a text with something in it, not {text!r}.")
     return text
 
 
-def names_in(names: str | Iterable[str]) -> frozenset[str]:
-    """Return names as a set; one text is one name."""
-    return frozenset([names] if isinstance(names, str) else names)
+def texts(what: str, names: Any) -> frozenset[str]:
+    """Return names as a set; one text is one name. Raises ToolkitError for anything that is no name."""
+    given = [names] if isinstance(names, str) else names
+    if not isinstance(given, Iterable):
+        raise ToolkitError(f"The {what} are names, not {names!r}.")
+    return frozenset(named(f"name among the {what}", name) for name in given)
+
+
+def runnable(middleware: Middleware) -> Middleware:
+    """Return a middleware. Raises ToolkitError for what cannot be one."""
+    if not callable(middleware):
+        raise ToolkitError(f"A middleware is `async (call, next) -> ToolResult`, not a {type(middleware).__name__}.")
+    return middleware
+
+
+def _function(name: str, postprocess: Postprocess) -> Postprocess:
+    if not callable(postprocess):
+        raise ToolkitError(f"`postprocess` of {name!r} is a function `(call, result) -> ToolResult | None`.")
+    return postprocess
 
 
 def _presets(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> Bindings:
     inputs, fixed = spec.sealed.recipe.inputs, spec.sealed.bindings
+    if not isinstance(preset, Mapping):
+        raise ToolkitError(f"The preset of {name!r} is a mapping, parameter -> value, not a {type(preset).__name__}.")
     made = {}
     for parameter, value in preset.items():
         if parameter not in inputs.parameters:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
 import unicodedata
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.definition import ToolDefinition
@@ -25,7 +26,8 @@ MOST_CHOSEN = 1_000
 
 _CREATE = "CREATE VIRTUAL TABLE tools USING fts5(name, description, rest, tokenize='porter unicode61')"
 _PUT = "INSERT OR REPLACE INTO tools(rowid, name, description, rest) VALUES (?, ?, ?, ?)"
-_RANK = "SELECT rowid FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, 8.0, 3.0, 1.0), rowid LIMIT ?"
+_RANK = "SELECT rowid FROM tools WHERE tools MATCH ? {among} ORDER BY bm25(tools, 8.0, 3.0, 1.0), rowid LIMIT ?"
+_AMONG = "AND +rowid IN (SELECT value FROM json_each(?))"
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM tools WHERE tools MATCH ? LIMIT ?)"
 
 _CJK = (
@@ -57,24 +59,30 @@ class Index:
         with _birth:
             _alive.add(self)
 
-    def ranked(self, query: str, limit: int, mark: Any, tools: Callable[[], Iterable[Sealed]]) -> list[str]:
-        """Return the names of at most `limit` of the tools that have a word of the query, best first; -1: of all.
+    def ranked(
+        self, query: str, limit: int, mark: Any, tools: Callable[[], Iterable[Sealed]], among: Collection[str]
+    ) -> list[str]:
+        """Return the names of at most `limit` of the tools that have a word of the query, best first.
 
-        `mark` is another whenever the tools are others. Raises ToolkitError where SQLite has no full-text index.
+        `among` names those that are asked for, `mark` is another whenever the tools are others. Raises ToolkitError
+        where SQLite has no full-text index.
         """
         words = _wanted(query)
         if not words:
             return []
         with self._lock:
             database = self._current(mark, tools)
-            matching = self._matching(database, words)
-            return [self._names[row] for (row,) in database.execute(_RANK, (matching, limit))]
+            matching = " OR ".join(words) if len(among) <= MOST_CHOSEN else self._matching(database, words)
+            if len(among) == len(self._rows):
+                ranked = database.execute(_RANK.format(among=""), (matching, limit))
+            else:  # no others are ranked, which is most of the work
+                rows = json.dumps([self._rows[name][0] for name in among])
+                ranked = database.execute(_RANK.format(among=_AMONG), (matching, rows, limit))
+            return [self._names[row] for (row,) in ranked]
 
     def _matching(self, database: sqlite3.Connection, words: list[str]) -> str:
         """Return a query in SQLite's words: a tool must have one of the rarest, and all that it has rank it."""
         whole = " OR ".join(words)
-        if len(self._names) <= MOST_CHOSEN:
-            return whole
         counted = sorted((database.execute(_COUNT, (word, MOST_CHOSEN)).fetchone()[0], word) for word in words)
         chosen: list[str] = []
         found = 0
@@ -95,6 +103,13 @@ class Index:
         return self._database
 
     def _update(self, database: sqlite3.Connection, tools: Mapping[str, Sealed]) -> None:
+        database.execute("BEGIN")  # one commit for all rows: each of its own takes six times as long
+        try:
+            self._keep(database, tools)
+        finally:
+            database.execute("COMMIT")  # what was done before an error is known in `_rows`
+
+    def _keep(self, database: sqlite3.Connection, tools: Mapping[str, Sealed]) -> None:
         for name in self._rows.keys() - tools.keys():
             row, _ = self._rows.pop(name)
             del self._names[row]
@@ -123,6 +138,7 @@ def _database() -> sqlite3.Connection:
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     try:
         database.execute(_CREATE)
+        database.execute("SELECT value FROM json_each('[]')")
     except sqlite3.Error as error:
         database.close()
         raise _unable() from error
@@ -130,7 +146,9 @@ def _database() -> sqlite3.Connection:
 
 
 def _unable() -> ToolkitError:
-    return ToolkitError("Search needs SQLite with FTS5, and this Python has none; use a Python whose sqlite3 has it.")
+    return ToolkitError(
+        "Search needs SQLite with FTS5 and JSON, and this Python has none; use a Python whose sqlite3 has it."
+    )
 
 
 def _wanted(query: str) -> list[str]:

@@ -22,7 +22,7 @@ from ahvn_tools.sources import function as function_source
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.catalog import Catalog, Group
-from ahvn_tools.toolkit.entry import BASIC
+from ahvn_tools.toolkit.entry import BASIC, PASSES_ON
 
 JsonObject = dict[str, Any]
 
@@ -59,6 +59,8 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     terms = calls.Terms(id=context.call_id, run_id=context.run_id, fate=Fate())
     return await calls.aexecute(view, name, arguments, terms)
 
+
+setattr(call_tool, PASSES_ON, True)
 
 PAIR: Final = (search_tools, call_tool)
 """What a model finds and calls tools with."""

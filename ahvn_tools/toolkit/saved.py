@@ -27,7 +27,7 @@ def state_dict(view: View, *, strict: bool) -> JsonObject:
     """Return what the view's toolkit or session holds. Raises ToolkitError for what has no JSON form, when strict."""
     omitted: list[str] = []
     state = _json(without_keys(view.holder.state, view.catalog.secret_keys()), "state", omitted)
-    saved = {"version": VERSION, "groups": dict(view.holder.switched), "state": state}
+    saved = {"version": VERSION, "groups": view.switched(), "state": state}
     if _is_toolkit(view):
         saved["toolsets"] = _toolsets(view.catalog.toolsets, omitted)
     if strict and omitted:

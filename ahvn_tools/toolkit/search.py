@@ -8,8 +8,6 @@ from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.view import View
 
-_SPARE = 50
-
 
 def search(view: View, query: str, k: int) -> list[Entry]:
     """Return at most `k` of the tools that are shown, best first; one of just that name comes before all others.
@@ -18,18 +16,15 @@ def search(view: View, query: str, k: int) -> list[Entry]:
     """
     if not isinstance(query, str):
         raise ToolkitError(f"A query is a text, not a {type(query).__name__}.")
-    if k < 1:
+    if not isinstance(k, int) or k < 1:  # type: ignore[redundant-expr]  # a caller may give anything
         raise ToolkitError(f"k is how many tools are wanted, at least 1, not {k!r}.")
     catalog, entries = view.catalog, dict(view.catalog.entries)
+    k = min(k, len(entries))
     mark = catalog.rebound, list(entries.values()), [entry.spec.sealed for entry in entries.values()]
-    found: list[Entry] = []
-    for limit in (k + _SPARE, -1):  # few are asked for first: most views show most of the tools
-        names = catalog.index.ranked(query, limit, mark, lambda: map(view.sealed, entries.values()))
-        whole = dict.fromkeys([query.strip(), *names])
-        found = [entries[name] for name in whole if name in entries and view.shows(entries[name])]
-        if len(found) >= k or len(names) < limit:
-            break
-    return found[:k]
+    shown = {name: entry for name, entry in entries.items() if view.shows(entry)}
+    names = catalog.index.ranked(query, k, mark, lambda: map(view.sealed, entries.values()), shown)
+    whole = dict.fromkeys([query.strip(), *names])
+    return [shown[name] for name in whole if name in shown][:k]
 
 
 def listed(view: View) -> Iterator[Entry]:

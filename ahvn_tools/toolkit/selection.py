@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import Entry, texts
 
 
 class SelectionOptions(TypedDict, total=False):
@@ -45,31 +45,34 @@ class Selection:
         unknown = options.keys() - SelectionOptions.__annotations__.keys()
         if unknown:
             raise ToolkitError(f"Unknown options {sorted(unknown)}; select by {', '.join(cls.__dataclass_fields__)}.")
-        for key in ("names", "tags", "groups"):
-            if isinstance(options.get(key), str):
-                raise ToolkitError(f"{key!r} of a selection is a list of names; put {options[key]!r} in one.")
         for key, name in (("audience", options.get("audience", "")), ("toolset", options.get("toolset", ""))):
             if not isinstance(name, str):
                 raise ToolkitError(f"{key!r} of a selection is one name, not {name!r}.")
+        if (where := options.get("where")) is not None and not callable(where):
+            raise ToolkitError(f"'where' of a selection is a function of the definition, not {where!r}.")
         return cls(
-            names=_set(options.get("names")),
-            tags=_set(options.get("tags")),
-            groups=_set(options.get("groups")),
+            names=_set("names", options.get("names")),
+            tags=_set("tags", options.get("tags")),
+            groups=_set("groups", options.get("groups")),
             audience=options.get("audience"),
             toolset=options.get("toolset"),
-            where=options.get("where"),
+            where=where,
         )
 
-    def admits(self, entry: Entry, definition: Callable[[], ToolDefinition]) -> bool:
-        """Tell whether a tool is shown; `definition` gives what it is shown as, when that is asked for."""
+    def admits(self, entry: Entry, definition: Callable[[Entry], ToolDefinition]) -> bool:
+        """Tell whether a tool is shown; `definition` tells what it is shown as, when that is asked for."""
         return (
             (self.names is None or entry.name in self.names)
             and (self.tags is None or not self.tags.isdisjoint(entry.tags))
             and (self.groups is None or entry.group in self.groups)
             and (self.audience is None or not entry.audience or self.audience in entry.audience)
-            and (self.where is None or bool(self.where(definition())))
+            and (self.where is None or bool(self.where(definition(entry))))
         )
 
 
-def _set(names: Collection[str] | None) -> frozenset[str] | None:
-    return None if names is None else frozenset(names)
+def _set(key: str, names: Any) -> frozenset[str] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ToolkitError(f"{key!r} of a selection is a list of names; put {names!r} in one.")
+    return texts(f"{key} of a selection", names)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Self
 from ahvn_tools.binding import Binding, Layers
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, PickleError, ToolkitError, near_misses
+from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.sealed import Sealed
 from ahvn_tools.results import ToolResult
 from ahvn_tools.spec import ToolSpec
@@ -72,8 +73,11 @@ class ToolkitTool(ToolSpec):
             "audience": entry.audience,
             "requires_approval": entry.requires_approval,
             "exclusive": entry.exclusive,
-            "middleware": (*self._view.catalog.middleware, *entry.middleware),
         }
+
+    def around(self) -> tuple[Middleware, ...]:
+        """Return what stands around its calls, outermost first: what another toolkit that takes it keeps to, too."""
+        return (*self._view.catalog.middleware, *self._entry.middleware)
 
     @property
     def state(self) -> MutableMapping[str, Any]:

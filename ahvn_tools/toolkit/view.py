@@ -6,13 +6,14 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolNotFoundError, near_misses
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.sealed import Sealed
+from ahvn_tools.mcp.remote import changed
 from ahvn_tools.middleware.approve import approve
 from ahvn_tools.toolkit.catalog import Catalog, Group, Switches
 from ahvn_tools.toolkit.entry import BASIC, Entry
@@ -20,6 +21,9 @@ from ahvn_tools.toolkit.finish import Finish
 from ahvn_tools.toolkit.selection import Selection
 
 _making_an_id = threading.Lock()
+
+_REMOVED: Final = Group(name="removed", number=-1)
+"""Stands for a group that has just been removed with its tools: nobody has switched it on."""
 
 
 class Holder(Switches):
@@ -77,7 +81,7 @@ class View:
 
     def layers(self, entry: Entry) -> tuple[Mapping[str, Any], ...]:
         """Return the states that a call of a tool asks, in their order."""
-        if not self.is_session:
+        if len(self.holders) == 1:
             return (self.holder.state, *entry.spec.layers)
         return (*[holder.state for holder in self.holders], *entry.spec.layers)
 
@@ -87,7 +91,7 @@ class View:
 
     def middleware(self, entry: Entry, plan: Plan) -> tuple[Middleware, ...] | None:
         """Return what stands around a call, outermost first; None when it needs no more than its plan."""
-        shared, own = self.catalog.middleware, entry.middleware
+        shared, own = () if entry.passes_on else self.catalog.middleware, entry.middleware
         if (finish := self.finish(entry)) is not None:
             own = (*own, finish.middleware)
         if entry.requires_approval is not False or plan.takes_context:
@@ -114,11 +118,17 @@ class View:
         """Tell whether a group is switched on here."""
         if group == BASIC:
             return True
+        defined = self.catalog.groups.get(group, _REMOVED)
         for holder in self.holders:
-            if group in holder.switched:
-                return holder.switched[group]
-        defined = self.catalog.groups.get(group)  # None: it has just been removed, with its tools
-        return defined is not None and defined.is_active
+            if defined.number in holder.switched:
+                return holder.switched[defined.number]
+        return defined.is_active
+
+    def switched(self) -> dict[str, bool]:
+        """Return how groups were switched just here, by name."""
+        switched = self.holder.switched
+        groups = self.catalog.groups.values()
+        return {group.name: switched[group.number] for group in groups if group.number in switched}
 
     def groups(self) -> dict[str, Group]:
         """Return the groups by name, active or not as they are here."""
@@ -126,7 +136,7 @@ class View:
 
     def shows(self, entry: Entry) -> bool:
         """Tell whether a tool is listed and may be called."""
-        return self.is_active(entry.group) and self._admits(entry)
+        return self.is_active(entry.group) and not (entry.is_imported and entry.is_changed) and self.admits(entry)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the tools that are shown, in the order in which they were added."""
@@ -134,29 +144,35 @@ class View:
 
     def admitted(self) -> Iterator[Entry]:
         """Yield the tools that the selections admit, those of groups that are not active among them."""
-        return (entry for entry in list(self.catalog.entries.values()) if self._admits(entry))
+        return (entry for entry in list(self.catalog.entries.values()) if self.admits(entry))
 
     def find(self, name: str) -> Entry:
         """Return the tool to call. Raises ToolNotFoundError, or ToolNotAvailableError for one that is not shown."""
         entry = self.catalog.entries.get(name)
         if entry is None:
-            known = near_misses(name, [entry.name for entry in self.entries()])
+            known = near_misses(str(name), [entry.name for entry in self.entries()])
             raise ToolNotFoundError(f"There is no tool {name!r}. {known}", tool=name)
         if entry.group != BASIC and not self.is_active(entry.group):
             raise ToolNotAvailableError(
                 f"The tool {name!r} is not available: its group {entry.group!r} is not active.", tool=name
             )
-        if self.selections and not self._admits(entry):
+        if self.selections and not self.admits(entry):
             raise ToolNotAvailableError(f"The tool {name!r} is not available {self._to_whom()}.", tool=name)
+        if entry.is_imported and entry.is_changed:
+            raise changed(name)
         return entry
 
-    def _admits(self, entry: Entry) -> bool:
-        return all(self._admitted(selection, entry) for selection in self.selections)
+    def admits(self, entry: Entry) -> bool:
+        """Tell whether the selections let a tool through, whether or not its group is active."""
+        for selection in self.selections:  # noqa: SIM110  # `all` takes twice as long, over thousands of tools
+            if not self._admitted(selection, entry):
+                return False
+        return True
 
     def _admitted(self, selection: Selection, entry: Entry) -> bool:
         if selection.toolset is not None and not self._admitted(self.catalog.toolset(selection.toolset), entry):
             return False
-        return selection.admits(entry, lambda: self.definition(entry))
+        return selection.admits(entry, self.definition)
 
     def _to_whom(self) -> str:
         audiences = [selection.audience for selection in self.selections if selection.audience is not None]

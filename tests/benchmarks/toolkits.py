@@ -55,10 +55,18 @@ def values(number: int) -> dict[str, Any]:
 
 def session_creation() -> Row:
     """Sessions over fifty tools, each made anew, against the clock."""
-    kit = toolkit_of_fifty()
+    return _creation(toolkit_of_fifty(), TOOLS)
+
+
+def session_over_many() -> Row:
+    """The same over ten thousand tools."""
+    return _creation(large_toolkit(), MANY)
+
+
+def _creation(kit: Toolkit, tools: int) -> Row:
     each = median(_seconds_of_a_session(kit) for _ in range(5))
     return Row(
-        what=f"one of {SESSIONS:,} sessions over {TOOLS} tools",
+        what=f"one of {SESSIONS:,} sessions over {tools:,} tools",
         against="the clock",
         ours=f"{each * 1e6:.2f} µs",
         baseline="",
@@ -114,6 +122,13 @@ def toolkit_search() -> Row:
     kit = toolkit_of_names()
     kit.search("anything")
     return _within(20, f"search of {MANY:,} tools", lambda: kit.search("read a file from the table"))
+
+
+def view_search() -> Row:
+    """A query that fits all of ten thousand tools, asked in a view that shows one in a hundred, against the clock."""
+    view = toolkit_of_names().select(tags=["rare"])
+    view.search("anything")
+    return _within(20, f"search in a view of {MANY:,} tools", lambda: view.search("add the left and the right number"))
 
 
 def toolkit_select() -> Row:

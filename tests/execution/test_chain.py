@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from ahvn_tools import Toolkit, ToolResult
-from ahvn_tools.errors import CallCancelledError, InvalidParametersError, ToolCallError, ToolkitError
+from ahvn_tools.errors import (
+    CallCancelledError,
+    InvalidParametersError,
+    ToolCallError,
+    ToolkitError,
+    ToolSpecError,
+)
 from ahvn_tools.middleware import inline
 from ahvn_tools.results import ErrorDetail
 
@@ -412,3 +418,163 @@ async def test_a_call_from_inside_a_tool_passes_the_middleware_too():
     assert await kit.acall("outer_sync") == 2
     assert await asyncio.to_thread(kit.call, "outer_sync") == 2
     assert log.count("a before") == 6
+
+
+async def passing(call, next):
+    return await next(call)
+
+
+def changing(change: Any, *, chunks: bool) -> Any:
+    """Return a postprocess that does something to the chunks, or to the result."""
+    return lambda call, result: change(result) if result.is_last is not chunks else None
+
+
+@pytest.mark.parametrize("door", ["stream", "astream"])
+async def test_a_stream_has_one_last_result_whatever_middleware_makes_of_it(door):
+    kit = Toolkit("kit")
+    kit.add(lambda: 1, rename="one", postprocess=lambda call, result: replace(result, is_last=False, id=None))
+    (last,) = await through(kit, door, "one", {})
+    assert (last.is_last, last.value) == (True, 1)
+    assert last.id is not None
+
+
+@each_door
+@pytest.mark.parametrize("name", ["add", "add_later", "count"])
+async def test_a_cancellation_that_a_middleware_raises_by_itself_is_a_result(door, name):
+    def cancel(_result):
+        raise asyncio.CancelledError
+
+    kit = kit_of()
+    kit.use(passing)
+    given = kit[name]
+    own = Toolkit("own").add(given, rename="one", postprocess=changing(cancel, chunks=False))
+    arguments = {"n": 1} if name == "count" else {"a": 1}
+    if door in ("call", "acall"):
+        with pytest.raises(CallCancelledError):
+            await through(own, door, "one", arguments)
+    else:
+        made = await through(own, door, "one", arguments)
+        last = made[-1] if isinstance(made, list) else made
+        assert last.error.code == "cancelled"
+    assert asyncio.current_task().cancelling() == 0
+
+
+@each_door
+@each_kind
+async def test_a_cancellation_of_the_tools_own_is_raised_as_ours(door, is_inline):
+    async def own():
+        raise asyncio.CancelledError
+
+    kit = Toolkit("kit", middleware=[noting("x", [], is_inline=is_inline)]).add(own)
+    if door in ("call", "acall"):
+        with pytest.raises(CallCancelledError):
+            await through(kit, door, "own", {})
+    else:
+        made = await through(kit, door, "own", {})
+        last = made[-1] if isinstance(made, list) else made
+        assert last.error.code == "cancelled"
+
+
+@pytest.mark.parametrize("door", ["stream", "astream"])
+@pytest.mark.parametrize("name", ["count", "count_later"])
+async def test_what_a_middleware_raises_on_a_chunk_is_not_the_tools_error(door, name):
+    def fail(_result):
+        raise ValueError("hunter2-hunter2")
+
+    kit = Toolkit("own").add(kit_of()[name], postprocess=changing(fail, chunks=True))
+    last = (await through(kit, door, name, {"n": 2}))[-1]
+    assert last.error.message == f"A middleware of tool {name!r} failed."
+
+
+@pytest.mark.parametrize("name", ["count", "count_later"])
+async def test_what_ends_a_program_reaches_the_reader_and_not_the_loop(name):
+    def leave(_result):
+        raise SystemExit(3)
+
+    kit = Toolkit("own").add(kit_of()[name], postprocess=changing(leave, chunks=True))
+    with pytest.raises(SystemExit):
+        await through(kit, "astream", name, {"n": 2})
+    with pytest.raises(SystemExit):
+        await through(kit, "stream", name, {"n": 2})
+    assert await kit_of().acall("add_later", {"a": 1}) == 2  # both loops live
+
+
+@pytest.mark.parametrize("door", ["stream", "astream"])
+async def test_chunks_that_a_middleware_makes_have_the_id_of_the_call(door):
+    async def adding(call, next):
+        if call.emit is not None:
+            await call.emit(ToolResult("first"))
+        return await next(call)
+
+    first, last = await through(kit_of(adding), door, "add", {"a": 1})
+    assert first.id == last.id is not None
+
+
+def test_a_sync_body_is_streamed_in_its_readers_thread_where_all_middleware_is_inline():
+    kit = kit_of(noting("x", [], is_inline=True))
+
+    @kit.tool
+    def threads() -> Any:
+        mark.set("inside")
+        yield threading.current_thread().name
+        yield mark.get()
+
+    here = threading.current_thread().name
+    results = kit.stream("threads")
+    assert next(results).value == here
+    assert mark.get() == "none"  # nothing of its context reaches the reader
+    assert [result.value for result in results] == ["inside", [here, "inside"]]
+
+
+def test_a_reader_who_leaves_such_a_stream_closes_the_body_and_middleware_hears_of_it():
+    seen: list[Any] = []
+    closed: list[str] = []
+
+    @inline
+    async def note(call, next):
+        try:
+            return await next(call)
+        except BaseException as error:
+            seen.append((type(error), call.interrupted))
+            raise
+
+    kit = Toolkit("kit", middleware=[note])
+
+    @kit.tool
+    def count() -> Any:
+        try:
+            yield from range(9)
+        finally:
+            closed.append("closed")
+
+    results = kit.stream("count")
+    assert [next(results).value, next(results).value] == [0, 1]
+    results.close()
+    assert closed == ["closed"]
+    ((kind, interrupted),) = seen
+    assert kind is GeneratorExit
+    assert (interrupted.value, interrupted.is_interrupted) == ([0, 1], True)
+
+
+def test_a_middleware_that_is_wrongly_marked_is_an_error_in_a_stream_too():
+    async def sleepy(call, next):
+        await asyncio.sleep(0)
+        return await next(call)
+
+    with pytest.raises(ToolSpecError, match="Take the mark away"):
+        list(kit_of(inline(sleepy)).stream("count", {"n": 1}))
+
+
+@pytest.mark.parametrize("door", ["exec", "stream"])
+async def test_a_sync_caller_is_answered_on_time_when_a_body_blocks_the_loop(door):
+    kit = Toolkit("kit", middleware=[passing])
+
+    @kit.tool(timeout=0.1)
+    async def block() -> None:
+        time.sleep(1)  # noqa: ASYNC251  # the fault that is tested
+
+    began = time.monotonic()
+    made = await asyncio.to_thread(lambda: kit.exec("block") if door == "exec" else list(kit.stream("block"))[-1])
+    assert made.error.code == "timeout"
+    assert time.monotonic() - began < 0.9
+    await asyncio.sleep(1)

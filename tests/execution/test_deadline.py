@@ -179,7 +179,7 @@ def test_a_quick_body_is_not_touched_by_its_timeout(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
-    "timeout", [0, -1, 0.0, float("inf"), float("nan"), float("-inf"), True, False, "5", 5j, [1]], ids=repr
+    "timeout", [0, -1, 0.0, float("inf"), float("nan"), float("-inf"), 1e18, True, False, "5", 5j, [1]], ids=repr
 )
 def test_a_timeout_is_a_number_of_seconds_above_zero(timeout: Any) -> None:
     with pytest.raises(DefinitionError, match="timeout"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
-from ahvn_tools import ToolError, ToolSpec
+from ahvn_tools import Secret, ToolError, ToolResult, ToolSpec
 from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.results import ErrorDetail
 from tests.execution.doors import RESULT_DOORS, Door, run
 
 each_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
@@ -86,6 +87,62 @@ def test_bound_values_of_any_shape_are_masked(door: Door, bound: Any) -> None:
     assert door(ToolSpec.from_function(body).bind("token", default=bound)).error.message == (
         "ValueError: no access with <token>"
     )
+
+
+class Login(BaseModel):
+    user: str
+    phrase: SecretStr
+
+
+@each_door
+def test_a_secret_argument_is_masked_as_a_bound_value_is(door: Door) -> None:
+    def body(phrase: Annotated[str, Secret], api_key: str, name: str, kind: str = "v") -> None:
+        if kind == "speak":
+            raise ToolError(f"{phrase} {api_key} {name}")
+        raise ValueError(f"{phrase} {api_key} {name}")
+
+    spec, given = ToolSpec.from_function(body), {"phrase": "open sesame", "api_key": "k-123456", "name": "somebody"}
+    assert door(spec, **given).error.message == "ValueError: <phrase> <api_key> somebody"
+    assert door(spec, **given, kind="speak").error.message == "<phrase> <api_key> somebody"
+
+
+@each_door
+def test_what_is_secret_inside_of_an_argument_is_masked(door: Door) -> None:
+    def body(login: Login, options: dict[str, Any]) -> None:
+        raise ValueError(f"{login.user} {login.phrase.get_secret_value()} {options}")
+
+    given = {"login": {"user": "somebody", "phrase": "open sesame"}, "options": {"password": "hunter2-secret"}}
+    message = door(ToolSpec.from_function(body), **given).error.message
+    assert message == "ValueError: somebody <phrase> {'password': '<password>'}"
+
+
+@each_door
+def test_an_error_result_of_the_tools_own_shows_no_secret(door: Door) -> None:
+    def body(phrase: Annotated[str, Secret], **more: str) -> ToolResult:
+        return ToolResult(error=ErrorDetail(code="tool_error", message=f"no {phrase}"))
+
+    assert door(ToolSpec.from_function(body), phrase="open sesame").error.message == "no <phrase>"
+
+
+@each_door
+def test_a_bound_value_and_a_secret_of_one_name_are_both_masked(door: Door) -> None:
+    def body(token: str, options: dict[str, str]) -> None:
+        raise ValueError(f"{token} {options['token']}")
+
+    spec = ToolSpec.from_function(body).bind("token", default="t0p-secret")
+    assert door(spec, options={"token": "hunter2-secret"}).error.message == "ValueError: <token> <token>"
+
+
+def test_what_a_schema_marks_as_secret_is_masked() -> None:
+    from fastmcp.tools import Tool
+
+    class Remote(Tool):
+        async def run(self, arguments: dict[str, Any]) -> Any:
+            raise ToolError(f"no {arguments['phrase']}")
+
+    schema = {"type": "object", "properties": {"phrase": {"type": "string", "format": "password"}}}
+    spec = ToolSpec.from_mcp(Remote(name="remote", parameters=schema))
+    assert spec.exec(phrase="open sesame").error.message == "no <phrase>"
 
 
 @each_door

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import ToolSpec, tool
+from ahvn_tools import ToolSpec, execution, tool
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution import threads
 from tests.execution.doors import WAIT, run, until
@@ -172,6 +173,21 @@ def test_a_cancelled_call_abandons_its_thread(hung: Hung) -> None:
         assert await asyncio.to_thread(until, lambda: threads.abandoned() == 0)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+def test_what_is_abandoned_can_be_seen_whatever_kind_of_body_it_is(hung: Hung, is_async: bool) -> None:
+    async def refuses() -> None:
+        while not hung.release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    before = execution.abandoned()
+    spec = ToolSpec.from_function(refuses if is_async else hung.body, timeout=0.05)
+    assert spec.exec().error.code == "timeout"
+    assert execution.abandoned() == before + 1
+    hung.release.set()
+    assert until(lambda: execution.abandoned() == before)
 
 
 def test_an_abandoned_thread_works_again_once_its_body_has_ended(hung: Hung) -> None:

@@ -1,4 +1,4 @@
-"""Limit: how many calls there may be in a time and in a session."""
+"""Limit: how many calls there may be in a time, in a run and in a session."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import time
 
 import pytest
 
-from ahvn_tools import Toolkit, ToolSpecError
+from ahvn_tools import ToolCall, Toolkit, ToolSpecError
 from ahvn_tools.errors import LimitExceededError
 from ahvn_tools.middleware import limit as module
 from ahvn_tools.middleware.limit import limit
+from ahvn_tools.toolkit.run import Run
 
 
 def kit_of(**options) -> tuple[Toolkit, list[float]]:
@@ -109,8 +110,43 @@ def test_a_session_is_counted_exactly_over_threads():
     assert len(began) == 50
 
 
+def several(count: int) -> list[ToolCall]:
+    return [ToolCall(id=f"c{number}", name="note") for number in range(count)]
+
+
+def codes_of(run: Run) -> list[str]:
+    return codes(result for _, result in run.results)
+
+
+def test_a_run_has_so_many_calls_and_the_next_one_as_many():
+    kit, began = kit_of(per_run=2)
+    for _ in range(2):
+        run = kit.run(several(4))
+        assert sorted(codes_of(run)) == ["limit_exceeded", "limit_exceeded", "ok", "ok"]
+    told = next(result.text for _, result in run.results if result.is_error)
+    assert told == "Too many calls at once: at most 2. Call 'note' again in your next answer."
+    assert len(began) == 4
+
+
+async def test_runs_at_once_are_counted_apart():
+    kit, _ = kit_of(per_run=2)
+    runs = await asyncio.gather(*(kit.session().arun(several(2)) for _ in range(20)))
+    assert [codes_of(run) for run in runs] == [["ok", "ok"]] * 20
+
+
+def test_calls_outside_of_a_run_are_not_counted_as_one():
+    kit, _ = kit_of(per_run=1)
+    assert codes(kit.exec("note") for _ in range(3)) == ["ok"] * 3
+
+
+def test_a_run_of_one_call_is_a_run():
+    kit, _ = kit_of(per_run=1)
+    assert codes_of(kit.run(several(1))) == ["ok"]
+    assert codes_of(kit.run(several(1))) == ["ok"]
+
+
 def test_the_sessions_that_are_counted_are_bounded(monkeypatch):
-    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(module, "MOST_COUNTED", 2)
     kit, _ = kit_of(per_session=1)
     first, *others = [kit.session() for _ in range(3)]
     for session in (first, *others):
@@ -146,6 +182,7 @@ NONSENSE = [
     {},
     {"per_second": 0},
     {"per_session": -1},
+    {"per_run": 0},
     {"per_second": 1, "wait": -1},
     {"per_second": 1, "wait": float("inf")},
 ]

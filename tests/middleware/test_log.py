@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 import pytest
 
-from ahvn_tools import Secret, ToolError, Toolkit
+from ahvn_tools import Secret, ToolContext, ToolError, Toolkit
 from ahvn_tools.middleware import inline
+from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
 from ahvn_tools.results import ToolResult
 
@@ -134,7 +136,64 @@ def test_what_a_middleware_inside_raises_is_logged_and_passes(lines):
     kit = kit_of(add)
     kit.use(refuse)
     assert kit.exec("add", {"a": 1}).error.message == "no"
-    assert "-> tool_error, interrupted in " in lines()[0]
+    assert "-> tool_error in " in lines()[0]
+    assert lines()[0].endswith(" s: no")
+
+
+def test_what_another_limit_refuses_was_not_interrupted(lines, caplog):
+    kit = kit_of(add)
+    kit.use(limit(per_minute=1))
+    kit.exec("add", {"a": 1})
+    kit.exec("add", {"a": 1})
+    assert "-> limit_exceeded in " in lines()[1]
+    assert "at most 1 a minute" in lines()[1]
+    assert not caplog.records[1].is_interrupted
+
+
+def test_what_fails_in_a_middleware_shows_nothing_of_it(lines):
+    @inline
+    async def fail(call, next):
+        raise ValueError(CANARY)
+
+    kit = kit_of(add)
+    kit.use(fail)
+    kit.exec("add", {"a": 1})
+    assert "-> tool_error in " in lines()[0]
+    assert CANARY not in lines()[0]
+
+
+@pytest.mark.parametrize("leave", ["close", "cancel"])
+async def test_a_stream_that_nobody_reads_any_more_is_logged_with_what_there_was(lines, leave):
+    async def watch() -> AsyncIterator[str]:
+        yield "one"
+        yield "two"
+        await asyncio.sleep(60)
+
+    reader = kit_of(watch).astream("watch")
+    assert [(await anext(reader)).value for _ in range(2)] == ["one", "two"]
+    if leave == "close":
+        await reader.aclose()
+    else:
+        task = asyncio.ensure_future(anext(reader))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert lines()[0].startswith("watch {} -> cancelled, interrupted in ")
+    assert lines()[0].endswith(' s: ["one", "two"]')
+
+
+def test_a_call_cancelled_by_its_id_is_logged_with_what_there_was(lines):
+    kit = kit_of()
+
+    @kit.tool
+    async def watch(context: ToolContext) -> AsyncIterator[str]:
+        yield "one"
+        kit.cancel(context.call_id)
+        await asyncio.sleep(60)
+
+    assert list(kit.stream("watch"))[-1].is_interrupted
+    assert lines()[0].startswith("watch {} -> cancelled, interrupted in ")
+    assert lines()[0].endswith(' s: ["one"]')
 
 
 def test_an_interrupted_result_says_so(lines):

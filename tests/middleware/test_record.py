@@ -17,7 +17,7 @@ from fastmcp.utilities.types import Image
 from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from pydantic import BaseModel
 
-from ahvn_tools import ToolError, Toolkit, ToolResult
+from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
 from ahvn_tools.errors import ToolCallError, ToolNotAvailableError, ToolSpecError
 from ahvn_tools.middleware.record import record, replay
 from ahvn_tools.redaction import Secret
@@ -528,3 +528,28 @@ def test_a_value_that_middleware_made_without_a_json_form_is_told_by_its_type(fi
     kit.use(odd)
     kit.exec("add", {"a": 1})
     assert kit_of(replay(file)).call("add", {"a": 1}) == {"1": "<object>"}
+
+
+def test_a_call_that_waited_for_an_approval_waits_in_the_replay_too_under_its_own_id(file):
+    def resumed(middleware, call_id: str) -> list[Any]:
+        kit = Toolkit("kit", middleware=[middleware]).add(add, requires_approval=True)
+        session = kit.session()
+        waiting = session.run([ToolCall(id=call_id, name="add", arguments={"a": 1})])
+        assert [request.call_id for request in waiting.pending] == [call_id]
+        return [result.value for _, result in session.resume(waiting, approved=True).results]
+
+    assert resumed(record(file), "live") == [2]
+    assert [line["result"]["error"]["code"] if "error" in line["result"] else "ok" for line in lines(file)] == [
+        "approval_required", "ok",
+    ]  # fmt: skip
+    assert resumed(replay(file), "again") == [2]
+
+
+def test_what_a_middleware_inside_fails_with_is_recorded_and_replayed(file):
+    def broken(call, result):
+        raise LookupError("canary-7f3a9c")
+
+    kit = Toolkit("kit", middleware=[record(file)]).add(add, postprocess=broken)
+    told = kit.exec("add", {"a": 1}).error
+    assert Toolkit("kit", middleware=[replay(file)]).add(add).exec("add", {"a": 1}).error == told
+    assert "canary" not in file.read_text()

@@ -7,11 +7,16 @@ import json
 from typing import Annotated, Any
 
 import pytest
-from pydantic import SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from ahvn_tools import ToolError, Toolkit, ToolResult
 from ahvn_tools.middleware import Call, Next, inline, shown
 from ahvn_tools.redaction import Secret
+
+
+class Login(BaseModel):
+    user: str
+    phrase: SecretStr | None
 
 
 class Watch:
@@ -72,6 +77,41 @@ def test_a_secret_argument_that_a_result_repeats_is_masked_wherever_it_was_given
     kit.exec("echo", {"value": {"deep": [{"password": "sesame-open"}]}, "other": "sesame-open"})
     assert "sesame-open" not in json.dumps([watch.arguments, watch.results])
     assert watch.arguments[0]["other"] == "<password>"
+
+
+def test_secrets_of_one_name_are_all_masked():
+    kit, watch = watched(echo)
+    kit.exec("echo", {"value": [{"password": "sesame-open"}, {"password": "sesame-shut"}], "other": 1})
+    assert watch.results == ['[[{"password": "<password>"}, {"password": "<password>"}], 1]']
+
+
+def test_what_a_model_marks_as_secret_is_masked_at_any_depth():
+    def sign_in(logins: list[Login]) -> str:
+        return logins[0].phrase.get_secret_value()
+
+    kit, watch = watched(sign_in)
+    kit.exec("sign_in", {"logins": [{"user": "ann", "phrase": "open sesame"}]})
+    assert watch.arguments == [{"logins": [{"user": "ann", "phrase": "***"}]}]
+    assert watch.results == ["<phrase>"]
+
+
+def test_a_secret_argument_is_masked_under_its_alias_and_under_its_name():
+    def sign_in(phrase: Annotated[str, Secret, Field(alias="words")]) -> str:
+        return "in"
+
+    kit, watch = watched(sign_in)
+    kit.exec("sign_in", {"words": "open sesame"})
+    assert kit.exec("sign_in", {"phrase": "open sesame"}).error.code == "invalid_parameters"
+    assert watch.arguments == [{"words": "***"}, {"phrase": "***"}]
+
+
+def test_a_member_that_is_called_as_a_secret_argument_is_masked():
+    def sign_in(options: dict[str, Any], phrase: Annotated[str, Secret] = "") -> str:
+        return "in"
+
+    kit, watch = watched(sign_in)
+    kit.exec("sign_in", {"options": {"phrase": "open sesame"}})
+    assert watch.arguments == [{"options": {"phrase": "***"}}]
 
 
 def test_a_bound_value_is_masked_in_arguments_results_keys_and_numbers():

@@ -37,6 +37,28 @@ def test_a_long_text_is_shown_by_head_and_tail_and_kept_whole():
     assert result.meta["left_out"] == 900
 
 
+@pytest.mark.parametrize(("outer", "left_out"), [(100, 900), (101, 900), (50, 950)])
+def test_what_is_cut_inside_already_is_counted_once(outer, left_out):
+    whole = "".join(f"{n:04}" for n in range(250))
+    kit = Toolkit("kit", middleware=[truncate(outer)])
+
+    @kit.tool(middleware=[truncate(100)])
+    def give() -> str:
+        return whole
+
+    result = kit.exec("give")
+    (block,) = result.content
+    assert f"[… {left_out} characters left out …]" in block.text
+    assert block.text.count("left out") == 1
+    assert result.meta["left_out"] == left_out
+
+
+def test_what_a_tool_says_of_itself_is_no_note_of_ours():
+    result, (text,) = seen(ToolResult("x" * 200, meta={"left_out": "a lot"}), 100)
+    assert "[… 100 characters left out …]" in text
+    assert result.meta["left_out"] == 100
+
+
 @pytest.mark.parametrize("returned", ["x" * 100, {"a": 1}, None, 7])
 def test_what_is_short_passes_as_it_is(returned):
     result, _ = seen(returned, 100)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from typing import Annotated, Any
 
 import pytest
@@ -173,6 +175,12 @@ def test_what_is_no_request_is_refused():
     kit, _ = kit_of()
     with pytest.raises(ToolSpecError, match="no approval request"):
         kit.resume({"tool": "remove"}, approved=True)
+    request = kit.run(ANSWER, format="openai").pending[1].to_json()
+    for wrong in ({"arguments": "x"}, {"tool": None}, {"secrets": 5}, {"session_id": 1}, {"more": 1}):
+        with pytest.raises(ToolSpecError, match="no approval request"):
+            kit.resume({**request, **wrong}, approved=True)
+    with pytest.raises(ToolSpecError, match="no approval request"):
+        ApprovalRequest.from_json([])
     with pytest.raises(ToolkitError, match="approved=True or False"):
         kit.resume(kit.run(ANSWER, format="openai").pending[1], approved={"c3": True})
 
@@ -208,6 +216,84 @@ def test_an_approver_decides_at_once(answer, came, is_async):
     assert asked[0].arguments == {"path": "/x"}
 
 
+def test_what_an_approver_leaves_as_stars_is_what_the_model_gave():
+    got: list[Any] = []
+
+    def pay(to: str, pin: Annotated[str, Secret], options: dict[str, Any], codes: list[Any]) -> None:
+        got.append((to, pin, options, codes))
+
+    def approver(request: ApprovalRequest) -> Any:
+        assert request.arguments["codes"] == [{"token": "***"}]
+        return {**request.arguments, "to": "ann", "more": 1}
+
+    kit = Toolkit("bank", approver=approver).add(pay, requires_approval=True)
+    given = {"to": "bob", "pin": "1234", "options": {"password": "hush", "a": 1}, "codes": [{"token": "t"}]}
+    assert kit.exec("pay", given).error.code == "invalid_parameters"  # `more` is checked as any argument is
+    kit = Toolkit("bank", approver=lambda request: {**request.arguments, "to": "ann"}).add(pay, requires_approval=True)
+    kit.call("pay", given)
+    assert got == [("ann", "1234", {"password": "hush", "a": 1}, [{"token": "t"}])]
+
+
+def test_what_an_approver_changes_beside_a_secret_is_changed():
+    def put(options: dict[str, Any], logins: list[dict[str, Any]], rows: list[int]) -> list[Any]:
+        return [options, logins, rows]
+
+    def approver(request: ApprovalRequest) -> Any:
+        return {"options": {"password": "***", "a": 2}, "logins": [{"token": "***", "n": 2}], "rows": [1, 2]}
+
+    kit = Toolkit("k", approver=approver).add(put, requires_approval=True)
+    given = {"options": {"password": "hush", "a": 1}, "logins": [{"token": "t", "n": 1}], "rows": [1]}
+    assert kit.call("put", given) == [{"password": "hush", "a": 2}, [{"token": "t", "n": 2}], [1, 2]]
+
+
+@pytest.mark.parametrize("name", ["here", "later"])
+def test_an_approver_who_thinks_holds_up_nobody(name):
+    thinks, decided = threading.Event(), threading.Event()
+
+    def approver(request: ApprovalRequest) -> bool:
+        thinks.set()
+        return decided.wait(10)
+
+    async def quick() -> str:
+        await asyncio.sleep(0)
+        return "quick"
+
+    async def later() -> str:
+        return "allowed"
+
+    def here() -> str:
+        return "allowed"
+
+    kit = Toolkit("k", approver=approver).add(quick)
+    kit.add(here, requires_approval=True).add(later, requires_approval=True)
+    results: list[str] = []
+    caller = threading.Thread(target=lambda: results.append(kit.call(name)))
+    caller.start()
+    assert thinks.wait(10)
+    assert kit.call("quick") == "quick"
+    decided.set()
+    caller.join()
+    assert results == ["allowed"]
+
+
+async def test_an_approver_who_thinks_does_not_block_the_loop_of_the_caller():
+    decided = threading.Event()
+    kit, removed = kit_of(approver=lambda request: decided.wait(10))
+    waiting = asyncio.create_task(kit.aexec("remove", {"path": "/x"}))
+    await asyncio.sleep(0.05)
+    assert removed == []
+    decided.set()
+    assert (await waiting).value == "removed /x"
+
+
+def test_arguments_without_a_json_form_are_not_asked_about():
+    circle: list[Any] = []
+    circle.append(circle)
+    kit, removed = kit_of(approver=lambda request: True)
+    assert kit.exec("remove", {"path": circle}).error.code == "invalid_parameters"
+    assert removed == []
+
+
 def test_a_function_of_the_arguments_says_what_needs_an_approval():
     kit = Toolkit("files")
 
@@ -232,8 +318,6 @@ def test_an_approver_that_fails_lets_nothing_through():
 
 def test_an_approval_does_not_count_against_the_timeout():
     async def slow(request: ApprovalRequest) -> bool:
-        import asyncio
-
         await asyncio.sleep(0.3)
         return True
 
@@ -304,3 +388,87 @@ def test_without_a_toolkit_a_tool_that_asks_is_not_allowed():
     assert spec.exec(path="/x").error.code == "approval_required"
     with pytest.raises(ApprovalRequiredError, match="needs an approval"):
         spec.call(path="/x")
+
+
+def asking(**given: Any) -> tuple[Toolkit, Any, list[Any]]:
+    paid: list[Any] = []
+    kit = Toolkit("bank")
+
+    @kit.tool(requires_approval=True)
+    def pay(to: str, amount: int, pin: Annotated[str, Secret] = "", options: dict[str, Any] | None = None) -> None:
+        paid.append((to, amount, pin, options))
+
+    arguments = {"to": "ann", "amount": 500, "pin": "1234", **given}
+    return kit, kit.run([ToolCall(id="c1", name="pay", arguments=arguments)]), paid
+
+
+def test_what_the_approver_of_a_run_leaves_as_stars_is_what_the_model_gave():
+    kit, run, paid = asking(options={"password": "hush", "a": 1})
+    kit.resume(run, approved=True, arguments={"c1": {**run.pending[0].arguments, "amount": 5}})
+    assert paid == [("ann", 5, "1234", {"password": "hush", "a": 1})]
+
+
+def test_stars_are_no_secret():
+    kit, run, paid = asking()
+    with pytest.raises(ToolkitError, match=r"does not hold its secret arguments \['pin'\]"):
+        kit.resume(run.pending[0], approved=True, arguments={**run.pending[0].arguments, "amount": 5})
+    assert paid == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "pin"), [({"to": "mallory"}, "1234"), ({}, "9999")], ids=["another argument", "another secret"]
+)
+def test_with_nothing_but_its_secrets_given_again_a_request_is_what_was_asked_for(changed, pin):
+    kit, run, paid = asking()
+    request = run.pending[0].to_json()
+    request["arguments"] |= changed
+    with pytest.raises(ToolkitError, match="not those that were asked for"):
+        kit.resume(request, approved=True, arguments={"pin": pin})
+    assert paid == []
+
+
+def test_rejecting_a_request_needs_no_secrets():
+    kit, run, _ = asking()
+    assert kit.resume(run.pending[0], approved=False).results[0][1].error.code == "rejected"
+
+
+@pytest.mark.parametrize("approved", ["no", 1, None, {"c1": "no"}])
+def test_nothing_but_true_allows(approved):
+    kit, run, paid = asking()
+    with pytest.raises(ToolkitError, match="approved=True"):
+        kit.resume(run, approved=approved)
+    with pytest.raises(ToolkitError, match="approved=True"):
+        kit.resume(run.pending[0], approved=approved, arguments={"pin": "1234"})
+    assert paid == []
+
+
+def test_arguments_that_are_no_dict_are_refused():
+    kit, run, paid = asking()
+    with pytest.raises(ToolkitError, match="not a int"):
+        kit.resume(run, approved=True, arguments={"c1": 5})
+    with pytest.raises(ToolkitError, match="not a list"):
+        kit.resume(run.pending[0], approved=True, arguments=[1])
+    assert paid == []
+
+
+def test_two_calls_of_one_id_are_checked_each_by_its_own_request():
+    kit, removed = kit_of()
+
+    @kit.tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        return "paid"
+
+    calls = [
+        ToolCall(id="c", name="remove", arguments={"path": "/x"}),
+        ToolCall(id="c", name="pay", arguments={"amount": 1}),
+    ]
+    run = kit.run(calls)
+    kit.remove("remove")
+
+    @kit.tool(requires_approval=True)
+    def remove(path: str, recursive: bool = True) -> None:
+        removed.append(path)
+
+    done = kit.resume(run, approved=True)
+    assert [result.error and result.error.code for _, result in done.results] == ["changed", None]
+    assert removed == []

@@ -193,6 +193,14 @@ async def test_value_doors_raise_a_timeout_error():
 def test_a_call_that_has_no_time_left_is_a_timeout(body, timeout):
     result = Toolkit("k").add(body).exec(body.__name__, {"seconds": 0.2}, timeout=timeout)
     assert result.error.code == "timeout"
+    assert "blocks the background loop" not in result.text
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), 1e18, True, "3"], ids=repr)
+async def test_a_timeout_of_a_call_that_nobody_could_wait_for_is_refused(kit, door, timeout):
+    with pytest.raises(ToolkitError, match=r"A timeout is a number of seconds, not .*\. Leave it out for none\."):
+        await door(kit, "add", {"a": 1}, timeout=timeout)
 
 
 def test_one_call_with_a_timeout_leaves_the_next_without():

@@ -90,10 +90,35 @@ def test_a_group_that_was_removed_comes_back_as_it_is_defined(kit):
     assert kit.groups["math"] is False
 
 
+def test_a_group_that_was_removed_comes_back_as_it_is_defined_in_every_session(kit):
+    session = kit.session().activate("math")
+    inner = session.session().activate("math")
+    kit.remove_group("math").group("math").add(add, group="math")
+    assert [seen.groups["math"] for seen in (session, inner, kit)] == [False] * 3
+    assert session.exec("add", {"a": 1}).error.code == "not_available"
+    assert session.activate("math").call("add", {"a": 1}) == 2
+
+
+def test_what_was_switched_of_a_removed_group_is_not_saved(kit):
+    session = kit.session().activate("math")
+    kit.remove_group("math")
+    assert session.load_state_dict(session.state_dict()).state_dict()["groups"] == {}
+
+
 @pytest.mark.parametrize("group", ["", None, 3])
 def test_a_group_is_named_by_a_text(group):
     with pytest.raises(ToolkitError, match="The group of a tool is a text"):
         Toolkit("k").add(add, group=group)
+    with pytest.raises(ToolkitError, match="The name of a group is a text"):
+        Toolkit("k").group(group)
+
+
+@pytest.mark.parametrize("active", ["no", 1, None])
+def test_a_group_is_on_or_off(kit, active):
+    for switch in (lambda: kit.set_groups({"math": active}), lambda: kit.group("math", active=active)):
+        with pytest.raises(ToolkitError, match="The group 'math' is switched by True or False, not by"):
+            switch()
+    assert kit.groups["math"] is False
 
 
 # toolsets

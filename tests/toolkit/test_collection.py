@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import pickle
 from typing import Any
@@ -11,7 +12,7 @@ from fastmcp.tools import Tool
 from mcp_types import Tool as WireTool
 from pydantic import BaseModel
 
-from ahvn_tools import Toolkit, ToolSpec, tool
+from ahvn_tools import ToolContext, Toolkit, ToolResult, ToolSpec, tool
 from ahvn_tools.errors import BindError, DefinitionError, PickleError, ToolkitError, ToolLookupError, ToolTimeoutError
 from tests.toolkit.subjects import Notes, add, asearch, search
 
@@ -60,10 +61,20 @@ def test_a_tool_of_the_wire_is_added_and_shown():
     assert kit.exec("far").error.code == "connection"
 
 
-@pytest.mark.parametrize("thing", [3, None, "search", Notes])
-def test_what_is_no_tool_is_refused(thing):
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (3, "A int is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry"),
+        (None, "A NoneType is no tool"),
+        ("search", "A str is no tool"),
+        ([add], "A list is no tool.* one at a time"),
+        (Notes, r"'Notes' is a class of tools; add an instance, such as Notes\(\)"),
+        (dict, "'dict' is a class"),
+    ],
+)
+def test_what_is_no_tool_is_refused(thing, message):
     kit = Toolkit("k")
-    with pytest.raises(DefinitionError):
+    with pytest.raises(DefinitionError, match=message):
         kit.add(thing)
     assert len(kit) == 0
 
@@ -153,10 +164,24 @@ def test_the_new_name_is_the_one_that_models_and_errors_see():
     assert spec.name == "add"
 
 
-@pytest.mark.parametrize("name", ["", 3])
+@pytest.mark.parametrize("name", ["", 3, None])
 def test_a_name_is_a_text_with_something_in_it(name):
-    with pytest.raises(ToolkitError, match="name"):
-        Toolkit("k").add(add, rename={"add": name})
+    for prefix in ("", "with_"):
+        with pytest.raises(ToolkitError, match="The name of a tool is a text"):
+            Toolkit("k").add(add, rename={"add": name}, prefix=prefix)
+    with pytest.raises(ToolkitError, match="The name of a toolkit is a text"):
+        Toolkit(name)
+
+
+@pytest.mark.parametrize("options", [{"rename": 3}, {"rename": [("add", "plus")]}, {"prefix": 3}, {"prefix": None}])
+def test_a_new_name_or_prefix_of_another_kind_is_refused(options):
+    with pytest.raises(ToolkitError, match=r"is a new name, or a mapping|A prefix is a text"):
+        Toolkit("k").add(add, **options)
+
+
+def test_a_new_name_is_the_name_of_a_function_that_has_none():
+    kit = Toolkit("k").add(lambda x: x, rename="same").add(lambda x: x, rename="it", prefix="just_")
+    assert ([tool.name for tool in kit], kit.call("same", {"x": 1})) == (["same", "just_it"], 1)
 
 
 # removing and finding
@@ -258,10 +283,41 @@ def test_an_unknown_policy_is_refused():
         Toolkit("k", on_duplicate="overwrite")
 
 
-@pytest.mark.parametrize("most", [0, -1])
+@pytest.mark.parametrize("most", [0, -1, 2.5, float("nan"), "3", True, None])
 def test_at_least_one_call_must_be_able_to_run(most):
-    with pytest.raises(ToolkitError, match="at least 1"):
-        Toolkit("k", max_concurrency=most)
+    kit = Toolkit("k")
+    for limit in (lambda: Toolkit("k", max_concurrency=most), lambda: setattr(kit, "max_concurrency", most)):
+        with pytest.raises(ToolkitError, match="a whole number, at least 1"):
+            limit()
+    assert kit.max_concurrency == 16
+
+
+def test_how_many_run_at_once_is_said_for_all_sessions_and_can_be_changed():
+    kit = Toolkit("k", max_concurrency=3)
+    session = kit.session().select()
+    kit.max_concurrency = 2
+    assert (kit.max_concurrency, session.max_concurrency) == (2, 2)
+
+
+def test_one_path_is_one_root(tmp_path):
+    for roots in (str(tmp_path), tmp_path, [tmp_path]):
+        kit = Toolkit("k", roots=roots)
+
+        @kit.tool
+        def folders(context: ToolContext) -> list[str]:
+            """List the folders."""
+            return [str(root) for root in context.roots]
+
+        assert kit.call("folders") == [str(tmp_path.resolve())]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"approver": 3}, "An approver is a function"), ({"timeout": "3"}, "A timeout must be more than 0 seconds")],
+)
+def test_what_a_toolkit_cannot_go_by_is_refused(options, message):
+    with pytest.raises(ToolkitError, match=message):
+        Toolkit("k", **options)
 
 
 # a toolkit in a toolkit
@@ -350,6 +406,53 @@ def test_what_stands_around_the_calls_of_an_inner_toolkit_stands_there_in_the_ou
         outer.add(inner, middleware=[noting("added")])
         assert outer.call("add", {"a": 1}) == 2
     assert seen == ["added", "inner", "tool", "outer", "added", "inner", "tool"]
+
+
+def test_what_comes_to_stand_around_the_calls_of_an_inner_toolkit_stands_in_the_outer_one_at_once():
+    seen: list[str] = []
+
+    async def noting(call: Any, next: Any) -> Any:
+        seen.append(call.name)
+        return await next(call)
+
+    inner = Toolkit("inner").add(add)
+    outer = Toolkit("outer").add(Toolkit("middle").add(inner), prefix="outer_")
+    undo = inner.use(noting)
+    outer.call("outer_add", {"a": 1})
+    undo()
+    outer.call("outer_add", {"a": 1})
+    assert seen == ["outer_add"]
+
+
+def test_a_result_passes_through_the_inner_toolkits_postprocess_first():
+    def marking(mark: str) -> Any:
+        return lambda call, result: ToolResult(value=f"{mark}({result.value})")
+
+    inner = Toolkit("inner").add(add, postprocess=marking("inner"))
+    outer = Toolkit("outer").add(inner, postprocess=marking("outer"))
+    assert outer.call("add", {"a": 1}) == "outer(inner(2))"
+
+
+async def test_a_key_of_an_inner_toolkit_is_held_before_that_of_the_outer_one():
+    """So no two calls ever wait for each other: one that came in through the outer toolkit, and one from inside."""
+    inner, outer = Toolkit("inner"), Toolkit("outer")
+    started, waits = asyncio.Event(), asyncio.Event()
+
+    @inner.tool(exclusive="path")
+    async def write(path: str, is_nested: bool = False) -> str:
+        if not is_nested:
+            started.set()
+            await waits.wait()
+            await asyncio.sleep(0.01)
+            await outer.acall("write", {"path": path, "is_nested": True})
+        return path
+
+    outer.add(inner)
+    first = asyncio.create_task(inner.acall("write", {"path": "a"}))
+    await started.wait()
+    second = asyncio.create_task(outer.acall("write", {"path": "a", "is_nested": True}))
+    waits.set()
+    assert await asyncio.wait_for(asyncio.gather(first, second), 5) == ["a", "a"]
 
 
 def test_what_needs_an_approval_in_an_inner_toolkit_needs_one_in_the_outer_one():

@@ -233,7 +233,7 @@ def test_the_shortest_of_all_timeouts_is_the_tools(limits, shortest):
     assert kit["add"].timeout == shortest
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 1e18, True, "3"])
 def test_a_timeout_that_no_call_could_keep_is_refused(timeout):
     for ask in (lambda: Toolkit("k", timeout=timeout), lambda: Toolkit("k").add(add, timeout=timeout)):
         with pytest.raises(ToolkitError, match="more than 0 seconds"):
@@ -257,10 +257,43 @@ def test_an_unknown_option_is_refused():
         Toolkit("k").add(add, audiences="main")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tags": None}, "The tags of a tool are names, not None"),
+        ({"tags": ["a", 3]}, "name among the tags of a tool is a text"),
+        ({"audience": 3}, "The audience of a tool are names"),
+        ({"audience": ["main", ""]}, "name among the audience of a tool is a text"),
+        ({"preset": None}, "The preset of 'add' is a mapping"),
+        ({"preset": [("a", 1)]}, "The preset of 'add' is a mapping"),
+        ({"timeout": "3"}, "A timeout must be more than 0 seconds, not '3'"),
+        ({"requires_approval": "yes"}, "`requires_approval` of 'add' is True, False or a function"),
+        ({"requires_approval": None}, "`requires_approval` of 'add' is True, False or a function"),
+        ({"postprocess": "upper"}, "`postprocess` of 'add' is a function"),
+        ({"middleware": [3]}, "A middleware is `async"),
+    ],
+    ids=str,
+)
+def test_an_option_that_no_call_could_keep_to_is_refused_where_it_is_given(options, message):
+    kit = Toolkit("k")
+    with pytest.raises(ToolkitError, match=message):
+        kit.add(add, **options)
+    assert len(kit) == 0
+
+
 def test_a_tool_to_which_nothing_is_added_goes_by_what_the_spec_goes_by():
     spec = ToolSpec.from_function(add)
     kit = Toolkit("k").add(spec)
     assert kit["add"].sealed is spec.sealed
+
+
+def test_what_is_bound_in_other_tools_leaves_a_tool_as_it_was():
+    kit = Toolkit("k").add(who, rename="whose").add(search).bind("user")
+    before = kit["whose"].sealed
+    kit.bind("limit").unbind("limit").bind("nothing")
+    kit["search"].bind("query")
+    assert kit["whose"].sealed is before
+    assert kit.bind("user", "other")["whose"].sealed is not before
 
 
 def test_a_clone_is_what_the_tool_is_here_and_stays_so_on_the_other_side_of_a_pickle():

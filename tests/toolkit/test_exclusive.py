@@ -241,10 +241,10 @@ async def test_a_call_that_is_cancelled_in_the_moment_of_its_turn_gives_it_on():
 
 
 async def test_a_call_that_is_cancelled_by_the_one_it_waits_for_gives_its_turn_on():
-    keys = Keys()
+    keys, both = Keys(), asyncio.Event()
 
     async def cancel_second() -> None:
-        await asyncio.sleep(0)
+        await both.wait()
         second.cancel()
 
     async def job() -> str:
@@ -253,6 +253,8 @@ async def test_a_call_that_is_cancelled_by_the_one_it_waits_for_gives_its_turn_o
     running = asyncio.create_task(keys.holding("k", cancel_second))
     await asyncio.sleep(0)
     second, third = (asyncio.create_task(keys.holding("k", job)) for _ in range(2))
+    await asyncio.sleep(0)
+    both.set()
     await running
     assert await asyncio.wait_for(third, 5) == "ran"
     assert second.cancelled()

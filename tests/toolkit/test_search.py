@@ -95,6 +95,16 @@ def test_a_tool_of_just_that_name_comes_first():
     assert names(toolkit, " mail ")[0] == "mail"
 
 
+@pytest.mark.parametrize("k", ["3", 2.5, None])
+def test_k_is_a_whole_number(k):
+    with pytest.raises(ToolkitError, match="k is how many tools are wanted"):
+        Toolkit("k").search("anything", k)
+
+
+def test_k_may_be_more_than_there_are():
+    assert (len(Toolkit("k").add(readFile).search("disk", 10**30)), Toolkit("k").search("disk")) == (1, [])
+
+
 def test_k_is_how_many_are_returned_at_most():
     assert names(kit(), "weather", 1) == ["get_weather"]
     with pytest.raises(ToolkitError, match="at least 1"):
@@ -154,6 +164,8 @@ def test_a_common_word_ranks_and_does_not_choose_in_a_large_toolkit():
     assert len(names(toolkit, "common", 2_000)) == 1_101
     last = toolkit.select(names=["task_1099"])
     assert names(last, "common") == ["task_1099"]
+    few = toolkit.select(names=["task_1099", "rare"])
+    assert names(few, "the rare task") == ["rare", "task_1099"]
 
 
 def test_threads_search_while_tools_come_and_go():

@@ -137,6 +137,9 @@ def test_a_view_shares_the_state_of_what_it_is_taken_from():
         ({"groups": "math"}, "is a list of names"),
         ({"audience": ["main", "sub"]}, "'audience' of a selection is one name"),
         ({"toolset": ["a"]}, "'toolset' of a selection is one name"),
+        ({"names": 3}, "'names' of a selection is a list of names"),
+        ({"tags": [None]}, "name among the tags of a selection is a text"),
+        ({"where": "add"}, "'where' of a selection is a function"),
     ],
 )
 def test_a_selection_that_means_nothing_is_refused_where_it_is_made(kit, selection, told):
@@ -155,6 +158,7 @@ CHANGES = {
     "remove_group": lambda view: view.remove_group("math"),
     "toolset": lambda view: view.toolset("new"),
     "bind a tool": lambda view: view["search"].bind("user"),
+    "max_concurrency": lambda view: setattr(view, "max_concurrency", 1),
     "unbind a tool": lambda view: view["search"].unbind("user"),
 }
 

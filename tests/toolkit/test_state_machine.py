@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,6 +18,16 @@ GROUPS = st.sampled_from(["math", "mail"])
 ANY_GROUP = st.sampled_from(["basic", "math", "mail"])
 TAGS = st.frozensets(st.sampled_from(["a", "b"]))
 AUDIENCE = st.sampled_from([None, "main", "sub"])
+TOOLSETS = st.sampled_from(["first", "second"])
+SELECTION = st.fixed_dictionaries(
+    {},
+    optional={
+        "names": st.frozensets(NAMES),
+        "tags": TAGS,
+        "groups": st.frozensets(ANY_GROUP),
+        "audience": st.sampled_from(["main", "sub"]),
+    },
+)
 USERS = st.sampled_from(["ann", "bob", None])
 NOTHING = object()
 
@@ -35,6 +47,7 @@ class Toolkits(RuleBasedStateMachine):
         self.tools: dict[str, dict[str, Any]] = {}
         self.groups: dict[str, bool] = {"basic": True}
         self.is_bound = False
+        self.toolsets: dict[str, dict[str, Any]] = {}
         self.views: list[dict[str, Any]] = [
             {"kit": self.kit, "holders": [{"state": {}, "switched": {}}], "conditions": []}
         ]
@@ -78,7 +91,9 @@ class Toolkits(RuleBasedStateMachine):
             assert name not in self.groups
             return
         del self.groups[name]
-        self.views[0]["holders"][0]["switched"].pop(name, None)
+        for view in self.views:
+            for holder in view["holders"]:
+                holder["switched"].pop(name, None)
         self.tools = {key: tool for key, tool in self.tools.items() if tool["group"] != name}
 
     @rule(on=st.booleans())
@@ -99,6 +114,11 @@ class Toolkits(RuleBasedStateMachine):
         else:
             self.tools[name]["is_bound"] = on
 
+    @rule(name=TOOLSETS, selection=SELECTION)
+    def save(self, name: str, selection: dict[str, Any]) -> None:
+        self.kit.toolset(name, **selection)
+        self.toolsets[name] = selection
+
     # views
 
     @precondition(lambda self: len(self.views) < 8)
@@ -110,20 +130,15 @@ class Toolkits(RuleBasedStateMachine):
         self.views.append({**base, "kit": seen, "holders": [{"state": state, "switched": {}}, *base["holders"]]})
 
     @precondition(lambda self: len(self.views) < 8)
-    @rule(
-        place=st.integers(0, 7),
-        selection=st.fixed_dictionaries(
-            {},
-            optional={
-                "names": st.frozensets(NAMES),
-                "tags": TAGS,
-                "groups": st.frozensets(ANY_GROUP),
-                "audience": st.sampled_from(["main", "sub"]),
-            },
-        ),
-    )
-    def select(self, place: int, selection: dict[str, Any]) -> None:
+    @rule(place=st.integers(0, 7), selection=SELECTION, toolset=st.none() | TOOLSETS)
+    def select(self, place: int, selection: dict[str, Any], toolset: str | None) -> None:
         base = self.views[place % len(self.views)]
+        if toolset is not None:
+            selection = {**selection, "toolset": toolset}
+        if toolset is not None and toolset not in self.toolsets:
+            with pytest.raises(ToolLookupError):
+                base["kit"].select(**selection)
+            return
         self.views.append(
             {**base, "kit": base["kit"].select(**selection), "conditions": [*base["conditions"], selection]}
         )
@@ -144,6 +159,20 @@ class Toolkits(RuleBasedStateMachine):
         view["kit"].state[key] = user
         view["holders"][0]["state"][key] = user
 
+    @rule(place=st.integers(0, 7))
+    def keep(self, place: int) -> None:
+        view = self.views[place % len(self.views)]
+        saved = view["kit"].state_dict(strict=True)
+        assert (saved["groups"], saved["state"]) == (view["holders"][0]["switched"], view["holders"][0]["state"])
+        view["kit"].load_state_dict(json.loads(json.dumps(saved)))
+
+    @rule(place=st.integers(0, 7))
+    def search(self, place: int) -> None:
+        view = self.views[place % len(self.views)]
+        assert {tool.name for tool in view["kit"].search("whose")} == {
+            name for name in self.tools if self.is_shown(view, name)
+        }
+
     # what the model says
 
     def is_active(self, view: dict[str, Any], group: str) -> bool:
@@ -155,13 +184,18 @@ class Toolkits(RuleBasedStateMachine):
         return self.groups[group]
 
     def is_shown(self, view: dict[str, Any], name: str) -> bool:
+        return self.is_active(view, self.tools[name]["group"]) and all(
+            self.admits(condition, name) for condition in view["conditions"]
+        )
+
+    def admits(self, condition: dict[str, Any], name: str) -> bool:
         tool = self.tools[name]
-        return self.is_active(view, tool["group"]) and all(
+        return (
             name in condition.get("names", {name})
             and ("tags" not in condition or bool(condition["tags"] & tool["tags"]))
             and tool["group"] in condition.get("groups", {tool["group"]})
             and (tool["audience"] is None or condition.get("audience", tool["audience"]) == tool["audience"])
-            for condition in view["conditions"]
+            and ("toolset" not in condition or self.admits(self.toolsets[condition["toolset"]], name))
         )
 
     def user(self, view: dict[str, Any], name: str) -> Any:

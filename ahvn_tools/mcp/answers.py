@@ -1,0 +1,78 @@
+"""Answers: what a server says to a call, as our result. What it says is checked, and never guessed at."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ahvn_tools.errors import InvalidResultError, ToolError
+from ahvn_tools.mcp import hidden
+from ahvn_tools.redaction import clip
+from ahvn_tools.results import ErrorDetail, ToolResult, from_content
+from ahvn_tools.schema.jsonschema import compiled
+from ahvn_tools.schema.output import Output
+
+LONGEST_ERROR = 2_000
+"""The text of a server's error is cut after this many characters."""
+
+
+def cleaned(text: str, most: int = LONGEST_ERROR) -> str:
+    """Return a text of a server's as it may be shown: hidden characters written out, cut after `most` characters."""
+    return clip(hidden.escaped(text[:most]) + text[most:], most)
+
+
+class Answers:
+    """The answers of one tool, by its output schema. The schema is compiled when the first answer is checked."""
+
+    def __init__(self, name: str, output_schema: Mapping[str, Any] | None = None) -> None:
+        """Raises DefinitionError for an output schema that is no object's."""
+        self._name = name
+        self._output = Output(schema=None if output_schema is None else dict(output_schema))
+
+    def result(self, answer: Any) -> ToolResult:
+        """Return the result of a `CallToolResult`.
+
+        The value is the structured content, or its one property; without it the text; without a text the blocks. An
+        answer that is an error has the server's text, capped and cleaned, and its other blocks. Structured content
+        that is no object is the value alone. Raises InvalidResultError for structured content that the output schema
+        refuses, that is missing, or that is no JSON.
+        """
+        structured = answer.structured_content
+        if answer.is_error:
+            made = _failed(from_content(answer))
+        elif reason := self._fault(structured):
+            raise InvalidResultError(f"The answer of {self._name!r} {reason}.", tool=self._name)
+        else:
+            made = self._output.result(answer)
+        return replace(made, structured_content=structured if isinstance(structured, dict) else None)
+
+    def _fault(self, structured: Any) -> str | None:
+        """Return what is wrong with structured content, in no words of the server's."""
+        if self._output.schema_text is not None:
+            if structured is None:
+                return "has no structured content, which its output schema promises"
+            if not self._validator.is_valid(structured):
+                return "does not fit its output schema"
+        try:
+            json.dumps(structured, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            return "is no JSON"
+        return None
+
+    @functools.cached_property
+    def _validator(self) -> Any:
+        return compiled(self._output.schema or {})
+
+
+def _failed(made: ToolResult) -> ToolResult:
+    """Return an error result whose text is cleaned wherever it stands."""
+    from mcp_types import TextContent
+
+    texts = [block.text for block in made.blocks or () if getattr(block, "type", None) == "text"]
+    others = tuple(block for block in made.blocks or () if getattr(block, "type", None) != "text")
+    message = cleaned("\n".join(texts)) or "The tool failed."
+    blocks = (TextContent(type="text", text=message), *others) if others else None
+    return replace(made, error=ErrorDetail(code=ToolError.code, message=message), blocks=blocks)

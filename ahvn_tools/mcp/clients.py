@@ -1,0 +1,194 @@
+"""Fresh FastMCP clients, whose sessions hear everything, log nothing and leave the checking of results to us."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastmcp import Client, FastMCP
+from fastmcp.client.auth import OAuth
+from fastmcp.client.transports import (
+    ClientTransport,
+    FastMCPTransport,
+    SSETransport,
+    StdioTransport,
+    StreamableHttpTransport,
+)
+from fastmcp.client.transports.base import TransportOptions
+from fastmcp.client.transports.config import MCPConfigTransport
+from mcp import ClientSession
+from mcp.server.mcpserver import MCPServer
+from mcp_types import ElicitResult
+
+from ahvn_tools.mcp.handlers import Handlers
+from ahvn_tools.mcp.limits import Limits
+from ahvn_tools.mcp.stdio import Stdio
+from ahvn_tools.mcp.web import Web
+
+A_DAY = 86_400.0
+"""Seconds: the connection has its own clocks, and a shorter one of FastMCP's would cut a long call."""
+
+
+class Heard(ClientTransport):
+    """A transport with sessions as we want them: see the first line of the module."""
+
+    def __init__(self, inner: ClientTransport, handlers: Handlers, *, is_ours: bool = True) -> None:
+        self.inner = inner
+        self.legacy_only = inner.legacy_only
+        self._handlers = handlers
+        self._is_ours = is_ours
+
+    def fault(self) -> str | None:
+        """Say why nothing can be sent any more; None where nothing is known against it."""
+        if isinstance(self.inner, Stdio):
+            return self.inner.fault()
+        return None if (web := self._web()) is None else web.fault
+
+    def status(self) -> int | None:
+        """Return the last HTTP status that was a refusal."""
+        return None if (web := self._web()) is None else web.status
+
+    def _web(self) -> Web | None:
+        made_by = getattr(self.inner, "httpx_client_factory", None)
+        return made_by if isinstance(made_by, Web) else None
+
+    def noise(self) -> int:
+        """Return how many lines came that are no messages."""
+        return self.inner.noise() if isinstance(self.inner, Stdio) else 0
+
+    @contextlib.asynccontextmanager
+    async def connect_session(
+        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Any
+    ) -> AsyncIterator[ClientSession]:
+        """Give a session of the inner transport."""
+        theirs, ours = session_kwargs.get("message_handler"), self._handlers.heard
+
+        async def hear(message: Any) -> None:
+            if ours is not None:
+                ours(message)
+            if theirs is not None:
+                await theirs(message)
+
+        session_kwargs["message_handler"] = hear
+        session_kwargs.setdefault("elicitation_callback", _decline)
+        if self._is_ours:
+            session_kwargs.update(logging_callback=_ignore, log_level=None)
+        if transport_options is not None:
+            session_kwargs["transport_options"] = transport_options  # passed on only where FastMCP does
+        async with self.inner.connect_session(**session_kwargs) as session:
+            # mcp runs Python's `re` over results, on the event loop: a pattern of the server's would stop the process
+            session.validate_tool_result = _accept  # type: ignore[assignment,method-assign]
+            yield session
+
+    async def close(self) -> None:
+        """Close the inner transport."""
+        await self.inner.close()  # type: ignore[no-untyped-call]
+
+    def get_session_id(self) -> str | None:
+        """Return the inner transport's session id."""
+        return self.inner.get_session_id()
+
+
+async def _accept(_name: str, _result: Any) -> None:
+    return None
+
+
+async def _ignore(_message: Any) -> None:
+    return None
+
+
+async def _decline(_context: Any, _params: Any) -> ElicitResult:
+    return ElicitResult(action="decline")
+
+
+def _client(transport: ClientTransport, handlers: Handlers) -> Client[Any]:
+    return Client(
+        Heard(transport, handlers),
+        elicitation_handler=handlers.elicitation,
+        sampling_handler=handlers.sampling,
+        timeout=A_DAY,
+        init_timeout=A_DAY,
+    )
+
+
+def process(
+    command: Sequence[str],
+    handlers: Handlers,
+    limits: Limits,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+) -> Client[Any]:
+    """Return a client that starts a server of its own."""
+    return _client(Stdio(command, env=env, cwd=cwd, limits=limits, lost=handlers.lost), handlers)
+
+
+def http(
+    url: str, handlers: Handlers, limits: Limits, *, headers: Mapping[str, str], auth: Any = None, is_sse: bool
+) -> Client[Any]:
+    """Return a client of a server somewhere."""
+    kind = SSETransport if is_sse else StreamableHttpTransport
+    return _client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=Web(limits.message)), handlers)
+
+
+def oauth(url: str) -> OAuth:
+    """Return what logs in to a server: one for all clients of it, so that its tokens outlive them."""
+    return OAuth(url)
+
+
+def is_server(thing: Any) -> bool:
+    """Say whether this is a server object of FastMCP or of mcp."""
+    return isinstance(thing, FastMCP | MCPServer)
+
+
+def is_client(thing: Any) -> bool:
+    """Say whether this is a client of FastMCP."""
+    return isinstance(thing, Client)
+
+
+def memory(server: Any, handlers: Handlers) -> Client[Any]:
+    """Return a client of a server object in this process."""
+    return _client(FastMCPTransport(server), handlers)
+
+
+def clone(client: Client[Any], handlers: Handlers, limits: Limits, headers: Mapping[str, str]) -> Client[Any]:
+    """Return a client with the settings of another, and nothing else in common with it."""
+    fresh = client.new()
+    if handlers.elicitation is not None:
+        fresh.set_elicitation_callback(handlers.elicitation)
+    if handlers.sampling is not None:
+        fresh.set_sampling_callback(handlers.sampling)
+    inner = fresh.transport
+    if isinstance(inner, MCPConfigTransport):
+        return fresh  # FastMCP asks for exactly this type
+    if isinstance(inner, StdioTransport):
+        command = (inner.command, *inner.args)
+        inner = Stdio(command, env=inner.env, cwd=inner.cwd, errors=inner.log_file, limits=limits, lost=handlers.lost)
+    elif isinstance(inner, StreamableHttpTransport | SSETransport):
+        inner = copy.copy(inner)
+        inner.headers = {**inner.headers, **headers}
+    fresh.transport = Heard(inner, handlers, is_ours=False)
+    return fresh
+
+
+def place(client: Client[Any]) -> str | list[str] | None:
+    """Return the URL or the command behind a client whose name FastMCP made up; None for one that has a name."""
+    inner = client.transport
+    if not client.name.startswith("Client-"):
+        return None
+    if isinstance(inner, StreamableHttpTransport | SSETransport):
+        return inner.url
+    return [inner.command, *inner.args] if isinstance(inner, StdioTransport) else None
+
+
+def is_http(client: Client[Any]) -> bool:
+    """Say whether a client's server is reached over HTTP, so that headers mean something to it."""
+    return isinstance(client.transport, StreamableHttpTransport | SSETransport)
+
+
+def is_stdio(client: Client[Any]) -> bool:
+    """Say whether a client's server is a process of its own."""
+    return isinstance(client.transport, StdioTransport)

@@ -1,0 +1,262 @@
+"""A connection to one server: any thread and any loop may use it, and it comes back when the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import functools
+import logging
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ahvn_tools.errors import LimitExceededError, ToolConnectionError
+from ahvn_tools.execution import bridge
+from ahvn_tools.mcp import faults, processes, session
+from ahvn_tools.mcp.faults import LostError
+from ahvn_tools.mcp.handlers import Handlers
+from ahvn_tools.mcp.limits import Limits
+from ahvn_tools.mcp.servers import NO_HEADERS, Target
+from ahvn_tools.mcp.session import Session
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, Tool
+
+log = logging.getLogger(__name__)
+
+LONGEST_EXIT = 5.0
+"""Seconds that all connections together may take when the process ends."""
+
+QUIET = 0.05
+"""Seconds to wait after a change, so that a row of them is told once."""
+
+Progress = Callable[[float, float | None, str | None], None]
+
+
+class Connection:
+    """The way to one server with one set of credentials.
+
+    Nothing is connected before the first request. A server that has gone is connected to again, by a fresh client, when
+    the next request comes.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        limits: Limits | None = None,
+        handlers: Handlers | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> None:
+        self.target = target
+        self.limits = limits or Limits()
+        self._handlers = handlers or Handlers()
+        self._headers = dict(headers)
+        self._session: Session | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
+        self._is_mirrored = False
+        self._lister: Callable[[], Any] = lambda: None
+        self._callbacks: list[Callable[[], None]] = []
+        self._telling: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.target.name!r}>"
+
+    async def tools(self) -> list[Tool]:
+        """Return the server's tools as they came, from all pages.
+
+        Raises ToolConnectionError, ToolTimeoutError, LimitExceededError, and ToolError for the server's own error.
+        """
+        what = f"Listing the tools of server {self.target.name!r}"
+
+        async def listed() -> list[Tool]:
+            tools: list[Tool] = await self._ask(
+                self._listed, timeout=self.limits.listing, what=what, is_repeatable=True
+            )
+            return tools
+
+        return await bridge.arun(listed)
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        is_repeatable: bool = False,
+        meta: Mapping[str, Any] | None = None,
+    ) -> CallToolResult:
+        """Call a tool and return the server's result as it came, an error result too.
+
+        A call that was under way when the server went is made once more only if it is said to be repeatable. Raises
+        ToolConnectionError, ToolTimeoutError, InvalidResultError, and ToolError for the server's own error.
+        """
+
+        async def ask(client: Any) -> Any:
+            if self._is_mirrored and self._lister() is not client:
+                await self._listed(client)
+            return await client.call_tool_mcp(
+                name,
+                dict(arguments),
+                progress_handler=None if progress is None else functools.partial(_report, progress),
+                meta=None if meta is None else dict(meta),
+            )
+
+        what = f"Tool {name!r} of server {self.target.name!r}"
+
+        async def called() -> CallToolResult:
+            result: CallToolResult = await self._ask(
+                ask, timeout=timeout, what=what, is_repeatable=is_repeatable, tool=name
+            )
+            return result
+
+        return await bridge.arun(called)
+
+    def on_changed(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the server's tools may have changed; return what ends that.
+
+        It is called on the background loop, where it must not block; once for a row of changes, and after a connection
+        had to be made again.
+        """
+        self._callbacks.append(callback)
+
+        def undo() -> None:
+            with contextlib.suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return undo
+
+    def is_used(self) -> bool:
+        """Say whether anything was ever asked of it."""
+        return self._loop is not None
+
+    async def aclose(self) -> None:
+        """Close for good, and wait until the server's process has gone."""
+        self._is_closed = True
+        if self._loop is not None:
+            await bridge.arun(self._close)
+
+    def close(self) -> None:
+        """Close for good, from a thread without a loop. On the background loop it is begun, and not waited for."""
+        self._is_closed = True
+        if self._loop is None or self._loop is not bridge.loop():
+            return
+        closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+        if bridge.running_loop() is not self._loop:
+            with contextlib.suppress(TimeoutError):
+                closing.result(self.limits.close + 2)
+
+    async def _ask(
+        self, ask: session.Ask, *, timeout: float | None, what: str, is_repeatable: bool, tool: str | None = None
+    ) -> Any:
+        is_first = True
+        while True:
+            current = self._current(tool)
+            try:
+                return await current.ask(ask, timeout=timeout, what=what, tool=tool)
+            except LostError as error:
+                current.retire()
+                if not (is_first and current.was_ready() and (is_repeatable or error.is_unsent)):
+                    raise faults.lost(self.target.name, error.reason, tool) from error
+            is_first = False
+
+    def _current(self, tool: str | None) -> Session:
+        """Return a session that can be used: there is no `await` here, so that all callers get the same one."""
+        if self._is_closed:
+            raise ToolConnectionError(f"The connection to server {self.target.name!r} was closed.", tool=tool)
+        loop = asyncio.get_running_loop()
+        if self._session is not None and self._loop is loop:
+            if self._session.is_usable():
+                return self._session
+            self._session.retire()
+            if self._session.was_ready():
+                self._tell_soon()
+        self._loop = loop
+        self._session = self._new()
+        return self._session
+
+    def _new(self) -> Session:
+        """Return a new session; it does not hold the connection, so that one that is forgotten ends."""
+        make, headers, limits = self.target.make, self._headers, self.limits
+        changed = weakref.WeakMethod(self._tell_soon)
+
+        def tell() -> None:
+            if (told := changed()) is not None:
+                told()
+
+        return Session(lambda handlers: make(handlers, headers, limits), self._handlers, limits, tell)
+
+    def __del__(self) -> None:
+        if self._session is not None and self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._session.retire)
+
+    async def _listed(self, client: Any) -> list[Tool]:
+        tools: list[Tool] = []
+        cursors: list[str] = []
+        while True:
+            page = await client.list_tools_mcp(cursor=cursors[-1] if cursors else None)
+            tools += page.tools
+            if (reason := self._endless(tools, cursors, page.next_cursor)) is not None:
+                raise LimitExceededError(f"The list of tools of server {self.target.name!r} {reason}.")
+            if page.next_cursor is None:
+                break
+            cursors.append(page.next_cursor)
+        self._lister = weakref.ref(client)
+        self._is_mirrored = self.target.takes_headers and _are_mirrored(tools)
+        return tools
+
+    def _endless(self, tools: list[Tool], cursors: list[str], cursor: str | None) -> str | None:
+        if len(tools) > self.limits.tools:
+            return f"has more than {self.limits.tools} tools"
+        if cursor in cursors:
+            return "comes to the same page again"
+        return f"has more than {self.limits.pages} pages" if len(cursors) >= self.limits.pages else None
+
+    def _tell_soon(self) -> None:
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(QUIET, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        for callback in list(self._callbacks):
+            try:
+                callback()
+            except Exception:
+                log.exception("What is told of changes at server %r raised.", self.target.name)
+
+    async def _close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+async def _report(progress: Progress, done: float, total: float | None, message: str | None) -> None:
+    try:
+        progress(done, total, message)
+    except Exception:
+        log.exception("What is told of progress raised.")
+
+
+def _are_mirrored(tools: list[Tool]) -> bool:
+    from ahvn_tools.mcp import news
+
+    return any(map(news.is_mirrored, tools))
+
+
+def _close_all() -> None:
+    """Close every session, and kill the servers that are left after `LONGEST_EXIT` seconds."""
+    if session.alive:
+        closing = asyncio.run_coroutine_threadsafe(_closed(), bridge.loop())
+        with contextlib.suppress(TimeoutError, Exception):
+            closing.result(LONGEST_EXIT)
+    processes.kill_all()
+
+
+async def _closed() -> None:
+    await asyncio.gather(*(one.close() for one in list(session.alive)))
+
+
+atexit.register(_close_all)

@@ -1,0 +1,136 @@
+"""Expansion: how large a schema is to a validator that follows its references, counted without following them twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from ahvn_tools.errors import DefinitionError
+
+JsonObject = dict[str, Any]
+
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_ANCHORS = ("$anchor", "$dynamicAnchor", "$id", "id")
+_HERE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
+"""Their schemas are about the same value as the schema that they stand in."""
+_DEEPER = (
+    "properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames", "items",
+    "prefixItems", "additionalItems", "unevaluatedItems", "contains", "contentSchema",
+)  # fmt: skip
+_STORES = ("$defs", "definitions")
+_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", *_STORES})
+
+
+def children(node: JsonObject, keywords: tuple[str, ...] = (*_HERE, *_DEEPER, *_STORES)) -> Iterator[JsonObject]:
+    """Yield the schemas directly inside a schema, under some of the keywords; `default`, `enum` … are data."""
+    for keyword in keywords:
+        value = node.get(keyword)
+        parts: Iterable[Any] = value if isinstance(value, list) else ()
+        if isinstance(value, dict):
+            parts = value.values() if keyword in _MAPS else (value,)
+        yield from (part for part in parts if isinstance(part, dict))
+
+
+class Expansion:
+    """One schema, with every reference looked up once."""
+
+    def __init__(self, schema: JsonObject) -> None:
+        """Look the references up. Raises DefinitionError for one that leads out of the schema, or to nothing."""
+        self._root = schema
+        self._targets: dict[str, Any] = {}
+        self._nodes: dict[int, JsonObject] = {}
+        self._pending = [schema]
+        self._anchors: dict[str, JsonObject] | None = None
+        while self._pending:
+            node = self._pending.pop()
+            if id(node) not in self._nodes:
+                self._nodes[id(node)] = node
+                self._pending.extend([*children(node), *self._led_to(node)])
+        self._refuse_loops()
+
+    @property
+    def properties(self) -> int:
+        """How many properties are declared, at any depth."""
+        return sum(len(part) for node in self._nodes.values() if isinstance(part := node.get("properties"), dict))
+
+    def size(self, most: int) -> int:
+        """Return how many schemas a validator may walk for one value: `most` + 1 when there are more.
+
+        A reference that leads back to where it came from is one schema: how often it is followed is the value's doing.
+        """
+        sizes: dict[int, int] = {}
+        pending: list[tuple[JsonObject, bool]] = [(self._root, False)]
+        while pending:
+            node, is_done = pending.pop()
+            inside = [*children(node, (*_HERE, *_DEEPER)), *self._led_to(node)]
+            if is_done:
+                sizes[id(node)] = min(most + 1, 1 + sum(sizes[id(part)] for part in inside))
+            elif id(node) not in sizes:
+                sizes[id(node)] = 1
+                pending.append((node, True))
+                pending.extend((part, False) for part in inside)
+        return sizes[id(self._root)]
+
+    def _refuse_loops(self) -> None:
+        """Raise DefinitionError for a schema that is about a value what it itself is about that value."""
+        waits = dict.fromkeys(self._nodes, 0)
+        for node in self._nodes.values():
+            for part in self._here(node):
+                waits[id(part)] += 1
+        free = [key for key, count in waits.items() if not count]
+        left = len(waits)
+        while free:
+            left -= 1
+            for part in self._here(self._nodes[free.pop()]):
+                waits[id(part)] -= 1
+                if not waits[id(part)]:
+                    free.append(id(part))
+        if left:
+            raise DefinitionError("a schema refers to itself without going deeper into the value")
+
+    def _here(self, node: JsonObject) -> list[JsonObject]:
+        return [*children(node, _HERE), *self._led_to(node)]
+
+    def target(self, reference: str) -> Any:
+        """Return the schema, an object or a bool, that a reference leads to. Raises DefinitionError for none."""
+        if reference not in self._targets:
+            if not reference.startswith("#"):
+                raise DefinitionError(f"it refers to {reference!r}, which is outside of it; nothing is fetched")
+            found = self._at(reference)
+            if not isinstance(found, dict | bool):
+                raise DefinitionError(f"it refers to {reference!r}, where no schema is")
+            self._targets[reference] = found
+        return self._targets[reference]
+
+    def _led_to(self, node: JsonObject) -> list[JsonObject]:
+        if node is not self._root and not str(node.get("$id", "#")).startswith("#"):
+            raise DefinitionError("a schema inside of it has an `$id` of its own")
+        targets = [self.target(node[key]) for key in REFERENCES if isinstance(node.get(key), str)]
+        return [target for target in targets if isinstance(target, dict)]
+
+    def _at(self, reference: str) -> Any:
+        if reference.rstrip("/") == "#":
+            return self._root
+        if not reference.startswith("#/"):
+            return self._anchored(unquote(reference[1:]))
+        here: Any = self._root
+        for step in reference.split("/")[1:]:
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(here, list):
+                here = here[int(name)] if name.isdecimal() and int(name) < len(here) else None
+            else:
+                here = here.get(name) if isinstance(here, dict) else None
+        return here
+
+    def _anchored(self, name: str) -> Any:
+        if self._anchors is None:
+            self._anchors = {}
+            pending = [self._root]
+            while pending:
+                node = pending.pop()
+                for key in _ANCHORS:
+                    if isinstance(node.get(key), str):
+                        self._anchors.setdefault(node[key].removeprefix("#"), node)
+                pending.extend(children(node))
+        return self._anchors.get(name)

@@ -1,0 +1,86 @@
+"""What a request that failed means: the server said no, answered nonsense, or is not there any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ahvn_tools.errors import InvalidResultError, ToolCallError, ToolConnectionError, ToolError
+from ahvn_tools.mcp.hidden import escaped
+
+LONGEST = 2_000
+"""Characters of a server's own words that are passed on."""
+
+_CLOSED, _REFUSED = -32000, -32603
+
+_GONE = frozenset({
+    (_CLOSED, "Connection closed"),
+    (_REFUSED, "Server returned an error response"),
+})  # fmt: skip
+"""Errors that mcp's client makes when nothing came back."""
+
+_UNKNOWN_SESSION = frozenset({(-32600, "Session terminated"), (-32600, "Session not found")})
+"""What a server says that was started anew: it has done nothing with the request."""
+
+
+class LostError(Exception):
+    """The connection is of no use any more."""
+
+    def __init__(self, reason: str, *, is_unsent: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.is_unsent = is_unsent
+        """Whether it is certain that the server has not begun to do what was asked."""
+
+
+def read(error: Exception, tool: str | None, status: int | None) -> ToolCallError | LostError:
+    """Return what an exception of a client means. `status` is the last HTTP status that was an error, if any."""
+    if isinstance(error, ToolCallError):
+        return error
+    code, message = getattr(error, "code", None), str(getattr(error, "message", ""))
+    if isinstance(code, int) and type(error).__name__ == "MCPError":
+        if (code, message) in _UNKNOWN_SESSION:
+            return LostError("the server does not know this session any more", is_unsent=True)
+        if (code, message) in _GONE or (code == _CLOSED and message.startswith("SSE stream ")):
+            is_refusal = status and code == _REFUSED
+            return LostError(f"the server answered HTTP {status}" if is_refusal else "the server closed the connection")
+        return ToolError(said(message) or f"The server refused the request (error {code}).", tool=tool)
+    if isinstance(error, ValueError):
+        return InvalidResultError("The server's answer is no valid MCP result.", tool=tool)
+    return LostError(f"the connection broke ({type(_root(error)).__name__})")
+
+
+def connecting(error: BaseException, status: int | None) -> str:
+    """Return why there is no connection, in words that hold no value of anybody's."""
+    root = _root(error)
+    if status:
+        return f"the server answered HTTP {status}"
+    if isinstance(root, FileNotFoundError | NotADirectoryError):
+        return "its program or folder does not exist"
+    if isinstance(root, PermissionError):
+        return "its program may not be run"
+    if type(root).__name__ == "MCPError":
+        return said(str(getattr(root, "message", ""))) or "the server refused to shake hands"
+    return f"it cannot be reached ({type(root).__name__})"
+
+
+def lost(server: str, reason: str, tool: str | None = None) -> ToolConnectionError:
+    """Return the error for the caller."""
+    return ToolConnectionError(f"Server {server!r} is not there: {reason}. The next call connects again.", tool=tool)
+
+
+def said(text: Any) -> str:
+    """Return a server's own words, capped, with hidden characters written out."""
+    short = str(text)[: LONGEST + 1].strip()
+    return escaped(short if len(short) <= LONGEST else f"{short[:LONGEST]} …")
+
+
+def _root(error: BaseException) -> BaseException:
+    """Return the exception at the bottom of causes and groups."""
+    for _ in range(20):
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        elif error.__cause__ is not None:
+            error = error.__cause__
+        else:
+            break
+    return error

@@ -1,0 +1,72 @@
+"""Hidden characters: what a text says to a model and shows to nobody, found and written out.
+
+Controls, invisible and direction-changing characters, tags, private use, surrogates and noncharacters. Line feeds and
+tabs are texts' own. A joiner or variation selector stays where it does what it is for: in an emoji, between letters
+of a script that joins them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_HIDDEN: Final = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls; the line feed and the tab are not among them
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # what Unicode lets a renderer leave out …
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # … zero width, line separators, direction marks, operators
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"  # … blanks, variation selectors, annotations
+    "\ud800-\udfff\ue000-\uf8ff"  # half characters, private use
+    "\ufdd0-\ufdef\ufffe\uffff"  # noncharacters
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # format characters of some scripts
+    "\U000e0000-\U000e0fff\U000f0000-\U0010ffff"  # tags, variation selectors, private use
+)
+_PICTURE: Final = "\u203c\u2049\u2100-\u27bf\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_JOINED: Final = (
+    "\u0620-\u08ff\u0900-\u0dff\u0e80-\u109f\u1780-\u17b3\u17b6-\u17dd\u1820-\u18af\u1a20-\u1b7f\ua840-\uabff"
+)
+
+_ALLOWED: Final = (
+    r"\r(?=\n)"
+    rf"|(?<=[{_PICTURE}#*0-9©®])\ufe0f"
+    rf"|(?<=[{_PICTURE}])(?:\ufe0e|\u200d(?=[{_PICTURE}]))"
+    rf"|(?<=[{_PICTURE}]\ufe0f)\u200d(?=[{_PICTURE}])"
+    rf"|(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}])"
+)
+
+_FOUND: Final = re.compile(f"(?P<allowed>{_ALLOWED})|[{_HIDDEN}]")
+_ANY: Final = re.compile(f"[{_HIDDEN}]")
+_STRANGE_SPACE: Final = re.compile("[\t\n\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+
+
+def found(text: str) -> list[str]:
+    r"""Return the hidden characters of a text as they are written out, each once.
+
+    >>> found("add\u200b numbers")
+    ['\\u200b']
+    """
+    return list(dict.fromkeys(_written(match[0]) for match in _matches(text)))
+
+
+def escaped(text: str) -> str:
+    r"""Return a text with every hidden character written out, as Python would: `\u200b`.
+
+    >>> print(escaped("add\u202e numbers"))
+    add\u202e numbers
+    """
+    if _ANY.search(text) is None:
+        return text
+    return _FOUND.sub(lambda match: match[0] if match["allowed"] else _written(match[0]), text)
+
+
+def found_in_name(name: str) -> list[str]:
+    """Return what no name may have: hidden characters, line feeds and tabs, and what looks like a space and is none."""
+    strange = {match[0] for pattern in (_ANY, _STRANGE_SPACE) for match in pattern.finditer(name)}
+    return [_written(character) for character in sorted(strange)]
+
+
+def _matches(text: str) -> list[re.Match[str]]:
+    return [match for match in _FOUND.finditer(text) if not match["allowed"]]
+
+
+def _written(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -1,0 +1,281 @@
+"""Server: an MCP server as a source of tools. What it tells is screened, pinned, and compared when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
+from os import PathLike
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+
+from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolLookupError, near_misses
+from ahvn_tools.execution import bridge
+from ahvn_tools.execution.drive import carried
+from ahvn_tools.mcp.budgets import Budgets
+from ahvn_tools.mcp.changes import Changes, compare
+from ahvn_tools.mcp.handlers import Handlers
+from ahvn_tools.mcp.pins import Pins
+from ahvn_tools.mcp.pool import Pool
+from ahvn_tools.mcp.remote import Remote, free_name
+from ahvn_tools.mcp.screening import screen
+from ahvn_tools.mcp.servers import Target, targets
+from ahvn_tools.recipe import Recipe
+from ahvn_tools.sources import mcp as mcp_source
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as WireTool
+
+    from ahvn_tools.context import ToolContext
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 0.1
+"""How many seconds a server's news are waited with: there may be more in a moment."""
+
+LONGEST_PAUSE = 30.0
+"""How many seconds there are at most between two questions to a server that always has news."""
+
+Credentials = Callable[[Mapping[str, Any]], "str | Mapping[str, str] | Awaitable[Any] | None"]
+"""Gives, from the state of a call, the token or the headers that it is made with; sync or async."""
+
+OnChange = Callable[["Server", Changes], Any]
+"""Hears, sync or async, what has changed on a server."""
+
+
+class ServerOptions(TypedDict, total=False):
+    """What there is to say of a server, beside what it is."""
+
+    auth: Any
+    """A token, headers, `"oauth"`, an `httpx2.Auth`; or a function that gives token or headers from a call's state."""
+    pin: str | PathLike[str] | None
+    """A file with the fingerprints of its tools: one that has changed is not called until it is accepted."""
+    idempotent: bool | Collection[str]
+    """The tools, by name, or all, that may be called again when the connection was lost during a call."""
+    elicitation: Callable[..., Any] | None
+    """Answers what the server asks the user; without it, it is told that the user declines."""
+    sampling: Callable[..., Any] | None
+    """Answers what the server asks a model; without it, it is told that there is none."""
+    on_change: OnChange | None
+    """Hears what has changed when the server was asked again for its tools."""
+    budgets: Budgets
+    """How large a definition may be."""
+
+
+class Server:
+    """One server: its tools, and the connections that they are called through."""
+
+    def __init__(self, target: Target, **options: Unpack[ServerOptions]) -> None:
+        """Take what it is. Nothing is connected before it is asked for its tools."""
+        self.name = target.name
+        self.tools: Mapping[str, WireTool] = MappingProxyType({})
+        """What it tells of its tools, but for those that are refused."""
+        self.refused: Mapping[str, str] = MappingProxyType({})
+        """Tools that cannot be used, and why."""
+        self.changed: frozenset[str] = frozenset()
+        """Tools that are not what they were when they were pinned: they are not called until `accept`."""
+        auth, on_change, pin = options.get("auth"), options.get("on_change"), options.get("pin")
+        self._credentials: Credentials | None = auth if _is_given_later(auth) else None
+        self._pins = None if pin is None else Pins(pin)
+        self._idempotent = options.get("idempotent", ())
+        self._budgets = options.get("budgets") or Budgets()
+        self._listeners: list[OnChange] = [] if on_change is None else [on_change]
+        self._remotes: dict[str, Remote] = {}
+        self.host_state: Callable[[], Mapping[str, Any]] = dict
+        """Gives the state that credentials are taken from when the server is asked for its tools."""
+        self._told: dict[str, Any] = {}
+        self._withheld: frozenset[str] = frozenset()
+        self._asking: asyncio.Lock | None = None
+        self._keeping_up: asyncio.Task[None] | None = None
+        self._is_stale = False
+        handlers = Handlers(elicitation=options.get("elicitation"), sampling=options.get("sampling"))
+        self._pool = Pool(target, handlers=handlers)
+        self._pool.on_changed(self._refresh_soon)
+
+    # what it has
+
+    def recipes(self, *, timeout: float | None = mcp_source.DEFAULT_TIMEOUT) -> dict[str, tuple[Recipe, Remote]]:
+        """Return what ToolSpecs are made of, by the names that the server uses; a tool that cannot be is refused."""
+        made: dict[str, tuple[Recipe, Remote]] = {}
+        refused = dict(self.refused)
+        for name in self.tools:
+            try:
+                made[name] = self.recipe(name, timeout=timeout)
+            except DefinitionError as error:
+                refused[name] = str(error)
+        self.refused = MappingProxyType(refused)
+        return made
+
+    def recipe(self, name: str, *, timeout: float | None = mcp_source.DEFAULT_TIMEOUT) -> tuple[Recipe, Remote]:
+        """Return what the ToolSpec of one tool is made of. Raises ToolLookupError, and DefinitionError."""
+        if name not in self.tools:
+            raise ToolLookupError(f"The MCP server {self.name!r} has no tool {name!r}. {near_misses(name, self.tools)}")
+        tool = self.tools[name]
+        remote = self._remotes.get(tool.name)
+        taken = tool.input_schema.get("properties", {})
+        if remote is None or remote.context in taken:
+            remote = self._remotes[tool.name] = Remote(tool.name, free_name(taken), self._send)
+            remote.is_changed = tool.name in self.changed
+        recipe, _ = mcp_source.recipe(tool, {"timeout": timeout}, remote, context=remote.context)
+        return recipe, remote
+
+    async def arefresh(self) -> Changes:
+        """Ask the server for its tools, and return what has changed. Raises ToolConnectionError."""
+        return await bridge.arun(self._refreshed_and_told)
+
+    def refresh(self) -> Changes:
+        """Ask the server for its tools, as `arefresh` does."""
+        changes: Changes = bridge.run(carried, self._refreshed_and_told).get()
+        return changes
+
+    def accept(self, *names: str) -> None:
+        """Accept what has become of pinned tools; of all, when none is named. Raises ToolLookupError."""
+        for name in names:
+            if name not in self.changed:
+                raise ToolLookupError(f"No tool {name!r} waits to be accepted. {near_misses(name, self.changed)}")
+        accepted = frozenset(names) or self.changed
+        if self._pins is not None:
+            self._pins.accept(self.name, [self._told[name] for name in sorted(accepted)])
+        self._withheld -= accepted
+        self._block(self.changed - accepted)
+
+    def withhold(self, name: str) -> None:
+        """Let a tool not be called until it is accepted, whatever is pinned."""
+        self._withheld |= {name}
+        self._block(self.changed | {name})
+
+    def on_change(self, listener: OnChange) -> None:
+        """Let somebody hear what has changed."""
+        self._listeners.append(listener)
+
+    # its end
+
+    def close(self) -> None:
+        """Close its connections; a call that comes after that is an error."""
+        self._pool.close()
+
+    async def aclose(self) -> None:
+        """Close its connections, as `close` does."""
+        await self._pool.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<Server {self.name!r} of {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}>"
+
+    # inside
+
+    async def _refreshed_and_told(self) -> Changes:
+        changes = await self._refreshed()
+        if changes:
+            await self._tell(changes)
+        return changes
+
+    async def _refreshed(self) -> Changes:
+        """Ask for the tools, on the background loop; one asks at a time."""
+        if self._asking is None:
+            self._asking = asyncio.Lock()
+        async with self._asking:
+            listed = await self._pool.tools(headers=await self._headers(self.host_state()))
+            screened = screen(listed, self._budgets)
+            changed = frozenset[str]() if self._pins is None else frozenset(self._pins.changed(self.name, listed))
+            before, now = self.tools, {tool.name: tool for tool in screened.tools}
+            changes = compare(list(before.values()), list(now.values()))
+            self._told = {tool.name: tool for tool in listed}
+            self.tools, self.refused = MappingProxyType(now), MappingProxyType(screened.refused)
+            self._block((changed | self._withheld) & now.keys())
+            return changes
+
+    def _block(self, changed: AbstractSet[str]) -> None:
+        self.changed = frozenset(changed)
+        for name, remote in self._remotes.items():
+            remote.is_changed = name in changed
+
+    def _refresh_soon(self) -> None:
+        """Ask again: the server has said that its tools have changed. On the background loop."""
+        self._is_stale = True
+        if self._keeping_up is None or self._keeping_up.done():
+            self._keeping_up = asyncio.get_running_loop().create_task(self._keep_up())
+
+    async def _keep_up(self) -> None:
+        """Ask until there is no more news; a server that has news all the time is asked ever less often."""
+        pause = FIRST_PAUSE
+        while self._is_stale:
+            self._is_stale = False
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                await self._refreshed_and_told()
+            except Exception as error:  # noqa: BLE001  # a server may fail in any way; what is known of it stands
+                log.warning("The tools of the MCP server %r were not brought up to date: %s.", self.name, error)
+
+    async def _tell(self, changes: Changes) -> None:
+        for listener in self._listeners:
+            try:
+                told = listener(self, changes)
+                if inspect.isawaitable(told):
+                    await told
+            except Exception:
+                log.exception("A listener to the changes of the MCP server %r failed.", self.name)
+
+    async def _send(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Call a tool for a call, with the credentials that its state gives."""
+        headers = await self._headers(context.state)
+        return await self._pool.call(
+            name,
+            arguments,
+            headers=headers,
+            progress=context.report_progress,
+            is_repeatable=self._idempotent if isinstance(self._idempotent, bool) else name in self._idempotent,
+        )
+
+    async def _headers(self, state: Mapping[str, Any]) -> Mapping[str, str] | None:
+        if self._credentials is None:
+            return None
+        try:
+            given = self._credentials(state)
+            if inspect.isawaitable(given):
+                given = await given
+        except Exception as error:
+            raise ToolConnectionError(
+                f"There are no credentials for the MCP server {self.name!r}: `auth` raised {type(error).__name__}."
+            ) from error
+        return {"Authorization": f"Bearer {given}"} if isinstance(given, str) else given
+
+
+def one_of(server: Any, name: str | None, options: ServerOptions) -> Server:
+    """Return the one server that `server` names. Raises DefinitionError."""
+    found = servers_of(server, None, options)
+    if len(found) > 1:
+        found = [one for one in found if one.name == name]
+    elif name is not None:
+        found = servers_of(server, name, options)
+    if len(found) != 1:
+        names = [one.name for one in servers_of(server, None, options)]
+        raise DefinitionError(f"There are {len(names)} servers: {names}. Choose one with name=….")
+    return found[0]
+
+
+def servers_of(server: Any, name: str | None, options: ServerOptions) -> list[Server]:
+    """Return the servers that `server` names, none of them connected. Raises DefinitionError."""
+    auth = options.get("auth")
+    return [
+        Server(target, **options) for target in targets(server, name=name, auth=None if _is_given_later(auth) else auth)
+    ]
+
+
+def _is_given_later(auth: Any) -> bool:
+    """Tell whether it is a function of a call's state, and no `httpx2.Auth`."""
+    return callable(auth) and not hasattr(auth, "auth_flow")

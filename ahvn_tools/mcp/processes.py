@@ -1,0 +1,107 @@
+"""The server processes that we started: they end with their connection, and all of them with this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+PATIENCE = 0.5
+"""Seconds that a server's process group has after SIGTERM."""
+
+MOMENT = 0.1
+"""Seconds between the end of a server's output and its own, mostly."""
+
+POLL = 0.01
+
+_groups: set[int] = set()
+
+
+def watch(pid: int) -> None:
+    """Remember the process group of a server."""
+    _groups.add(pid)
+
+
+def kill(pid: int) -> None:
+    """Kill what is left of a server's process group, and forget it."""
+    if pid in _groups:
+        _groups.discard(pid)
+        _signal(pid, signal.SIGKILL)
+
+
+def kill_all() -> None:
+    """Kill every server that is left."""
+    for pid in list(_groups):
+        kill(pid)
+
+
+async def end(process: asyncio.subprocess.Process, limit: float) -> None:
+    """Close a server's input and wait until it has ended, for `limit` seconds; then send SIGTERM, then SIGKILL.
+
+    Its whole group gets the signals, and each of them has `PATIENCE` seconds to work.
+    """
+    if process.stdin is not None:
+        process.stdin.close()
+    await _wait(lambda: process.returncode is not None, limit)
+    if _signal(process.pid, signal.SIGTERM):
+        await _wait(lambda: process.returncode is not None and not _signal(process.pid, 0), PATIENCE)
+    if _signal(process.pid, signal.SIGKILL):
+        await _wait(lambda: process.returncode is not None, PATIENCE)
+
+
+async def fate(process: asyncio.subprocess.Process) -> str:
+    """Say what has become of a server that says nothing any more."""
+    if not await _wait(lambda: process.returncode is not None, MOMENT):
+        return "the server has closed its output"
+    return _told(process.returncode or 0)
+
+
+def has_ended(process: asyncio.subprocess.Process) -> str | None:
+    """Say how a server has ended; None while it runs. The system is asked: asyncio hears of it a moment later."""
+    if process.returncode is not None:
+        return _told(process.returncode)
+    try:
+        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # asyncio has just heard of it
+        return _told(None)
+    if found is None:
+        return None
+    return _told(found.si_status if found.si_code == os.CLD_EXITED else -found.si_status)
+
+
+def _told(code: int | None) -> str:
+    if code is None:
+        return "the server process has ended"
+    if code < 0:
+        return f"the server process was ended by {signal.Signals(-code).name}"
+    return f"the server process has ended with exit code {code}"
+
+
+async def _wait(is_so: Callable[[], bool], limit: float) -> bool:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + limit
+    while not is_so():
+        if loop.time() >= until:
+            return False
+        await asyncio.sleep(POLL)
+    return True
+
+
+def _signal(pid: int, number: int) -> bool:
+    """Send a signal to a process group; return whether there is one."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _forget() -> None:  # pragma: no cover  # runs in forked children: the servers are their parent's
+    _groups.clear()
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
+    os.register_at_fork(after_in_child=_forget)

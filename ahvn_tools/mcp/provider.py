@@ -1,0 +1,124 @@
+"""Provider: a catalog of tools as a FastMCP server asks for it: what is listed, one tool by its name, and its calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.server.providers import Provider
+from fastmcp.tools import Tool
+from fastmcp.utilities.versions import VersionSpec
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
+
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution.deadline import end, outcome_of
+from ahvn_tools.execution.drive import carried
+from ahvn_tools.mcp.request import Request
+from ahvn_tools.mcp.tool import SpecTool, adapted
+from ahvn_tools.results import ErrorDetail, ToolResult
+
+log = logging.getLogger(__name__)
+
+
+class Catalog(Protocol):
+    """What a server asks of what it serves."""
+
+    async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
+        """Return what is listed to whoever asks."""
+
+    async def find(self, name: str, request: Request) -> ToolDefinition | None:
+        """Return the tool of that name, listed or not; None for one that is not there for whoever asks."""
+
+    def named(self, name: str) -> ToolDefinition | None:
+        """Return the tool of that name, whoever asks. It is for what every client is told alike."""
+
+    async def serve(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
+        """Run a call. Errors of all kinds are results."""
+
+
+class CatalogProvider(Provider):
+    """Asks a catalog anew for each request, and by name: what has changed in it is served with the next request."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Take what is served."""
+        super().__init__()
+        self._catalog = catalog
+        self._tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        try:
+            definitions = await self._catalog.definitions(Request.current())
+        except Exception as error:  # noqa: BLE001  # the host's own functions may raise anything
+            raise MCPError(INTERNAL_ERROR, _told(error, "The tools cannot be listed.")) from None
+        return [self._tool(definition) for definition in definitions]
+
+    async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
+        try:
+            definition = await self._catalog.find(name, Request.current())
+        except Exception as error:  # noqa: BLE001  # as above
+            raise ToolError(_told(error, f"Error calling tool {name!r}")) from None
+        if definition is None or not (version is None or version.matches(definition.version)):
+            return None
+        return self._tool(definition)
+
+    async def get_tasks(self) -> Sequence[Tool]:
+        """Return none: no call of ours is a task of FastMCP's, and nobody asks when this is asked."""
+        return []
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return the input schema of a tool."""
+        definition = self._catalog.named(name)
+        return None if definition is None else self._tool(definition).parameters
+
+    def _tool(self, definition: ToolDefinition) -> SpecTool:
+        """Return the FastMCP tool of a definition, made once: definitions that are equal share it."""
+        tool = self._tools.get(definition)
+        if tool is None:
+            name = definition.name
+
+            async def run(arguments: dict[str, Any]) -> ToolResult:
+                return await self._served(name, arguments)
+
+            tool = self._tools[definition] = adapted(definition, run)
+        return tool
+
+    async def _served(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+        """Run a call in a task of its own: whatever it does with a cancellation, the server is not held up."""
+        task = asyncio.create_task(carried(self._catalog.serve, name, arguments, Request.current()))
+        try:
+            await asyncio.wait({task})
+        finally:
+            await end(task)
+        outcome = outcome_of(task)
+        if outcome.error is None:
+            served: ToolResult = outcome.value
+            return served
+        code = getattr(outcome.error, "code", "tool_error")
+        message = _told(outcome.error, f"Error calling tool {name!r}")
+        return ToolResult(error=ErrorDetail(code=code, message=message))
+
+
+def _told(error: BaseException, message: str) -> str:
+    """Return what a client is told of a request that could not be served: an error of ours, or the message."""
+    if isinstance(error, ToolCallError):
+        return error.message
+    log.error("%s It raised %s.", message, type(error).__name__)
+    return message
+
+
+def look_up_schemas(server: FastMCP, provider: CatalogProvider) -> None:
+    """Let mcp look up the schema of a called tool by its name.
+
+    On the 2026-07-28 wire over HTTP mcp compares headers with it before each call, and lists all tools to find it where
+    nobody gives it this function. FastMCP 4 has no public way to do so; without the attribute it is slow, not wrong.
+    """
+    inner: Any = getattr(server, "_mcp_server", None)
+    if hasattr(inner, "get_tool_input_schema"):
+        inner.get_tool_input_schema = provider.schema

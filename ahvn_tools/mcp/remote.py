@@ -1,0 +1,44 @@
+"""Remote: the body of a tool that runs elsewhere, and is called over MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import ToolChangedError
+
+Send = Callable[[str, dict[str, Any], ToolContext], Awaitable[Any]]
+"""Calls a tool by its name on the server, with arguments, for a call."""
+
+
+class Remote:
+    """One tool of a server. A connection belongs to a process, so none of it can be pickled."""
+
+    def __init__(self, name: str, context: str, send: Send) -> None:
+        """`context` is the name of the argument that is the ToolContext."""
+        self.name = name
+        self.context = context
+        self.is_changed = False
+        """Whether the server tells something else of the tool than what is pinned."""
+        self._send = send
+
+    async def __call__(self, /, **arguments: Any) -> Any:
+        """Call the tool. Raises ToolChangedError, ToolConnectionError, ToolTimeoutError, ToolError."""
+        context = arguments.pop(self.context)
+        if self.is_changed:
+            raise changed(self.name)
+        return await self._send(self.name, arguments, context)
+
+
+def free_name(taken: Collection[str]) -> str:
+    """Return a name for the ToolContext that no parameter of a tool has."""
+    name = "context"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def changed(name: str) -> ToolChangedError:
+    """Return the error about a tool that is not what it was."""
+    return ToolChangedError(f"The tool {name!r} is not what it was: somebody has to accept it first.", tool=name)

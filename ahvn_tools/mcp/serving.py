@@ -1,0 +1,150 @@
+"""Serving: a catalog as a FastMCP server, and a server run over stdio or HTTP until it is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Final, TypedDict, Unpack
+
+import uvicorn
+from fastmcp import FastMCP
+
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.mcp.provider import Catalog, CatalogProvider, look_up_schemas
+from ahvn_tools.mcp.standard_input import can_end
+
+log = logging.getLogger(__name__)
+
+FINISHING: Final = 2.0
+"""Seconds that calls under way have to end when a server is stopped."""
+
+LEAVING: Final = 1.0
+"""Seconds more that a server has to close what it holds; then it is left behind."""
+
+
+class RunOptions(TypedDict, total=False):
+    """How a server runs. All but `log_level` are for HTTP."""
+
+    host: str
+    """Where it listens, `"127.0.0.1"` by default."""
+    port: int
+    """8000 by default; 0: any that is free."""
+    path: str
+    """`"/mcp"` by default."""
+    allowed_hosts: Sequence[str]
+    """Names, beside localhost, that clients may call it by."""
+    allowed_origins: Sequence[str]
+    """Web pages that may call it, such as `"https://app.example"`."""
+    sockets: Sequence[socket.socket]
+    """Sockets to listen on, in the place of host and port."""
+    http: dict[str, Any]
+    """More of what FastMCP's `http_app` takes."""
+    log_level: str
+    """`"warning"` by default."""
+
+
+def server(catalog: Catalog, name: str, **options: Any) -> FastMCP:
+    """Return a FastMCP server of a catalog; options are those of FastMCP."""
+    provider = CatalogProvider(catalog)
+    providers = [provider, *options.pop("providers", ())]
+    made: FastMCP = FastMCP(
+        name, **{"dereference_schemas": False, "mask_error_details": True, **options, "providers": providers}
+    )
+    made.provider_error_strategy = "raise"  # who cannot be served is told so, and not that there are no tools
+    look_up_schemas(made, provider)
+    return made
+
+
+async def run(server: FastMCP, transport: str, **options: Unpack[RunOptions]) -> None:
+    """Run a server until its client has gone (stdio), or this is cancelled. That is done within a few seconds.
+
+    Raises ToolSpecError for an unknown transport or option, OSError for an address that cannot be had.
+    """
+    unknown = options.keys() - RunOptions.__annotations__.keys()
+    if unknown:
+        raise ToolSpecError(f"Unknown options {sorted(unknown)}; known: {', '.join(RunOptions.__annotations__)}.")
+    if transport == "stdio":
+        await _over_stdio(server, options.get("log_level", "warning"))
+    elif transport == "http":
+        await _over_http(server, options)
+    else:
+        raise ToolSpecError(f"A server runs over 'stdio' or 'http', not over {transport!r}.")
+
+
+async def _over_stdio(server: FastMCP, log_level: str) -> None:
+    with can_end() as end_input:
+        await _until_stopped(
+            asyncio.create_task(server.run_stdio_async(show_banner=False, log_level=log_level)), end_input
+        )
+
+
+async def _over_http(server: FastMCP, options: RunOptions) -> None:
+    path = options.get("path", "/mcp")
+    app = server.http_app(
+        path,
+        host_origin_protection=True,
+        allowed_hosts=_listed(options.get("allowed_hosts")),
+        allowed_origins=_listed(options.get("allowed_origins")),
+        **options.get("http", {}),
+    )
+    level = options.get("log_level", "warning")
+    config = uvicorn.Config(app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=int(FINISHING))
+    with _listening(options) as sockets:
+        _tell(server, sockets, path)
+        listener = _Listener(config)
+        await _until_stopped(asyncio.create_task(listener.serve(sockets)), listener.leave)
+
+
+async def _until_stopped(running: asyncio.Task[None], stop: Callable[[], None]) -> None:
+    """Wait for a server. When this is cancelled it is asked to stop, then cancelled, then left behind."""
+    try:
+        await asyncio.wait({running})
+    except asyncio.CancelledError:
+        stop()
+        await asyncio.wait({running}, timeout=FINISHING + LEAVING)
+        running.cancel()
+        await asyncio.wait({running}, timeout=LEAVING)
+        raise
+    running.result()
+
+
+class _Listener(uvicorn.Server):
+    """Leaves the signals alone: who runs the process sees to them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    def leave(self) -> None:
+        self.handle_exit(signal.SIGTERM, None)  # sse-starlette waits for just this, to end open streams
+
+
+@contextlib.contextmanager
+def _listening(options: RunOptions) -> Generator[list[socket.socket]]:
+    given = options.get("sockets")
+    if given is not None:
+        yield list(given)
+        return
+    host, port = options.get("host", "127.0.0.1"), options.get("port", 8000)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listener:
+        yield [listener]
+
+
+def _tell(server: FastMCP, sockets: Iterable[socket.socket], path: str) -> None:
+    for listener in sockets:
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        sys.stderr.write(f"Serving {server.name!r} at http://{shown}:{port}{path}\n")
+        if server.auth is None and not ipaddress.ip_address(host).is_loopback:
+            log.warning("%r is open to whoever reaches %s: give it auth=…, or listen on 127.0.0.1.", server.name, host)
+
+
+def _listed(names: Sequence[str] | None) -> list[str] | None:
+    return None if names is None else list(names)

@@ -1,0 +1,153 @@
+"""mcp.json, as Claude Desktop, VS Code and Cursor write it: entries with their variables filled in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ahvn_tools.errors import DefinitionError, near_misses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One server of an mcp.json."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str | None
+    url: str | None
+    headers: Mapping[str, str]
+    auth: Any
+    kind: str | None
+    """How a URL is spoken to: "sse", or anything else for Streamable HTTP; None says nothing."""
+
+
+def read(path: Path) -> tuple[Mapping[str, Any], Path]:
+    """Return what an mcp.json says, and the folder it is about. Comments and trailing commas may be in it."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"{str(path)!r} cannot be read: {type(error).__name__}.") from error
+    try:
+        config = json.loads(_plain(text))
+    except ValueError as error:
+        raise DefinitionError(f"{str(path)!r} is not JSON: {error}.") from error
+    if not isinstance(config, Mapping):
+        raise DefinitionError(f"{str(path)!r} holds no JSON object.")
+    folder = path.resolve().parent
+    return config, folder.parent if folder.name in {".vscode", ".cursor"} else folder
+
+
+_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
+
+
+def _plain(text: str) -> str:
+    for pattern in (_COMMENTS, _TRAILING):
+        text = pattern.sub(lambda found: found[1] or "", text)
+    return text
+
+
+def entries(
+    config: Mapping[str, Any], folder: Path, *, env: Mapping[str, str], inputs: Mapping[str, str]
+) -> dict[str, Entry]:
+    """Return the servers of a configuration that are not disabled, by name. Raises DefinitionError."""
+    found = _servers(config)
+    fill = _Filler(folder, env, inputs)
+    return {name: _entry(name, entry, fill) for name, entry in found.items() if not _is_off(entry)}
+
+
+def _servers(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    for key in ("mcpServers", "servers", "mcp"):
+        inner = config.get(key)
+        if isinstance(inner, Mapping):
+            return _servers(inner) if key == "mcp" else inner
+    if config and all(isinstance(entry, Mapping) for entry in config.values()):
+        return config
+    raise DefinitionError("This is no mcp.json: it has neither `mcpServers` nor `servers`.")
+
+
+def _is_off(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)
+
+
+class _Filler:
+    """Puts values in the place of `${…}`."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str], inputs: Mapping[str, str]) -> None:
+        self._env = env
+        self._inputs = inputs
+        self._known = {
+            "workspaceFolder": str(folder),
+            "workspaceFolderBasename": folder.name,
+            "userHome": str(Path.home()),
+            "pathSeparator": os.sep,
+            "/": os.sep,
+        }
+
+    def __call__(self, text: str, where: str) -> str:
+        return _VARIABLE.sub(lambda found: self._value(found[1], where), text)
+
+    def _value(self, variable: str, where: str) -> str:
+        if variable in self._known:
+            return self._known[variable]
+        if variable.startswith("input:"):
+            return self._input(variable.removeprefix("input:"), where)
+        name, has_default, default = variable.removeprefix("env:").partition(":-")
+        if name in self._env and (self._env[name] or not has_default):
+            return self._env[name]
+        if has_default:
+            return default
+        raise DefinitionError(f"{where} needs the environment variable {name!r}, which is not set.")
+
+    def _input(self, name: str, where: str) -> str:
+        if name not in self._inputs:
+            raise DefinitionError(
+                f"{where} asks for the input {name!r}; give it: inputs={{{name!r}: …}}. "
+                f"{near_misses(name, self._inputs) if self._inputs else ''}".rstrip()
+            )
+        return self._inputs[name]
+
+
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+
+
+def _entry(name: str, entry: Any, fill: _Filler) -> Entry:
+    where = f"Server {name!r}"
+    if not isinstance(entry, Mapping):
+        raise DefinitionError(f"{where} is no JSON object.")
+    url = next((entry[key] for key in ("url", "serverUrl", "httpUrl") if entry.get(key)), None)
+    command, arguments = entry.get("command"), entry.get("args") or []
+    if (url is None) == (command is None):
+        raise DefinitionError(f"{where} needs either a `command` or a `url`.")
+    words = [*command, *arguments] if isinstance(command, list) else [command, *arguments]
+    kind, cwd, auth = entry.get("type") or entry.get("transport"), entry.get("cwd"), entry.get("auth")
+    return Entry(
+        command=() if command is None else tuple(fill(_text(word, where, "args"), where) for word in words),
+        env=_filled(entry, "env", where, fill),
+        cwd=None if cwd is None else fill(_text(cwd, where, "cwd"), where),
+        url=None if url is None else fill(_text(url, where, "url"), where),
+        headers=_filled(entry, "headers", where, fill),
+        auth=fill(auth, where) if isinstance(auth, str) else None,
+        kind=kind if isinstance(kind, str) else None,
+    )
+
+
+def _filled(entry: Mapping[str, Any], key: str, where: str, fill: _Filler) -> dict[str, str]:
+    values = entry.get(key) or {}
+    if not isinstance(values, Mapping):
+        raise DefinitionError(f"{where}: `{key}` is no JSON object.")
+    return {str(name): fill(_text(value, where, f"{key}.{name}"), where) for name, value in values.items()}
+
+
+def _text(value: Any, where: str, what: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    raise DefinitionError(f"{where}: `{what}` holds something that is no text.")

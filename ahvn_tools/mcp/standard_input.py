@@ -1,0 +1,66 @@
+"""Standard input that can be ended: what reads it in a thread of its own would wait for its client for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import select
+import sys
+from collections.abc import Callable, Generator
+
+
+@contextlib.contextmanager
+def can_end() -> Generator[Callable[[], None]]:
+    """Put a standard input in the place of the process's; the function that this gives ends it, from any thread.
+
+    File descriptor 0 holds nothing meanwhile, so that neither a tool nor what it starts reads what the client sends.
+    Where standard input is not the process's own, or cannot be waited for (Windows), it stays as it is.
+    """
+    if os.name == "nt" or not _is_the_process_own():  # pragma: no cover  # Windows has no `select` for pipes
+        yield _nothing
+        return
+    kept, wire = sys.stdin, os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    woken, wake = os.pipe()
+    ending = contextlib.ExitStack()
+    ending.callback(os.close, wake)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Wire(wire, woken)), encoding="utf-8")
+    try:
+        yield ending.close
+    finally:
+        ending.close()
+        sys.stdin = kept
+        os.dup2(wire, 0)
+
+
+def _is_the_process_own() -> bool:
+    try:
+        return sys.stdin.fileno() == 0
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _nothing() -> None:
+    """Leave it."""
+
+
+class _Wire(io.RawIOBase):
+    """Reads a file descriptor until it ends, or another one does."""
+
+    def __init__(self, wire: int, woken: int) -> None:
+        self._wire = wire
+        self._woken = woken
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # what a BufferedReader gives
+        ready, _, _ = select.select([self._wire, self._woken], [], [])
+        if self._woken in ready:
+            return 0
+        read = os.read(self._wire, len(buffer))
+        buffer[: len(read)] = read
+        return len(read)

@@ -1,0 +1,86 @@
+"""Stopping: a server as the process's own work, ended by SIGTERM and Ctrl-C in good order, and within seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Coroutine, Generator
+from types import FrameType
+from typing import Any, Final
+
+LAST: Final = 5.0
+"""Seconds after the signal in which the process ends, whatever holds it."""
+
+LEAVING: Final = 0.5
+"""Seconds that tasks have to end when the loop is closed."""
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a server to its end. SIGTERM ends it and returns, Ctrl-C ends it and raises KeyboardInterrupt.
+
+    A second signal ends the process at once, and SIGTERM does so after `LAST` seconds.
+    """
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    with _listening(loop, task) as stop:
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            if stop.signal is None:
+                raise
+        finally:
+            _close(loop)
+    if stop.signal == signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+class _Stop:
+    """What a signal does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+        self._loop = loop
+        self._task = task
+        self.signal: int | None = None
+        self.last = threading.Timer(LAST, self._exit)
+        self.last.daemon = True
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what Python gives
+        if self.signal is not None:
+            self._exit()
+        self.signal = number
+        self.last.start()
+        self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _exit(self) -> None:
+        os._exit(128 + (self.signal or 0))  # threads that nothing can end hold up any other way out
+
+
+@contextlib.contextmanager
+def _listening(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> Generator[_Stop]:
+    stop = _Stop(loop, task)
+    if threading.current_thread() is not threading.main_thread():  # Python leaves signals to the main one
+        yield stop
+        return
+    kept = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        if stop.signal != signal.SIGTERM:
+            stop.last.cancel()
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what is left in a loop; what will not end is left behind in it."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=LEAVING))
+    if not asyncio.all_tasks(loop):
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()

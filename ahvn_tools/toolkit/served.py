@@ -1,0 +1,237 @@
+"""Served: a toolkit as a server's catalog: who is shown what, with which state, and what becomes of a call."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict
+
+from fastmcp import FastMCP
+
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolCallError, ToolkitError, ToolNotAvailableError
+from ahvn_tools.execution.fate import Fate
+from ahvn_tools.mcp import serving
+from ahvn_tools.mcp.request import Request
+from ahvn_tools.results import ToolResult
+from ahvn_tools.toolkit import calls
+from ahvn_tools.toolkit import search as searching
+from ahvn_tools.toolkit.entry import Entry, texts
+from ahvn_tools.toolkit.guest import Clients, Guest
+from ahvn_tools.toolkit.meta import GroupsTool
+from ahvn_tools.toolkit.selection import Selection
+from ahvn_tools.toolkit.view import View
+
+log = logging.getLogger(__name__)
+
+State = Mapping[str, Any] | None
+StateOf = Callable[[Request], State | Awaitable[State]]
+Audience = str | Iterable[str] | None
+AudienceOf = Callable[[Request], Audience | Awaitable[Audience]]
+SessionOf = Callable[[Request], str | None]
+
+
+class ServerOptions(TypedDict, total=False):
+    """What `to_fastmcp_server` takes."""
+
+    name: str
+    """The toolkit's by default."""
+    instructions: str
+    """What a client is told about the server; the notes of its active groups by default."""
+    version: str
+    state: StateOf
+    """`(request) -> dict`, sync or async: the session state of each call, from its headers, claims or client."""
+    audience: Audience | AudienceOf
+    """Whom it is for, or `(request) -> audience`, sync or async, to tell by who asks. Without one, only tools that are
+    for everyone are served."""
+    session: SessionOf
+    """`(request) -> session id`, where the client itself says it, such as in a header; `request.session_id` by
+    default."""
+    mask_errors: bool
+    """False: what a tool raises is told to the client, and not only that it failed."""
+    auth: Any
+    """A FastMCP auth provider or token verifier, for HTTP."""
+    fastmcp: Mapping[str, Any]
+    """More of what FastMCP's server takes."""
+
+
+def server(toolkit_name: str, view: View, options: ServerOptions) -> FastMCP:
+    """Return a FastMCP server of a view. Raises ToolkitError for options that do not fit."""
+    unknown = options.keys() - ServerOptions.__annotations__.keys()
+    if unknown:
+        raise ToolkitError(f"Unknown options {sorted(unknown)}; known: {', '.join(ServerOptions.__annotations__)}.")
+    notes = "\n\n".join(group.notes for group in view.groups().values() if group.is_active and group.notes)
+    return serving.server(
+        Served(view, options),
+        options.get("name", toolkit_name),
+        instructions=options.get("instructions", notes or None),
+        version=options.get("version"),
+        auth=options.get("auth"),
+        **options.get("fastmcp", {}),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class For(Selection):
+    """Admits the tools that are for everyone, and those for one of these audiences."""
+
+    audiences: frozenset[str] = frozenset()
+
+    def admits(self, entry: Entry, definition: Callable[[Entry], ToolDefinition]) -> bool:  # noqa: ARG002  # not asked
+        """Tell whether a tool is shown."""
+        return not entry.audience or not self.audiences.isdisjoint(entry.audience)
+
+
+class Served:
+    """A view of a toolkit, served: each call gets a session of its own, with the state that is made for it."""
+
+    def __init__(self, view: View, options: ServerOptions) -> None:
+        """Take a view and what is asked of each request. Raises ToolkitError for options that do not fit."""
+        self._view = view
+        self._state = _function("state", options.get("state"))
+        self._session = _function("session", options.get("session"))
+        audience = options.get("audience")
+        self._audience = audience if callable(audience) else _audiences(audience)
+        self._has_audience = any(map(self._is_for_somebody, view.selections))
+        self._shows_errors = not options.get("mask_errors", True)
+        self._clients = Clients()
+
+    async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
+        """Return what is listed: all that is shown to this client or, where it can search, less."""
+        view, guest = await self._seen(request, None)
+        guest.client.listed = _mark(view)
+        return [view.definition(entry) for entry in searching.listed(view)]
+
+    async def find(self, name: str, request: Request) -> ToolDefinition | None:
+        """Return a tool that this client may know of, in a group that is not active, too: a call tells it so."""
+        view, _ = await self._seen(request, None)
+        entry = view.catalog.entries.get(name)
+        return view.definition(entry) if entry is not None and view.admits(entry) else None
+
+    def named(self, name: str) -> ToolDefinition | None:
+        """Return a tool, whoever asks."""
+        entry = self._view.catalog.entries.get(name)
+        return None if entry is None else self._view.definition(entry)
+
+    async def serve(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
+        """Run a call in a session of its own, and tell the client when its list of tools is not the same any more."""
+        view, guest = await self._seen(request, await self._state_of(request))
+        if self._session_id(request) is None and isinstance(_spec(view, name), GroupsTool):
+            raise ToolNotAvailableError(
+                "Groups cannot be switched: the server cannot tell this client from others, and keeps nothing for it.",
+                tool=name,
+            )
+        before = guest.client.listed or _mark(view)
+        result = await self._run(view, name, arguments, request)
+        now = _mark(view)
+        if now != before:
+            guest.client.listed = now
+            await request.tell_that_tools_changed()
+        return result
+
+    async def _run(self, view: View, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
+        progress, fate, call_id = request.progress, Fate(), f"mcp_{uuid.uuid4().hex}"
+        terms = calls.Terms(
+            id=call_id,
+            fate=fate,
+            is_served=True,
+            shows_errors=self._shows_errors,
+            report=None if progress is None else progress.report,
+            emit=None if progress is None else progress.emit,
+        )
+        try:
+            with view.catalog.running.under(call_id, view.holders, fate):
+                result = await calls.aexecute(view, name, arguments, terms)
+            if progress is not None:
+                await progress.finish()
+        finally:
+            if progress is not None:
+                progress.close()
+        if fate.error is not None and result.error is fate.detail:
+            _log(name, fate.error)
+        return result
+
+    async def _seen(self, request: Request, state: State) -> tuple[View, Guest]:
+        """Return what this client sees, in a session of its own."""
+        session_id = self._session_id(request)
+        guest = Guest(dict(state or {}), session_id, self._clients.of(session_id))
+        view = self._view.session(guest)
+        audiences = self._audience
+        if callable(audiences):
+            audiences = _audiences(await _awaited(audiences(request)))
+        elif self._has_audience and not audiences:
+            return view, guest  # the view itself says whom it is for
+        return view.narrowed(For(audiences=audiences)), guest
+
+    def _session_id(self, request: Request) -> str | None:
+        if self._session is None:
+            return request.session_id
+        given = self._session(request)
+        return given if request.session_id is None or given is None else f"{request.session_id}.{given}"
+
+    async def _state_of(self, request: Request) -> State:
+        if self._state is None:
+            return None
+        state = await _awaited(self._state(request))
+        if not (state is None or isinstance(state, Mapping)):
+            raise ToolkitError(f"`state` must give a mapping for each request, not a {type(state).__name__}.")
+        return state
+
+    def _is_for_somebody(self, selection: Selection) -> bool:
+        if selection.audience is not None:
+            return True
+        return selection.toolset is not None and self._is_for_somebody(self._view.catalog.toolset(selection.toolset))
+
+
+def _mark(view: View) -> tuple[Any, ...]:
+    """Return what is another whenever the list of tools may be another."""
+    catalog = view.catalog
+    switched = [(holder.switched, holder.finishes) for holder in view.holders]
+    return catalog.added, Same(catalog.entries), Same(catalog.groups), catalog.rebound, catalog.offer, switched
+
+
+class Same:
+    """Equal to another that holds the same object."""
+
+    __slots__ = ("_held",)
+    __hash__ = None  # type: ignore[assignment]  # compared only
+
+    def __init__(self, held: object) -> None:
+        self._held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other._held is self._held
+
+
+def _spec(view: View, name: str) -> object:
+    entry = view.catalog.entries.get(name)
+    return None if entry is None else entry.spec
+
+
+async def _awaited(given: Any) -> Any:
+    return await given if inspect.isawaitable(given) else given
+
+
+def _function(option: str, given: Any) -> Any:
+    if not (given is None or callable(given)):
+        raise ToolkitError(f"`{option}` is a function of the request, not a {type(given).__name__}.")
+    return given
+
+
+def _audiences(given: Any) -> frozenset[str]:
+    return frozenset() if given is None else texts("audience of a server", given)
+
+
+def _log(tool: str, error: BaseException) -> None:
+    """Tell the developer what the client is not told: what was raised, and where. The text may hold values."""
+    if isinstance(error, ToolCallError):
+        return
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+    log.error("Tool %r raised %s%s.", tool, type(error).__name__, place)

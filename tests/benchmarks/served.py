@@ -1,0 +1,135 @@
+"""Calls per second of a served toolkit and of the same functions on a plain FastMCP server, over both transports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import socket
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+from tests.benchmarks.measure import Timing
+from tests.benchmarks.rows import Row
+
+ROUNDS = 15
+CALLS = 120
+"""Calls of one round, on each server in turn."""
+AT_ONCE = 4
+LONGEST_START = 60.0
+
+
+def served_over_stdio() -> Row:
+    """Ten tools over stdio."""
+    return _row("stdio", 10, 0.95)
+
+
+def served_over_http() -> Row:
+    """Ten tools over HTTP."""
+    return _row("http", 10, 0.95)
+
+
+def many_served_over_stdio() -> Row:
+    """A thousand tools over stdio."""
+    return _row("stdio", 1_000, 1.1)
+
+
+def many_served_over_http() -> Row:
+    """A thousand tools over HTTP."""
+    return _row("http", 1_000, 1.1)
+
+
+def _row(transport: str, count: int, limit: float) -> Row:
+    timing = asyncio.run(_timing(transport, count))
+    return Row(
+        what=f"a served toolkit of {count:,} tools over {transport}, calls per second",
+        against="the same functions on a plain FastMCP server",
+        ours=f"{1 / timing.ours:.0f}/s",
+        baseline=f"{1 / timing.baseline:.0f}/s",
+        measured=1 / timing.ratio,
+        limit=limit,
+        is_floor=True,
+    )
+
+
+async def _timing(transport: str, count: int) -> Timing:
+    """Call both servers in turn, each round the other one first."""
+    name = f"add_{count // 2}"
+    async with _connected("ours", transport, count) as ours, _connected("plain", transport, count) as plain:
+        for client in (ours, plain):
+            await _seconds(client, name)
+        gc.collect()
+        pairs = []
+        for number in range(ROUNDS):
+            if number % 2:
+                theirs, mine = await _seconds(plain, name), await _seconds(ours, name)
+            else:
+                mine, theirs = await _seconds(ours, name), await _seconds(plain, name)
+            pairs.append((mine, theirs))
+    return Timing(
+        ours=statistics.median(mine for mine, _ in pairs),
+        baseline=statistics.median(theirs for _, theirs in pairs),
+        ratio=statistics.median(mine / theirs for mine, theirs in pairs),
+    )
+
+
+async def _seconds(client: Client[Any], name: str) -> float:
+    """Make the calls of one round, a few at once, and return the seconds that each took."""
+    numbers = iter(range(CALLS))
+
+    async def call() -> None:
+        for number in numbers:
+            result = await client.call_tool_mcp(name, {"left": number, "right": 1})
+            if result.structured_content != {"result": number + 1}:
+                raise AssertionError(result)
+
+    start = time.perf_counter()
+    await asyncio.gather(*(call() for _ in range(AT_ONCE)))
+    return (time.perf_counter() - start) / CALLS
+
+
+@contextlib.asynccontextmanager
+async def _connected(whose: str, transport: str, count: int) -> AsyncIterator[Client[Any]]:
+    """Start a server in a process of its own, and connect to it."""
+    command = ["-m", "tests.benchmarks.server", whose, transport, str(count)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    if transport == "stdio":
+        started = StdioTransport(sys.executable, command, env=environment, keep_alive=False)
+        async with Client(started, init_timeout=LONGEST_START) as client:
+            yield client
+        return
+    port = _free_port()
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), env=environment)
+    try:
+        await _listening(port)
+        async with Client(f"http://127.0.0.1:{port}/mcp", init_timeout=LONGEST_START) as client:
+            yield client
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def _listening(port: int) -> None:
+    async with asyncio.timeout(LONGEST_START):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+                continue
+            writer.close()
+            return
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port

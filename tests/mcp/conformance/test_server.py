@@ -1,0 +1,51 @@
+"""A toolkit over HTTP, before MCP's conformance suite: the scenarios about tools, on both wires."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.served import Served
+from tests.mcp.conformance.node import SUITE, needs_node, run
+
+pytestmark = needs_node
+
+STATEFUL, STATELESS = "2025-11-25", "2026-07-28"
+BOTH = (
+    "tools-list",
+    "tools-call-simple-text",
+    "tools-call-image",
+    "tools-call-audio",
+    "tools-call-embedded-resource",
+    "tools-call-mixed-content",
+    "tools-call-error",
+    "tools-call-with-progress",
+    "json-schema-2020-12",
+    "dns-rebinding-protection",
+)
+SCENARIOS = [
+    *((scenario, wire) for scenario in BOTH for wire in (STATEFUL, STATELESS)),
+    ("tools-call-with-logging", STATEFUL),
+    ("tools-call-elicitation", STATEFUL),
+    ("http-header-validation", STATELESS),
+    ("http-custom-header-server-validation", STATELESS),
+    ("caching", STATELESS),
+]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with Served.over_http(Path(__file__).with_name("tools.py")) as served:
+        yield served.url
+
+
+@pytest.mark.parametrize(("scenario", "wire"), SCENARIOS)
+def test_a_served_toolkit_passes(url, scenario, wire):
+    ran = run(SUITE, "server", "--url", url, "--scenario", scenario, "--spec-version", wire)
+    passed = re.search(r"^Passed: (\d+)/(\d+), 0 failed, 0 warnings$", ran.stdout, re.MULTILINE)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert passed is not None, ran.stdout
+    assert int(passed[1]) == int(passed[2]) > 0

@@ -1,0 +1,65 @@
+"""What is measured beside a hostile server: how long the event loops stood still, and which processes are left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from ahvn_tools.execution import bridge
+
+TICK = 0.01
+
+
+@dataclass
+class Stall:
+    """The longest time in seconds that a loop stood still by its own fault: what the machine gave to others is off."""
+
+    worst: float = 0.0
+
+    async def watch(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            began, queued = time.monotonic(), _queued()
+            await asyncio.sleep(TICK)
+            self.worst = max(self.worst, time.monotonic() - began - TICK - (_queued() - queued))
+
+
+def _queued() -> float:
+    """Return for how many seconds this thread was ready to run while another process had the processor."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, IndexError):  # not on Linux
+        return 0.0
+
+
+@contextlib.asynccontextmanager
+async def measured() -> AsyncIterator[tuple[Stall, Stall]]:
+    """Measure the caller's loop and the background loop for the length of a block."""
+    mine, background = Stall(), Stall()
+    here = asyncio.create_task(mine.watch())
+    there = asyncio.run_coroutine_threadsafe(background.watch(), bridge.loop())
+    await asyncio.sleep(2 * TICK)
+    try:
+        yield mine, background
+        await asyncio.sleep(2 * TICK)  # a stall at the end is seen by the tick after it
+    finally:
+        here.cancel()
+        there.cancel()
+
+
+def left_of(mark: str) -> list[str]:
+    """Return the processes with a word in their command line, orphans included, and the ended children of ours."""
+    found = []
+    for process in psutil.process_iter(["pid", "ppid", "cmdline", "status"]):
+        about = process.info
+        is_zombie = about["status"] == psutil.STATUS_ZOMBIE and about["ppid"] == os.getpid()
+        if is_zombie or mark in (about["cmdline"] or ()):
+            found.append(f"{about['pid']} {about['status']} {' '.join(about['cmdline'] or ())[-80:]}")
+    return found
