@@ -131,6 +131,11 @@ def of_call(state: Mapping[str, Any]) -> ToolContext:
     return current.get() or ToolContext(state=MappingProxyType(dict(state)))
 
 
+def of_carrier(state: Mapping[str, Any]) -> ToolContext:
+    """Return the context for what carries a call to another process: what comes of the call does not depend on it."""
+    return of_call(state)
+
+
 def is_asked_for(annotation: Any) -> bool:
     """Tell whether a parameter of this annotation asks for the context."""
     if get_origin(annotation) in (Annotated, Union, UnionType):

@@ -105,6 +105,8 @@ class Recipe:
     run_in_thread: bool = True
     isolation: Isolation | None = None
     """`"process"`: the body runs in a worker process."""
+    is_repeatable: bool | None = None
+    """Whether the host says that a call may be made twice; None: the annotations say, which are the host's own."""
     source: str | None = None
     """The code the tool was made from, when it was made from code."""
     tool: Tool | None = None

@@ -2,8 +2,8 @@
 
     python examples/knowledge_base_http.py notes.db
 
-starts a server in a process of its own, on a free port of this machine, and calls it as ann and as bob, who have a token
-each. `--serve PORT` is the server alone. Make notes.db with
+starts a server in a process of its own, on a free port of this machine, and calls it as ann and as bob, who have a
+token each. `--serve PORT` is the server alone. Make notes.db with
 `python examples/knowledge_base.py FOLDER --database notes.db`.
 """
 
@@ -52,7 +52,7 @@ def run_server(path: Path, port: int) -> None:
 @contextlib.contextmanager
 def server_process(path: Path, port: int) -> Iterator[None]:
     """Run the server beside this process, for as long as the block lasts."""
-    process = subprocess.Popen([sys.executable, __file__, str(path), "--serve", str(port)])
+    process = subprocess.Popen([sys.executable, __file__, str(path), "--serve", str(port)])  # noqa: S603  # this file
     try:
         yield
     finally:
@@ -73,7 +73,7 @@ def visit(url: str) -> None:
             print(f"{user} reads: {session.call('read', {'name': f'note://from {user}'})}")
             other = next(name for name in USERS if name != user)
             print(f"{user} asks for the note of {other}: {session.exec('read', {'name': f'note://from {other}'}).text}")
-        print(f"a wrong token: {kit.session(token='wrong').exec('stats').text}")
+        print(f"a wrong token: {kit.session({'token': 'wrong'}).exec('stats').text}")
     finally:
         kit.remove_mcp("knowledge base")
 

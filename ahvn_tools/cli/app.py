@@ -15,7 +15,12 @@ from ahvn_tools.errors import ToolCallError, ToolSpecError
 INTERRUPTED = 130
 """What a process ends with that Ctrl-C has stopped, as shells have it."""
 
-app = App(name="ahvn-tools", help="Tools for LLM agents, from the command line.", version=__version__)
+app = App(
+    name="ahvn-tools",
+    help="Tools for LLM agents, from the command line.",
+    version=__version__,
+    suppress_keyboard_interrupt=False,  # `main` sees to it
+)
 app.command(serve)
 
 

@@ -87,7 +87,12 @@ class Call:
         return context
 
     def is_marked(self, *hints: str) -> bool:
-        """Tell whether the tool's annotations say one of these, such as `"readOnlyHint"`."""
+        """Tell whether the tool's annotations say one of these, such as `"readOnlyHint"`.
+
+        Those of a tool from elsewhere are not believed: its host says whether it may be called twice.
+        """
+        if self.plan.is_repeatable is not None:
+            return self.plan.is_repeatable
         annotations = self.definition.annotations or {}
         return any(annotations.get(hint) is True for hint in hints)
 

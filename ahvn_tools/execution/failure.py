@@ -9,6 +9,8 @@ from typing import Any
 from ahvn_tools.errors import (
     ApprovalRequiredError,
     CallCancelledError,
+    InvalidResultError,
+    LimitExceededError,
     ToolCallError,
     ToolChangedError,
     ToolConnectionError,
@@ -32,7 +34,7 @@ def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_mas
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
     if isinstance(error, ApprovalRequiredError | CallCancelledError | ToolChangedError):  # texts of ours
         return of_call(error)
-    if isinstance(error, ToolConnectionError):
+    if isinstance(error, ToolConnectionError | InvalidResultError | LimitExceededError):
         return ErrorDetail(code=error.code, message=clip(redact(error.message, bound)))
     if isinstance(error, ToolError) or _is_foreign_tool_error(error):
         return ErrorDetail(code="tool_error", message=clip(redact(_text(error), bound)))

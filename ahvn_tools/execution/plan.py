@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding, Layers
-from ahvn_tools.context import of_call
+from ahvn_tools.context import of_call, of_carrier
 from ahvn_tools.errors import BindError, InvalidParametersError, ToolkitError, UnboundStateError
 from ahvn_tools.execution.outcome import is_awaitable
 from ahvn_tools.recipe import Recipe, is_waited
@@ -112,9 +112,28 @@ class Plan:
     """What a call needs, compiled once. A plan holds no state and no body, so specs share it."""
 
     __slots__ = (
-        "_parameters", "_visible", "accept", "bound", "exact", "has_awaited", "is_async", "is_coroutine", "is_direct",
-        "is_isolated", "is_named", "is_simple", "is_simple_coroutine", "name", "output", "quick", "run_in_thread",
-        "secrets", "takes_context", "timeout",
+        "_parameters",
+        "_visible",
+        "accept",
+        "bound",
+        "depends_on_context",
+        "exact",
+        "has_awaited",
+        "is_async",
+        "is_coroutine",
+        "is_direct",
+        "is_isolated",
+        "is_named",
+        "is_repeatable",
+        "is_simple",
+        "is_simple_coroutine",
+        "name",
+        "output",
+        "quick",
+        "run_in_thread",
+        "secrets",
+        "takes_context",
+        "timeout",
     )  # fmt: skip
 
     def __init__(self, recipe: Recipe, bindings: Mapping[str, Binding]) -> None:
@@ -135,8 +154,13 @@ class Plan:
         )
         """The names of arguments that must not be shown; under an alias a caller may use either."""
         self.is_named = all(p.kind in _BY_NAME for p in self._parameters)
-        self.takes_context = any(binding.resolver is of_call for binding in bindings.values())
-        """Whether the body asks for the ToolContext."""
+        resolvers = {binding.resolver for binding in bindings.values()}
+        self.depends_on_context = of_call in resolvers
+        """Whether what comes of a call may depend on its ToolContext."""
+        self.takes_context = self.depends_on_context or of_carrier in resolvers
+        """Whether the body is given the ToolContext."""
+        self.is_repeatable = recipe.is_repeatable
+        """Whether the host says that a call may be made twice; None: the tool's annotations say."""
         self.has_awaited = any(binding.is_awaited for binding in bindings.values())
         self.name = recipe.name
         self.output = recipe.output
@@ -170,7 +194,10 @@ class Plan:
     def pinned(self, values: Mapping[str, Any]) -> Plan:
         """Return the plan of one call whose bound values have been read already, by parameter."""
         plan = copy.copy(self)
-        plan.bound = tuple(bound.pinned(values[bound.parameter.name]) for bound in self.bound)
+        plan.bound = tuple(
+            bound.pinned(values[bound.parameter.name]) if bound.parameter.name in values else bound
+            for bound in self.bound
+        )
         plan.has_awaited = False
         return plan
 

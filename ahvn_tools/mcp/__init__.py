@@ -1,8 +1,8 @@
 """MCP at both ends: tools of any server come in, tools of a toolkit go out to any client.
 
-In: `servers` reads what a server is, `connection` and `pool` own the connections, `screening`, `pins` and `changes` look
-at what it tells, `imported` is the server as a source of tools. Out: `provider`, `request` and `serving`; `tool` shows
-one spec as a FastMCP tool.
+In: `servers` reads what a server is, `connection` and `pool` own the connections, `screening`, `pins` and `changes`
+look at what it tells, `imported` is the server as a source of tools.
+Out: `provider`, `request` and `serving`; `tool` shows one spec as a FastMCP tool.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,24 +12,28 @@ JsonObject = dict[str, Any]
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANCHORS = ("$anchor", "$dynamicAnchor", "$id", "id")
-_HERE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
+_HERE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
 """Their schemas are about the same value as the schema that they stand in."""
-_DEEPER = (
+_DEEPER = frozenset({
     "properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames", "items",
     "prefixItems", "additionalItems", "unevaluatedItems", "contains", "contentSchema",
-)  # fmt: skip
-_STORES = ("$defs", "definitions")
-_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", *_STORES})
+})  # fmt: skip
+_WALKED = _HERE | _DEEPER
+_STORES = frozenset({"$defs", "definitions"})
+_MAPS = _STORES | {"properties", "patternProperties", "dependentSchemas", "dependencies"}
 
 
-def children(node: JsonObject, keywords: tuple[str, ...] = (*_HERE, *_DEEPER, *_STORES)) -> Iterator[JsonObject]:
-    """Yield the schemas directly inside a schema, under some of the keywords; `default`, `enum` … are data."""
-    for keyword in keywords:
-        value = node.get(keyword)
-        parts: Iterable[Any] = value if isinstance(value, list) else ()
+def children(node: JsonObject, keywords: Collection[str] = _WALKED | _STORES) -> list[JsonObject]:
+    """Return the schemas directly inside a schema, under some of the keywords; `default`, `enum` … are data."""
+    found: list[JsonObject] = []
+    for keyword, value in node.items():
+        if keyword not in keywords:
+            continue
         if isinstance(value, dict):
-            parts = value.values() if keyword in _MAPS else (value,)
-        yield from (part for part in parts if isinstance(part, dict))
+            found += [part for part in value.values() if isinstance(part, dict)] if keyword in _MAPS else [value]
+        elif isinstance(value, list):
+            found += [part for part in value if isinstance(part, dict)]
+    return found
 
 
 class Expansion:
@@ -63,7 +67,7 @@ class Expansion:
         pending: list[tuple[JsonObject, bool]] = [(self._root, False)]
         while pending:
             node, is_done = pending.pop()
-            inside = [*children(node, (*_HERE, *_DEEPER)), *self._led_to(node)]
+            inside = [*children(node, _WALKED), *self._led_to(node)]
             if is_done:
                 sizes[id(node)] = min(most + 1, 1 + sum(sizes[id(part)] for part in inside))
             elif id(node) not in sizes:
@@ -73,7 +77,9 @@ class Expansion:
         return sizes[id(self._root)]
 
     def _refuse_loops(self) -> None:
-        """Raise DefinitionError for a schema that is about a value what it itself is about that value."""
+        """Raise DefinitionError for a schema that refers to itself for the same value."""
+        if not self._targets:
+            return
         waits = dict.fromkeys(self._nodes, 0)
         for node in self._nodes.values():
             for part in self._here(node):

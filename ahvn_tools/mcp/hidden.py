@@ -44,7 +44,9 @@ def found(text: str) -> list[str]:
     >>> found("add\u200b numbers")
     ['\\u200b']
     """
-    return list(dict.fromkeys(_written(match[0]) for match in _matches(text)))
+    if _ANY.search(text) is None:
+        return []
+    return list(dict.fromkeys(_written(match[0]) for match in _FOUND.finditer(text) if not match["allowed"]))
 
 
 def escaped(text: str) -> str:
@@ -62,10 +64,6 @@ def found_in_name(name: str) -> list[str]:
     """Return what no name may have: hidden characters, line feeds and tabs, and what looks like a space and is none."""
     strange = {match[0] for pattern in (_ANY, _STRANGE_SPACE) for match in pattern.finditer(name)}
     return [_written(character) for character in sorted(strange)]
-
-
-def _matches(text: str) -> list[re.Match[str]]:
-    return [match for match in _FOUND.finditer(text) if not match["allowed"]]
 
 
 def _written(character: str) -> str:

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolLookupError, near_misses
 from ahvn_tools.execution import bridge
 from ahvn_tools.execution.drive import carried
+from ahvn_tools.execution.threads import in_thread
+from ahvn_tools.mcp.answers import Answers
 from ahvn_tools.mcp.budgets import Budgets
 from ahvn_tools.mcp.changes import Changes, compare
 from ahvn_tools.mcp.handlers import Handlers
+from ahvn_tools.mcp.limits import Limits
 from ahvn_tools.mcp.pins import Pins
 from ahvn_tools.mcp.pool import Pool
 from ahvn_tools.mcp.remote import Remote, free_name
@@ -62,6 +65,8 @@ class ServerOptions(TypedDict, total=False):
     """Hears what has changed when the server was asked again for its tools."""
     budgets: Budgets
     """How large a definition may be."""
+    limits: Limits
+    """How long a server may take, and how much it may say."""
 
 
 class Server:
@@ -91,7 +96,7 @@ class Server:
         self._keeping_up: asyncio.Task[None] | None = None
         self._is_stale = False
         handlers = Handlers(elicitation=options.get("elicitation"), sampling=options.get("sampling"))
-        self._pool = Pool(target, handlers=handlers)
+        self._pool = Pool(target, handlers=handlers, limits=options.get("limits"))
         self._pool.on_changed(self._refresh_soon)
 
     # what it has
@@ -113,12 +118,20 @@ class Server:
         if name not in self.tools:
             raise ToolLookupError(f"The MCP server {self.name!r} has no tool {name!r}. {near_misses(name, self.tools)}")
         tool = self.tools[name]
-        remote = self._remotes.get(tool.name)
-        taken = tool.input_schema.get("properties", {})
+        remote, taken = self._remotes.get(name), tool.input_schema.get("properties", {})
+        answers = Answers(name, tool.output_schema)
         if remote is None or remote.context in taken:
-            remote = self._remotes[tool.name] = Remote(tool.name, free_name(taken), self._send)
-            remote.is_changed = tool.name in self.changed
-        recipe, _ = mcp_source.recipe(tool, {"timeout": timeout}, remote, context=remote.context)
+            remote = self._remotes[name] = Remote(name, free_name(taken), self._send, answers)
+            remote.is_changed = name in self.changed
+        remote.answers = answers
+        recipe, _ = mcp_source.recipe(
+            tool,
+            {"timeout": timeout},
+            remote,
+            context=remote.context,
+            is_repeatable=self._is_repeatable(name),
+            is_one_for_all=self._credentials is None,
+        )
         return recipe, remote
 
     async def arefresh(self) -> Changes:
@@ -189,14 +202,20 @@ class Server:
             self._asking = asyncio.Lock()
         async with self._asking:
             listed = await self._pool.tools(headers=await self._headers(self.host_state()))
-            screened = screen(listed, self._budgets)
-            changed = frozenset[str]() if self._pins is None else frozenset(self._pins.changed(self.name, listed))
-            before, now = self.tools, {tool.name: tool for tool in screened.tools}
-            changes = compare(list(before.values()), list(now.values()))
-            self._told = {tool.name: tool for tool in listed}
-            self.tools, self.refused = MappingProxyType(now), MappingProxyType(screened.refused)
-            self._block((changed | self._withheld) & now.keys())
+            # in a thread: what a server tells may be large, and nobody else is to wait for it
+            changes: Changes = (await in_thread(lambda _: self._looked_at(listed))).get()
             return changes
+
+    def _looked_at(self, listed: list[WireTool]) -> Changes:
+        """Take what the server tells, and return what has changed."""
+        screened = screen(listed, self._budgets)
+        changed = frozenset[str]() if self._pins is None else frozenset(self._pins.changed(self.name, listed))
+        before, now = self.tools, {tool.name: tool for tool in screened.tools}
+        changes = compare(list(before.values()), list(now.values()))
+        self._told = {tool.name: tool for tool in listed}
+        self.tools, self.refused = MappingProxyType(now), MappingProxyType(screened.refused)
+        self._block((changed | self._withheld) & now.keys())
+        return changes
 
     def _block(self, changed: AbstractSet[str]) -> None:
         self.changed = frozenset(changed)
@@ -238,8 +257,13 @@ class Server:
             arguments,
             headers=headers,
             progress=context.report_progress,
-            is_repeatable=self._idempotent if isinstance(self._idempotent, bool) else name in self._idempotent,
+            is_repeatable=self._is_repeatable(name),
         )
+
+    def _is_repeatable(self, name: str) -> bool:
+        """Tell whether the host has said so; what the server says does not count."""
+        told = self._idempotent
+        return told if isinstance(told, bool) else name in ([told] if isinstance(told, str) else told)
 
     async def _headers(self, state: Mapping[str, Any]) -> Mapping[str, str] | None:
         if self._credentials is None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+
+WINDOW = 10.0
+"""Seconds over which notifications are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +25,32 @@ class Limits:
     """Tools that a list may have."""
     message: int = 32 * 1024 * 1024
     """Bytes of one message."""
+    page: int = 5_000
+    """Tools on one page of a list."""
+    blocks: int = 1_000
+    """Blocks of content in one result."""
+    values: int = 250_000
+    """Values in one message, those of its objects and lists."""
     noise: int = 1_000
     """Lines on a server's standard output that are no messages."""
     notifications: int = 20_000
     """Notifications within ten seconds."""
+
+
+class Flood:
+    """Counts notifications, and says when there are too many."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.notifications
+        self._count = 0
+        self._since = time.monotonic()
+
+    def told(self) -> str | None:
+        """Count one; return what is wrong when it is one too many."""
+        now = time.monotonic()
+        if now - self._since > WINDOW:
+            self._since, self._count = now, 0
+        self._count += 1
+        if self._count <= self._most:
+            return None
+        return f"the server sent more than {self._most} notifications within {WINDOW:g} s"

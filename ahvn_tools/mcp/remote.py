@@ -7,6 +7,8 @@ from typing import Any
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolChangedError
+from ahvn_tools.mcp.answers import Answers
+from ahvn_tools.results import ToolResult
 
 Send = Callable[[str, dict[str, Any], ToolContext], Awaitable[Any]]
 """Calls a tool by its name on the server, with arguments, for a call."""
@@ -15,20 +17,21 @@ Send = Callable[[str, dict[str, Any], ToolContext], Awaitable[Any]]
 class Remote:
     """One tool of a server. A connection belongs to a process, so none of it can be pickled."""
 
-    def __init__(self, name: str, context: str, send: Send) -> None:
-        """`context` is the name of the argument that is the ToolContext."""
+    def __init__(self, name: str, context: str, send: Send, answers: Answers) -> None:
+        """`context` is the name of the argument that is the ToolContext; `answers` reads what the server says."""
         self.name = name
         self.context = context
+        self.answers = answers
         self.is_changed = False
         """Whether the server tells something else of the tool than what is pinned."""
         self._send = send
 
-    async def __call__(self, /, **arguments: Any) -> Any:
-        """Call the tool. Raises ToolChangedError, ToolConnectionError, ToolTimeoutError, ToolError."""
+    async def __call__(self, /, **arguments: Any) -> ToolResult:
+        """Call the tool. Raises ToolChangedError, ToolConnectionError, InvalidResultError, ToolError."""
         context = arguments.pop(self.context)
         if self.is_changed:
             raise changed(self.name)
-        return await self._send(self.name, arguments, context)
+        return self.answers.result(await self._send(self.name, arguments, context))
 
 
 def free_name(taken: Collection[str]) -> str:

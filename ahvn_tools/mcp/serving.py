@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -122,7 +121,7 @@ class _Listener(uvicorn.Server):
         yield
 
     def leave(self) -> None:
-        self.handle_exit(signal.SIGTERM, None)  # sse-starlette waits for just this, to end open streams
+        self.should_exit = True
 
 
 @contextlib.contextmanager

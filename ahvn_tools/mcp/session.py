@@ -15,10 +15,7 @@ from ahvn_tools.execution.threads import in_thread
 from ahvn_tools.mcp import faults
 from ahvn_tools.mcp.faults import LostError
 from ahvn_tools.mcp.handlers import Handlers, bridged
-from ahvn_tools.mcp.limits import Limits
-
-WINDOW = 10.0
-"""Seconds over which notifications are counted."""
+from ahvn_tools.mcp.limits import Flood, Limits
 
 SLACK = 1.5
 """Seconds to close beyond those that a server has to end on its own."""
@@ -51,8 +48,7 @@ class Session:
         self._is_retired = False
         self._client: Any = None
         self._stop = asyncio.Event()
-        self._heard = 0
-        self._since = self._loop.time()
+        self._flood = Flood(limits)
         self.ready: asyncio.Future[None] = self._loop.create_future()
         """Done when there is a connection; a LostError says why there is none."""
         self.over: asyncio.Future[str] = self._loop.create_future()
@@ -73,10 +69,14 @@ class Session:
         """Say whether new requests may be sent."""
         if self._is_retired or self.over.done():
             return False
-        if self._client is not None and (reason := self._fault()) is not None:
+        if self._client is None:
+            return True
+        reason = self._fault()
+        if reason is None and not self._client.is_connected():  # it says so late or never, but never wrongly
+            reason = "the connection broke"
+        if reason is not None:
             self.fail(reason)
-            return False
-        return True
+        return reason is None
 
     def was_ready(self) -> bool:
         """Say whether there ever was a connection."""
@@ -158,7 +158,7 @@ class Session:
             following = asyncio.create_task(_follow(client, self._on_changed))
             await self._stop.wait()
         except Exception as error:  # noqa: BLE001  # whatever it is, there is no connection
-            self._end(faults.connecting(error, _ask_transport(client, "status")))
+            self._end(_ask_transport(client, "fault") or faults.connecting(error, _ask_transport(client, "status")))
         finally:
             self._end("the connection was closed")
             if following is not None:
@@ -186,12 +186,8 @@ class Session:
             self.fail(f"there was no connection within {self._limits.connect:g} s.{self._noise()}".rstrip("."))
 
     def _hear(self, message: Any) -> None:
-        now = self._loop.time()
-        if now - self._since > WINDOW:
-            self._since, self._heard = now, 0
-        self._heard += 1
-        if self._heard > self._limits.notifications:
-            self.fail(f"the server sent more than {self._limits.notifications} notifications within {WINDOW:g} s")
+        if (reason := self._flood.told()) is not None:
+            self.fail(reason)
         elif getattr(message, "method", None) == CHANGED:
             self._on_changed()
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Generator
 def can_end() -> Generator[Callable[[], None]]:
     """Put a standard input in the place of the process's; the function that this gives ends it, from any thread.
 
-    File descriptor 0 holds nothing meanwhile, so that neither a tool nor what it starts reads what the client sends.
+    Who reads it first has it for himself: `sys.stdin` and file descriptor 0 hold nothing from then on, so that neither
+    a tool nor what it starts takes away what the client sends.
     Where standard input is not the process's own, or cannot be waited for (Windows), it stays as it is.
     """
     if os.name == "nt" or not _is_the_process_own():  # pragma: no cover  # Windows has no `select` for pipes
@@ -27,12 +28,16 @@ def can_end() -> Generator[Callable[[], None]]:
     woken, wake = os.pipe()
     ending = contextlib.ExitStack()
     ending.callback(os.close, wake)
-    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Wire(wire, woken)), encoding="utf-8")
+
+    def put_back() -> None:
+        sys.stdin = kept
+
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Wire(wire, woken, put_back)), encoding="utf-8")
     try:
         yield ending.close
     finally:
         ending.close()
-        sys.stdin = kept
+        put_back()
         os.dup2(wire, 0)
 
 
@@ -50,14 +55,16 @@ def _nothing() -> None:
 class _Wire(io.RawIOBase):
     """Reads a file descriptor until it ends, or another one does."""
 
-    def __init__(self, wire: int, woken: int) -> None:
+    def __init__(self, wire: int, woken: int, on_read: Callable[[], None]) -> None:
         self._wire = wire
         self._woken = woken
+        self._on_read = on_read
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # what a BufferedReader gives
+        self._on_read()
         ready, _, _ = select.select([self._wire, self._woken], [], [])
         if self._woken in ready:
             return 0

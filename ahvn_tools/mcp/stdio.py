@@ -15,9 +15,9 @@ from fastmcp.client.transports.base import ClientTransport, TransportOptions
 from mcp import ClientSession
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
 
-from ahvn_tools.mcp.limits import Limits
+from ahvn_tools.mcp.limits import Flood, Limits
 from ahvn_tools.mcp.processes import end, fate, has_ended, kill, watch
 
 CHUNK = 65_536
@@ -50,6 +50,7 @@ class Stdio(ClientTransport):
         self._lost = lost
         self._patience = SHORT
         self._noise = 0
+        self._flood = Flood(limits)
         self._process: asyncio.subprocess.Process | None = None
         self._fault: str | None = None
 
@@ -141,13 +142,16 @@ class Stdio(ClientTransport):
         if not line.strip():
             return None
         try:
-            message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-            self._patience = self._limits.close
-            return message
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             if (identifier := _id_of(line)) is not None:
                 fault = ErrorData(code=PARSE_ERROR, message="The server's answer is not a message that can be read.")
                 return SessionMessage(JSONRPCError(jsonrpc="2.0", id=identifier, error=fault))
+        else:
+            self._patience = self._limits.close
+            if isinstance(message, JSONRPCNotification) and (reason := self._flood.told()) is not None:
+                raise _TooMuchError(reason)
+            return SessionMessage(message)
         self._noise += 1
         if self._noise > self._limits.noise:
             raise _TooMuchError(f"the server wrote more than {self._limits.noise} lines that are no messages")

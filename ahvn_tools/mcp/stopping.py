@@ -47,7 +47,13 @@ class _Stop:
         self.last = threading.Timer(LAST, self._exit)
         self.last.daemon = True
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what Python gives
+    @property
+    def should_exit(self) -> bool:
+        """Whether a signal has come. sse-starlette looks for this where the handler is from, and ends open streams."""
+        return self.signal is not None
+
+    def take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what Python gives
+        """Take a signal."""
         if self.signal is not None:
             self._exit()
         self.signal = number
@@ -64,7 +70,7 @@ def _listening(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> Gen
     if threading.current_thread() is not threading.main_thread():  # Python leaves signals to the main one
         yield stop
         return
-    kept = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    kept = {number: signal.signal(number, stop.take) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:

@@ -10,6 +10,9 @@ import httpx2
 PATIENCE = 30.0
 """Seconds to connect and to send. Reading has no limit here: the calls have their own."""
 
+MOST = 256
+"""Requests under way at a time; more of them wait."""
+
 REFUSED = 400
 
 
@@ -29,8 +32,10 @@ class Web:
     ) -> httpx2.AsyncClient:
         """Return an HTTP client. It follows no redirects: mcp does, and only within the server's origin."""
         client = httpx2.AsyncClient(
+            # our own timeout, whatever FastMCP asks for: its own also ends the wait for a free connection
             headers={"accept-encoding": "identity", **(headers or {})},  # a compressed body has no bounded size
-            timeout=timeout or httpx2.Timeout(PATIENCE, read=None),
+            timeout=httpx2.Timeout(PATIENCE, read=None, pool=None),
+            limits=httpx2.Limits(max_connections=MOST),
             auth=auth,
         )
         client.event_hooks = {"response": [self._note]}

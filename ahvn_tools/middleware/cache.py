@@ -13,6 +13,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
+from ahvn_tools.context import of_carrier
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution import awaited, bridge
 from ahvn_tools.execution.call import Call, Middleware, Next
@@ -59,7 +60,7 @@ def cache(
     is_repeatable = among(tools, all_tools=all_tools)
 
     def is_for(call: Call) -> bool:
-        if call.plan.takes_context or isinstance(call.body, Injected):
+        if call.plan.depends_on_context or isinstance(call.body, Injected):
             return False
         return is_repeatable(call)
 
@@ -83,6 +84,8 @@ async def _bound_values(call: Call) -> Arguments:
     def read() -> Arguments:
         values = {}
         for bound in plan.bound:
+            if bound.binding.resolver is of_carrier:
+                continue
             name = bound.parameter.name
             value = given[name] if name in given else bound.read(layers)
             values[name] = bound.binding.given() if value is MISSING else value

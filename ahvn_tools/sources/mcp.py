@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding
-from ahvn_tools.context import of_call
+from ahvn_tools.context import of_call, of_carrier
 from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolError, near_misses
 from ahvn_tools.recipe import Recipe, Texts
 from ahvn_tools.schema.jsonschema import SchemaInputs
@@ -37,12 +37,17 @@ def recipe(
     send: Body | None = None,
     *,
     context: str | None = None,
+    is_repeatable: bool | None = None,
+    is_one_for_all: bool = False,
     bindings: Mapping[str, Binding] | None = None,
 ) -> tuple[Recipe, Body]:
     """Return the recipe of a tool, and the body that runs it.
 
     A FastMCP Tool runs itself; a wire tool runs through `send(**arguments)`, or says what is missing. `context` is the
     name under which `send` is given the ToolContext; no property of the tool has it.
+
+    What a wire tool's annotations say is somebody else's word: `is_repeatable` is the host's. `is_one_for_all` says
+    that what comes of a call does not depend on whose it is.
     """
     checked(options)
     for name in options:
@@ -56,7 +61,10 @@ def recipe(
     given = {name: value for name, value in options.items() if value is not None}
     meta = given.get("meta", tool.meta)
     inputs = SchemaInputs(given.get("input_schema", schema), context=context)
-    asked = {} if context is None else {context: Binding(parameter=context, resolver=of_call, takes_state=True)}
+    resolver = of_carrier if is_one_for_all else of_call
+    asked = {} if context is None else {context: Binding(parameter=context, resolver=resolver, takes_state=True)}
+    if is_repeatable is None and is_wire and given.get("annotations") is None:
+        is_repeatable = False
     return (
         Recipe(
             name=given.get("name", tool.name),
@@ -72,22 +80,28 @@ def recipe(
             version=given.get("version", getattr(tool, "version", None)),
             icons=wire_icons(given.get("icons", tool.icons)),
             examples=given.get("examples"),
+            is_repeatable=is_repeatable,
             timeout=options.get("timeout", None if send is None else DEFAULT_TIMEOUT),
             tool=None if is_wire else cast("Tool", tool),
             bindings={**_bindings(options.get("binds") or {}, inputs), **asked} if bindings is None else bindings,
             options=dict(options),
             remake=_remade,
-            hints={"tool": tool, "context": context},
+            hints={
+                "tool": tool,
+                "context": context,
+                "is_repeatable": is_repeatable,
+                "is_one_for_all": is_one_for_all,
+            },
         ),
         body,
     )
 
 
 def _remade(
-    _body: Body, options: Mapping[str, Any], *, tool: Any, context: str | None, bindings: Mapping[str, Binding]
+    _body: Body, options: Mapping[str, Any], *, bindings: Mapping[str, Binding], **hints: Any
 ) -> tuple[Recipe, Body]:
     """Make the recipe again; a connection does not travel, so a remote tool is left without one."""
-    return recipe(tool, options, context=context, bindings=bindings)
+    return recipe(hints.pop("tool"), options, bindings=bindings, **hints)
 
 
 def _bindings(binds: Mapping[str, str], inputs: SchemaInputs) -> dict[str, Binding]:

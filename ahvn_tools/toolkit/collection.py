@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from ahvn_tools import formats, text
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import JsonObject, ToolDefinition
-from ahvn_tools.errors import DefinitionError, PickleError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.errors import BindError, DefinitionError, PickleError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution import bridge
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.drive import carried
@@ -121,16 +121,17 @@ class Toolkit:
             raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
         specs = _specs(thing, namespace, {"name": rename} if isinstance(rename, str) else {})
         names = _names([spec.name for spec, _ in specs], rename)
+        presets = _presets([spec for spec, _ in specs], options.get("preset"))
         entries = [
             Entry(
                 spec,
                 prefix + named("name of a tool", name),
                 origin,
-                _options(spec, options),
+                _options(spec, {**options, **preset}),
                 self._view.catalog.keys,
                 around=spec.around if isinstance(spec, ToolkitTool) else None,
             )
-            for name, (spec, origin) in zip(names, specs, strict=True)
+            for name, (spec, origin), preset in zip(names, specs, presets, strict=True)
         ]
         self._view.catalog.add(entries, _groups(thing))
         return self
@@ -655,6 +656,20 @@ def _options(spec: ToolSpec, options: EntryOptions) -> EntryOptions:
     if not isinstance(spec, ToolkitTool):
         return options
     return {**spec.labels, **options}
+
+
+def _presets(specs: Sequence[ToolSpec], preset: Any) -> list[EntryOptions]:
+    """Return what of a preset each of these tools takes. Raises BindError for a parameter that none of them has."""
+    if len(specs) == 1 or not isinstance(preset, Mapping):
+        return [{} for _ in specs]  # one tool takes all of it, or says what does not fit
+    known = [spec.sealed.recipe.inputs.parameters for spec in specs]
+    names = {name for parameters in known for name in parameters}
+    for name in preset:
+        if name not in names:
+            raise BindError(f"None of these tools has a parameter {name!r} to preset. {near_misses(str(name), names)}")
+    return [
+        {"preset": {name: value for name, value in preset.items() if name in parameters}} for parameters in known
+    ]
 
 
 def _names(names: list[str], rename: Mapping[str, str] | str | None) -> list[str]:

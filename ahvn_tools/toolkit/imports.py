@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution.call import Middleware
+from ahvn_tools.execution.threads import in_thread
 from ahvn_tools.mcp.imported import Server, ServerOptions, servers_of
 from ahvn_tools.middleware.postprocess import Postprocess
 from ahvn_tools.spec import ToolSpec
@@ -136,14 +137,19 @@ class Imports:
                 raise failed[0].error or ToolkitError("No server could be reached.")
             for one in failed:
                 log.warning("The MCP server %r cannot be reached: %s", one.server.name, one.error)
-            with self._lock:
-                self._put(made)
+            (
+                await in_thread(lambda _: self._put(made))
+            ).get()  # there may be many tools, and nobody is to wait for them
         except BaseException:
             await asyncio.gather(*(one.server.aclose() for one in made), return_exceptions=True)
             raise
 
     def _put(self, made: Sequence[Import]) -> None:
         """Add all of these or none."""
+        with self._lock:
+            self._put_now(made)
+
+    def _put_now(self, made: Sequence[Import]) -> None:
         found = {one.server.name: {} if one.error else one.new_entries(self._catalog) for one in made}
         for one in made:
             if one.error is None:
@@ -187,10 +193,14 @@ class Imports:
         changes = await one.server.arefresh()
         if one.error is not None:
             one.error = None
-            self._follow(one)
+            await self._follow(one)
         return changes
 
-    def _follow(self, one: Import, _server: Server | None = None, _changes: Changes | None = None) -> None:
+    async def _follow(self, one: Import, _server: Server | None = None, _changes: Changes | None = None) -> None:
+        """Bring a server's tools here up to date."""
+        (await in_thread(lambda _: self._bring_up(one))).get()
+
+    def _bring_up(self, one: Import) -> None:
         """Bring a server's tools here up to date. What was removed here stays so, what was bound here stays bound."""
         with self._lock:
             if self.by_name.get(one.server.name) is not one:

@@ -150,6 +150,11 @@ async def test_the_process_over_stdio_ends_with_its_client(file):
     pytest.fail("the server was left behind")
 
 
+def test_the_process_over_stdio_ends_well_when_nobody_speaks_to_it(file):
+    ran = run("serve", str(file))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "loaded\n")
+
+
 # over HTTP
 
 

@@ -118,8 +118,8 @@ ANSWERS = {
 }
 """What comes of a call of `bad`; the listing before it and the call of `echo` after it work."""
 
-ODD = {
-    "dies_after_list": (LISTED, "connection", "well"),
+ODD = {  # where a server dies on its own, the next call may find it dead, or one that was started anew
+    "dies_after_list": (LISTED, "connection or well", "well"),
     "duplicate_keys": ("bad", "which?", "well"),
     "stops_reading": (LISTED, "timeout", "timeout"),
 }
@@ -154,7 +154,7 @@ async def test_a_hostile_server_ends_as_expected(name: str) -> None:
             await came_of(connection.call("echo", {"text": "well"}, timeout=0.5 if echo == "timeout" else 4)),
         ]
         await asyncio.wait_for(connection.aclose(), LONGEST)
-    assert [word for word, _ in told] == [listed, bad, echo]
+    assert [word for word, _ in told] in [[listed, word, echo] for word in bad.split(" or ")]
     for _, error in told:
         assert error is None or is_clean(str(error))
     assert max(stall.worst for stall in stalls) < LONGEST_STALL

@@ -129,6 +129,11 @@ def test_the_second_of_a_name_never_takes_the_place_of_the_first():
     assert all("has this name" in reason for reason in screened.refused.values())
 
 
+def test_every_refused_tool_is_listed_under_a_name_of_its_own():
+    bad = [tool(name, inputSchema=None) for name in ("x (2)", "x", "x", "x", "x (2)")]
+    assert list(screen(bad).refused) == ["x (2)", "x", "x (3)", "x (4)", "x (2) (2)"]
+
+
 def test_the_second_of_a_name_does_not_come_in_for_a_first_that_was_refused():
     screened = screen([tool(inputSchema=None), tool()])
     assert screened.tools == []

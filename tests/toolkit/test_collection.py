@@ -12,7 +12,7 @@ from fastmcp.tools import Tool
 from mcp_types import Tool as WireTool
 from pydantic import BaseModel
 
-from ahvn_tools import ToolContext, Toolkit, ToolResult, ToolSpec, tool
+from ahvn_tools import ToolContext, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import BindError, DefinitionError, PickleError, ToolkitError, ToolLookupError, ToolTimeoutError
 from tests.toolkit.subjects import Notes, add, asearch, search
 
@@ -527,3 +527,19 @@ def test_a_state_is_a_mapping_that_can_be_changed(state):
 def test_a_toolkit_is_not_copied_and_the_error_says_what_to_do(travel, seen):
     with pytest.raises(PickleError, match=r"toolkit 'k' .*add\(toolkit\)"):
         travel(seen(Toolkit("k").add(add)))
+
+
+def test_a_preset_for_several_tools_is_for_those_that_have_the_parameter():
+    class Notes(ToolRegistry):
+        @reg_toolspec
+        def find(self, user: str, query: str) -> str:
+            return f"{user}: {query}"
+
+        @reg_toolspec
+        def count(self, folder: str) -> str:
+            return folder
+
+    kit = Toolkit("k").add(Notes(), preset={"user": "ann"})
+    assert (list(kit["find"].params), list(kit["count"].params)) == (["query"], ["folder"])
+    with pytest.raises(BindError, match="None of these tools has a parameter 'usr'"):
+        Toolkit("k").add(Notes(), preset={"usr": "ann"})

@@ -22,6 +22,7 @@ from ahvn_tools.errors import (
     ToolLookupError,
 )
 from ahvn_tools.mcp.changes import Changes
+from ahvn_tools.middleware.cache import cache
 from tests.mcp.loopback import over_http
 
 
@@ -418,3 +419,43 @@ class TestUsers:
         kit = Toolkit("k").add_mcp(url, name="u", auth="ann-token")
         assert kit.session().call("whoami") == "ann"
         kit.remove_mcp("u")
+
+
+class TestRepeating:
+    """What a server says of its own tools is no reason to call them twice, or not at all."""
+
+    @staticmethod
+    def counting(**annotations: Any) -> tuple[FastMCP, list[int]]:
+        server: FastMCP = FastMCP("s")
+        calls: list[int] = []
+
+        @server.tool(annotations=annotations)
+        def count() -> int:
+            calls.append(1)
+            return len(calls)
+
+        return server, calls
+
+    @pytest.mark.parametrize(("idempotent", "expected"), [((), 2), ("count", 1), (["count"], 1), (True, 1)])
+    def test_only_what_the_host_has_marked_is_kept_in_a_cache(self, idempotent, expected):
+        server, calls = self.counting(readOnlyHint=True, idempotentHint=True)
+        kit = Toolkit("k", middleware=[cache()]).add_mcp(server, idempotent=idempotent)
+        for _ in range(2):
+            kit.call("count")
+        assert len(calls) == expected
+        kit.remove_mcp("s")
+
+    def test_what_depends_on_who_calls_is_never_kept(self):
+        server, calls = self.counting()
+        kit = Toolkit("k", middleware=[cache(shared=True)]).add_mcp(server, idempotent=True, auth=lambda state: None)
+        for _ in range(2):
+            kit.call("count")
+        assert len(calls) == 2
+        kit.remove_mcp("s")
+
+    def test_marks_of_the_hosts_own_options_count(self):
+        server, _ = self.counting()
+        with mcp.connect(server) as connected:
+            (listed,) = connected.tools.values()
+        assert ToolSpec.from_mcp(listed).sealed.plan.is_repeatable is False
+        assert ToolSpec.from_mcp(listed, annotations={"readOnlyHint": True}).sealed.plan.is_repeatable is None

@@ -36,7 +36,7 @@ def run(package: str, *arguments: str, timeout: float = 30, **environment: str) 
     return subprocess.run(
         [str(folder / "bin" / "node"), str(folder / "node_modules" / package / MAIN[package]), *arguments],
         cwd=folder,  # the suite keeps what it found where it runs
-        env={**os.environ, "NO_COLOR": "1", **environment},
+        env={**os.environ, "HOME": str(folder), "NO_COLOR": "1", **environment},  # the Inspector writes into the home
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -1,0 +1,45 @@
+"""What docs/mcp.md says of the command line: its file, its commands and its client configuration work as they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from ahvn_tools.cli.app import app
+from tests.cli.served import ENVIRONMENT, LONGEST
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
+
+
+def block(name: str) -> str:
+    """Return the code after the mark of that name."""
+    found = re.search(rf"<!-- {re.escape(name)} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("line", block("commands").splitlines())
+def test_a_command_of_the_page_is_understood(line):
+    words = shlex.split(line.removeprefix("python -m ahvn_tools ").removeprefix("ahvn-tools "))
+    command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    assert (command.__name__, bound.args) == ("serve", (words[1],))
+
+
+async def test_the_configuration_of_the_page_starts_the_file_of_the_page(tmp_path):
+    file = tmp_path / "tools.py"
+    file.write_text(block("tools.py"))
+    config: dict[str, Any] = json.loads(block("mcp.json").replace("/home/ann/tools.py", str(file)))
+    server = config["mcpServers"]["notes"]
+    server["command"] = sys.executable  # the script of an installed package does just this
+    server["args"][:0] = ["-m", "ahvn_tools"]
+    server["env"] |= ENVIRONMENT
+    async with Client(config, init_timeout=LONGEST, timeout=LONGEST) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["find", "write"]
+        assert (await client.call_tool("find", {"query": "tea"})).data == "bob on tea"

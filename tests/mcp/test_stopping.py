@@ -1,0 +1,183 @@
+"""A server's process ends within seconds of its client's going, of SIGTERM and of Ctrl-C, whatever its tools do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from ahvn_tools.mcp import stopping
+from tests.mcp.serving import LONGEST, process
+
+SOON = 5.0
+"""Seconds in which a process has to end."""
+
+TOOLS = """
+import asyncio, sys, threading, time
+from ahvn_tools import ToolSpec, serve
+from ahvn_tools.mcp import stopping
+
+def ready() -> bool:
+    return True
+
+def hang() -> None:
+    threading.Event().wait()
+
+async def refuse() -> None:
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+async def block() -> None:
+    time.sleep(3600)
+
+stopping.LAST = float(sys.argv[2]) if len(sys.argv) > 2 else stopping.LAST
+serve([ready, hang, refuse, block], sys.argv[1], **({"port": 0} if sys.argv[1] == "http" else {}))
+print("it returned", file=sys.stderr)
+"""
+
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+
+
+class Server:
+    """A server over stdio, spoken to line by line."""
+
+    def __init__(self, started: Any) -> None:
+        self.started = started
+        self.ask("initialize", HELLO)
+        self.answer()
+
+    def ask(self, method: str, params: Any) -> None:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self.started.stdin.write(json.dumps(message) + "\n")
+        self.started.stdin.flush()
+
+    def answer(self) -> Any:
+        return json.loads(self.started.stdout.readline())
+
+    def call(self, name: str) -> None:
+        self.ask("tools/call", {"name": name, "arguments": {}})
+
+    def ended(self) -> tuple[int, float, str]:
+        """Wait for the end; return the process's status, how long it took and what it said."""
+        began = time.perf_counter()
+        status = self.started.wait(LONGEST)
+        return status, time.perf_counter() - began, self.started.stderr.read()
+
+
+@pytest.mark.parametrize("tool", ["ready", "hang", "refuse"])
+@pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGINT"])
+def test_a_server_over_stdio_ends_in_good_order(how: str, tool: str):
+    with process(TOOLS, "stdio") as started:
+        server = Server(started)
+        server.call("ready")
+        server.answer()
+        server.call(tool)
+        time.sleep(0.1)
+        if how == "end of input":
+            started.stdin.close()
+        else:
+            started.send_signal(signal.Signals[how])
+        status, took, said = server.ended()
+    assert took < SOON
+    if how == "SIGINT":
+        assert status in {-signal.SIGINT, 1}
+        assert said.rstrip().endswith("KeyboardInterrupt")
+    else:
+        assert (status, said) == (0, "it returned\n")
+
+
+@pytest.mark.parametrize(("wire", "tool"), [("legacy", "hang"), ("auto", "hang"), ("auto", "refuse")])
+async def test_a_server_over_http_ends_in_good_order(wire: str, tool: str):
+    with process(TOOLS, "http") as started:
+        url = started.stderr.readline().split()[-1]
+        async with asyncio.timeout(LONGEST), Client(url, mode=wire) as client:
+            assert (await client.call_tool("ready")).data is True
+            call = asyncio.ensure_future(client.call_tool_mcp(tool, {}))
+            await asyncio.sleep(0.2)
+            began = time.perf_counter()
+            started.terminate()
+            assert await asyncio.to_thread(started.wait, LONGEST) == 0
+            assert time.perf_counter() - began < SOON
+            with pytest.raises(Exception):
+                await call
+        assert "it returned" in started.stderr.read()
+
+
+def test_a_blocked_loop_is_ended_all_the_same():
+    with process(TOOLS, "stdio", "0.3") as started:
+        server = Server(started)
+        server.call("block")
+        time.sleep(0.3)
+        started.terminate()
+        status, took, _ = server.ended()
+    assert status == 128 + signal.SIGTERM
+    assert took < SOON
+
+
+def test_a_second_signal_ends_at_once():
+    with process(TOOLS, "stdio") as started:
+        server = Server(started)
+        server.call("block")
+        time.sleep(0.3)
+        for _ in range(2):
+            started.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        status, took, _ = server.ended()
+    assert status == 128 + signal.SIGINT
+    assert took < stopping.LAST
+
+
+# in this process
+
+
+def test_work_runs_to_its_end_in_any_thread():
+    done = []
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        done.append(threading.current_thread())
+
+    stopping.run(work())
+    other = threading.Thread(target=lambda: stopping.run(work()))
+    other.start()
+    other.join()
+    assert done == [threading.main_thread(), other]
+
+
+def test_what_work_raises_is_raised_and_the_handlers_are_put_back():
+    async def fail() -> None:
+        raise ValueError("no port")
+
+    async def cancel() -> None:
+        raise asyncio.CancelledError
+
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with pytest.raises(ValueError, match="no port"):
+        stopping.run(fail())
+    with pytest.raises(asyncio.CancelledError):
+        stopping.run(cancel())
+    assert before == (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
+
+
+def test_ctrl_c_cancels_the_work_and_is_raised_when_it_has_ended():
+    ended = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        stopping.run(work())
+    assert ended == [True]
