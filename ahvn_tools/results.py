@@ -100,10 +100,8 @@ class ToolResult:
         """The result as text: the error's message, a text value as it is, anything else as JSON."""
         if self.error is not None:
             return self.error.message
-        if isinstance(self.value, str):
-            return self.value
         try:
-            return json.dumps(self.value, ensure_ascii=False, default=str)
+            return _written(self.value)
         except (RecursionError, ValueError):  # a tool's own ToolResult may hold a circle, or be too deep
             return f"<{type(self.value).__name__}>"
 
@@ -143,9 +141,14 @@ def sendable(result: ToolResult) -> ToolResult:
     return ToolResult(error=error, meta=meta)
 
 
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
 def _is_writable(result: ToolResult) -> bool:
     try:
-        to_json((result.content, result.structured_content, result.meta))
+        content = result.content if result.blocks is not None or result.is_error else _written(result.value)
+        to_json((content, result.structured_content, result.meta))
     except Exception:  # noqa: BLE001  # a value of a class of its own may raise anything
         return False
     return True

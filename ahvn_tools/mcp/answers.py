@@ -10,6 +10,7 @@ from typing import Any
 
 from ahvn_tools.errors import InvalidResultError, ToolError
 from ahvn_tools.mcp import hidden
+from ahvn_tools.mcp.effort import Effort
 from ahvn_tools.redaction import clip
 from ahvn_tools.results import ErrorDetail, ToolResult, from_content
 from ahvn_tools.schema.jsonschema import compiled
@@ -38,7 +39,8 @@ class Answers:
         The value is the structured content, or its one property; without it the text; without a text the blocks. An
         answer that is an error has the server's text, capped and cleaned, and its other blocks. Structured content
         that is no object is the value alone. Raises InvalidResultError for structured content that the output schema
-        refuses, that is missing, or that is no JSON.
+        refuses, or would take too long to check, that is missing, or that is no JSON; DefinitionError for an output
+        schema with references that cannot be followed.
         """
         structured = answer.structured_content
         if answer.is_error:
@@ -51,16 +53,22 @@ class Answers:
 
     def _fault(self, structured: Any) -> str | None:
         """Return what is wrong with structured content, in no words of the server's."""
-        if self._output.schema_text is not None:
-            if structured is None:
-                return "has no structured content, which its output schema promises"
-            if not self._validator.is_valid(structured):
-                return "does not fit its output schema"
+        has_schema = self._output.schema_text is not None
+        if structured is None:
+            return "has no structured content, which its output schema promises" if has_schema else None
         try:
-            json.dumps(structured, allow_nan=False)
+            text = json.dumps(structured, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             return "is no JSON"
+        if has_schema and self._effort.is_too_much(structured, text):
+            return "would take too long to check against its output schema"
+        if has_schema and not self._validator.is_valid(structured):
+            return "does not fit its output schema"
         return None
+
+    @functools.cached_property
+    def _effort(self) -> Effort:
+        return Effort(self._output.schema or {})
 
     @functools.cached_property
     def _validator(self) -> Any:

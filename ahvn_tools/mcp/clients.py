@@ -1,10 +1,12 @@
-"""Fresh FastMCP clients, whose sessions hear everything, log nothing and leave the checking of results to us."""
+"""Fresh FastMCP clients, whose sessions hear everything and log nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitResult
 
 from ahvn_tools.mcp.handlers import Handlers
+from ahvn_tools.mcp.incoming import Guarded, session_class
 from ahvn_tools.mcp.limits import Limits
 from ahvn_tools.mcp.stdio import Stdio
 from ahvn_tools.mcp.web import Web
@@ -35,8 +38,10 @@ A_DAY = 86_400.0
 class Heard(ClientTransport):
     """A transport with sessions as we want them: see the first line of the module."""
 
-    def __init__(self, inner: ClientTransport, handlers: Handlers, *, is_ours: bool = True) -> None:
+    def __init__(self, inner: ClientTransport, handlers: Handlers, limits: Limits, *, is_ours: bool = True) -> None:
         self.inner = inner
+        self._limits = limits
+        self._session: ClientSession | None = None
         self.legacy_only = inner.legacy_only
         self._handlers = handlers
         self._is_ours = is_ours
@@ -59,6 +64,10 @@ class Heard(ClientTransport):
         """Return how many lines came that are no messages."""
         return self.inner.noise() if isinstance(self.inner, Stdio) else 0
 
+    def malformed(self) -> list[Any]:
+        """Return what was listed as tools since the last time and is none."""
+        return self._session.malformed() if isinstance(self._session, Guarded) else []
+
     @contextlib.asynccontextmanager
     async def connect_session(
         self, *, transport_options: TransportOptions | None = None, **session_kwargs: Any
@@ -76,11 +85,13 @@ class Heard(ClientTransport):
         session_kwargs.setdefault("elicitation_callback", _decline)
         if self._is_ours:
             session_kwargs.update(logging_callback=_ignore, log_level=None)
+        if isinstance(self.inner, Stdio | StreamableHttpTransport | SSETransport):
+            guarded = session_class(self._limits, self._handlers.lost)
+            transport_options = replace(transport_options or TransportOptions(), session_class=guarded)
         if transport_options is not None:
             session_kwargs["transport_options"] = transport_options  # passed on only where FastMCP does
         async with self.inner.connect_session(**session_kwargs) as session:
-            # mcp runs Python's `re` over results, on the event loop: a pattern of the server's would stop the process
-            session.validate_tool_result = _accept  # type: ignore[assignment,method-assign]
+            self._session = session
             yield session
 
     async def close(self) -> None:
@@ -92,10 +103,6 @@ class Heard(ClientTransport):
         return self.inner.get_session_id()
 
 
-async def _accept(_name: str, _result: Any) -> None:
-    return None
-
-
 async def _ignore(_message: Any) -> None:
     return None
 
@@ -104,9 +111,9 @@ async def _decline(_context: Any, _params: Any) -> ElicitResult:
     return ElicitResult(action="decline")
 
 
-def _client(transport: ClientTransport, handlers: Handlers) -> Client[Any]:
+def _client(transport: ClientTransport, handlers: Handlers, limits: Limits) -> Client[Any]:
     return Client(
-        Heard(transport, handlers),
+        Heard(transport, handlers, limits),
         elicitation_handler=handlers.elicitation,
         sampling_handler=handlers.sampling,
         timeout=A_DAY,
@@ -123,7 +130,12 @@ def process(
     cwd: str | Path | None = None,
 ) -> Client[Any]:
     """Return a client that starts a server of its own."""
-    return _client(Stdio(command, env=env, cwd=cwd, limits=limits, lost=handlers.lost), handlers)
+    if sys.platform == "win32":  # pragma: no cover  # it has no process groups; mcp knows what it has
+        inner = StdioTransport(
+            command[0], list(command[1:]), env=dict(env or {}), cwd=str(cwd) if cwd else None, keep_alive=False
+        )
+        return _client(inner, handlers, limits)
+    return _client(Stdio(command, env=env, cwd=cwd, limits=limits, lost=handlers.lost), handlers, limits)
 
 
 def http(
@@ -131,7 +143,8 @@ def http(
 ) -> Client[Any]:
     """Return a client of a server somewhere."""
     kind = SSETransport if is_sse else StreamableHttpTransport
-    return _client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=Web(limits.message)), handlers)
+    transport = kind(url, headers=dict(headers), auth=auth, httpx_client_factory=Web(limits))
+    return _client(transport, handlers, limits)
 
 
 def oauth(url: str) -> OAuth:
@@ -149,9 +162,9 @@ def is_client(thing: Any) -> bool:
     return isinstance(thing, Client)
 
 
-def memory(server: Any, handlers: Handlers) -> Client[Any]:
+def memory(server: Any, handlers: Handlers, limits: Limits) -> Client[Any]:
     """Return a client of a server object in this process."""
-    return _client(FastMCPTransport(server), handlers)
+    return _client(FastMCPTransport(server), handlers, limits)
 
 
 def clone(client: Client[Any], handlers: Handlers, limits: Limits, headers: Mapping[str, str]) -> Client[Any]:
@@ -170,7 +183,7 @@ def clone(client: Client[Any], handlers: Handlers, limits: Limits, headers: Mapp
     elif isinstance(inner, StreamableHttpTransport | SSETransport):
         inner = copy.copy(inner)
         inner.headers = {**inner.headers, **headers}
-    fresh.transport = Heard(inner, handlers, is_ours=False)
+    fresh.transport = Heard(inner, handlers, limits, is_ours=False)
     return fresh
 
 

@@ -65,7 +65,7 @@ class Connection:
         return f"<Connection {self.target.name!r}>"
 
     async def tools(self) -> list[Tool]:
-        """Return the server's tools as they came, from all pages.
+        """Return the server's tools as they came, from all pages; what is no tool is among them, as JSON.
 
         Raises ToolConnectionError, ToolTimeoutError, LimitExceededError, and ToolError for the server's own error.
         """
@@ -199,7 +199,7 @@ class Connection:
         cursors: list[str] = []
         while True:
             page = await client.list_tools_mcp(cursor=cursors[-1] if cursors else None)
-            tools += page.tools
+            tools += [*page.tools, *_malformed(client)]
             if (reason := self._endless(tools, cursors, page.next_cursor)) is not None:
                 raise LimitExceededError(f"The list of tools of server {self.target.name!r} {reason}.")
             if page.next_cursor is None:
@@ -240,10 +240,16 @@ async def _report(progress: Progress, done: float, total: float | None, message:
         log.exception("What is told of progress raised.")
 
 
+def _malformed(client: Any) -> list[Any]:
+    """Return what the page held besides tools, for whoever tells what is refused."""
+    found = getattr(getattr(client, "transport", None), "malformed", None)
+    return [] if found is None else found()
+
+
 def _are_mirrored(tools: list[Tool]) -> bool:
     from ahvn_tools.mcp import news
 
-    return any(map(news.is_mirrored, tools))
+    return any(news.is_mirrored(tool) for tool in tools if hasattr(tool, "input_schema"))
 
 
 def _close_all() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import unquote
 
@@ -36,6 +36,11 @@ def children(node: JsonObject, keywords: Collection[str] = _WALKED | _STORES) ->
     return found
 
 
+def deeper(node: JsonObject) -> list[JsonObject]:
+    """Return the schemas that a schema has for what is inside of a value."""
+    return children(node, _DEEPER)
+
+
 class Expansion:
     """One schema, with every reference looked up once."""
 
@@ -51,7 +56,8 @@ class Expansion:
             if id(node) not in self._nodes:
                 self._nodes[id(node)] = node
                 self._pending.extend([*children(node), *self._led_to(node)])
-        self._refuse_loops()
+        if self._targets and len(self.order()) < len(self._nodes):
+            raise DefinitionError("a schema refers to itself without going deeper into the value")
 
     @property
     def properties(self) -> int:
@@ -76,27 +82,35 @@ class Expansion:
                 pending.extend((part, False) for part in inside)
         return sizes[id(self._root)]
 
-    def _refuse_loops(self) -> None:
-        """Raise DefinitionError for a schema that refers to itself for the same value."""
-        if not self._targets:
-            return
+    def order(self) -> list[JsonObject]:
+        """Return all schemas, each before those that it has for the same value."""
+        return self._ordered(self.here)
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether a schema has itself for what is inside of a value."""
+        return len(self._ordered(self._inside)) < len(self._nodes)
+
+    def here(self, node: JsonObject) -> list[JsonObject]:
+        """Return the schemas that a schema has for the same value."""
+        return [*children(node, _HERE), *self._led_to(node)]
+
+    def _inside(self, node: JsonObject) -> list[JsonObject]:
+        return [*children(node), *self._led_to(node)]
+
+    def _ordered(self, parts: Callable[[JsonObject], list[JsonObject]]) -> list[JsonObject]:
+        """Return the schemas in order, each before its parts; those in a circle, and behind one, are left out."""
         waits = dict.fromkeys(self._nodes, 0)
         for node in self._nodes.values():
-            for part in self._here(node):
+            for part in parts(node):
                 waits[id(part)] += 1
-        free = [key for key, count in waits.items() if not count]
-        left = len(waits)
-        while free:
-            left -= 1
-            for part in self._here(self._nodes[free.pop()]):
+        ordered = [node for key, node in self._nodes.items() if not waits[key]]
+        for node in ordered:
+            for part in parts(node):
                 waits[id(part)] -= 1
                 if not waits[id(part)]:
-                    free.append(id(part))
-        if left:
-            raise DefinitionError("a schema refers to itself without going deeper into the value")
-
-    def _here(self, node: JsonObject) -> list[JsonObject]:
-        return [*children(node, _HERE), *self._led_to(node)]
+                    ordered.append(part)
+        return ordered
 
     def target(self, reference: str) -> Any:
         """Return the schema, an object or a bool, that a reference leads to. Raises DefinitionError for none."""

@@ -10,7 +10,10 @@ from ahvn_tools.mcp.hidden import escaped
 LONGEST = 2_000
 """Characters of a server's own words that are passed on."""
 
-_CLOSED, _REFUSED = -32000, -32603
+_CLOSED, _REFUSED, _UNREADABLE = -32000, -32603, -32700
+
+_NO_ANSWER = frozenset({"server answered a request with 202 Accepted"})
+"""What mcp's client says of an answer that is none."""
 
 _GONE = frozenset({
     (_CLOSED, "Connection closed"),
@@ -38,6 +41,10 @@ def read(error: Exception, tool: str | None, status: int | None) -> ToolCallErro
         return error
     code, message = getattr(error, "code", None), str(getattr(error, "message", ""))
     if isinstance(code, int) and type(error).__name__ == "MCPError":
+        if isinstance(refused := getattr(error, "data", None), ToolCallError):
+            return refused
+        if code == _UNREADABLE or message in _NO_ANSWER:
+            return InvalidResultError("The server's answer cannot be read.", tool=tool)
         if (code, message) in _UNKNOWN_SESSION:
             return LostError("the server does not know this session any more", is_unsent=True)
         if (code, message) in _GONE or (code == _CLOSED and message.startswith("SSE stream ")):

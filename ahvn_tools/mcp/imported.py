@@ -209,10 +209,12 @@ class Server:
     def _looked_at(self, listed: list[WireTool]) -> Changes:
         """Take what the server tells, and return what has changed."""
         screened = screen(listed, self._budgets)
-        changed = frozenset[str]() if self._pins is None else frozenset(self._pins.changed(self.name, listed))
+        changed = (
+            frozenset[str]() if self._pins is None else frozenset(self._pins.changed(self.name, screened.raw.values()))
+        )
         before, now = self.tools, {tool.name: tool for tool in screened.tools}
         changes = compare(list(before.values()), list(now.values()))
-        self._told = {tool.name: tool for tool in listed}
+        self._told = screened.raw
         self.tools, self.refused = MappingProxyType(now), MappingProxyType(screened.refused)
         self._block((changed | self._withheld) & now.keys())
         return changes

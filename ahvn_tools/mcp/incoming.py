@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
+import binascii
 import math
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+import anyio
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCResponse, ListToolsResult, PaginatedRequestParams
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    ListToolsResult,
+    PaginatedRequestParams,
+)
 from mcp_types.methods import validate_server_result
 from pydantic_core import ValidationError
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError
-from ahvn_tools.mcp.limits import Limits
+from ahvn_tools.mcp.limits import Flood, Limits
 
 MODERN = "2026-07-28"
 
 
-def session_class(limits: Limits) -> type[Guarded]:
-    """Return the class of sessions that keep to these limits."""
-    return type("Guarded", (Guarded,), {"limits": limits})
+def session_class(limits: Limits, lost: Callable[[str], None] | None = None) -> type[Guarded]:
+    """Return the class of sessions that keep to these limits. `lost` is told why one of them has ended."""
+    return type("Guarded", (Guarded,), {"limits": limits, "lost": staticmethod(lost or _nobody)})
+
+
+def _nobody(_reason: str) -> None:
+    """Hear nothing."""
 
 
 class Guarded(ClientSession):
     """A session that looks at each answer before it is read: mcp reads on the event loop, all of it at once."""
 
     limits = Limits()
+    lost: Callable[[str], None] = staticmethod(_nobody)
 
     def __init__(self, read_stream: Any = None, write_stream: Any = None, *arguments: Any, **options: Any) -> None:
         """`read_stream` is None for a server in this process, whose answers are no messages."""
-        self._incoming = None if read_stream is None else Incoming(read_stream, self.limits)
+        self._incoming = None if read_stream is None else Incoming(read_stream, self.limits, self.lost)
         super().__init__(self._incoming, write_stream, *arguments, **options)
 
     async def list_tools(self, *, params: PaginatedRequestParams | None = None) -> ListToolsResult:
@@ -54,12 +70,14 @@ class Guarded(ClientSession):
 class Incoming:
     """A stream of messages, as mcp reads them, with the answers looked through."""
 
-    def __init__(self, stream: Any, limits: Limits) -> None:
+    def __init__(self, stream: Any, limits: Limits, lost: Callable[[str], None] = _nobody) -> None:
         self.malformed: list[Any] = []
         self.version: str | None = None
         """The version of the protocol by which tools are sorted out; None: they are taken to be tools."""
         self._stream = stream
         self._limits = limits
+        self._lost = lost
+        self._questions = Flood(limits.requests, "requests")
 
     @property
     def last_context(self) -> Any:
@@ -68,7 +86,10 @@ class Incoming:
 
     async def receive(self) -> Any:
         """Wait for the next message."""
-        return self._passed(await self._stream.receive())
+        try:
+            return await anext(self)
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -78,7 +99,12 @@ class Incoming:
         return self
 
     async def __anext__(self) -> Any:
-        return self._passed(await self._stream.__anext__())
+        item = await self._stream.__anext__()
+        message = getattr(item, "message", None)
+        if isinstance(message, JSONRPCRequest) and (reason := self._questions.told()) is not None:
+            self._lost(reason)
+            raise StopAsyncIteration
+        return self._passed(item, message) if isinstance(message, JSONRPCResponse) else item
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -90,10 +116,7 @@ class Incoming:
         closed: bool | None = await self._stream.__aexit__(kind, error, traceback)
         return closed
 
-    def _passed(self, item: Any) -> Any:
-        message = getattr(item, "message", None)
-        if not isinstance(message, JSONRPCResponse):
-            return item
+    def _passed(self, item: Any, message: JSONRPCResponse) -> Any:
         try:
             check(message.result, self._limits)
         except ToolCallError as error:
@@ -125,6 +148,8 @@ def check(result: dict[str, Any], limits: Limits) -> None:
         raise LimitExceededError(f"The server lists more than {limits.page} tools on one page.")
     if isinstance(content, list) and len(content) > limits.blocks:
         raise LimitExceededError(f"The server answered with more than {limits.blocks} blocks of content.")
+    for block in content if isinstance(content, list) else ():
+        _check_media(block)
     left = limits.values
     waiting: list[Any] = [result]
     while waiting:
@@ -137,3 +162,19 @@ def check(result: dict[str, Any], limits: Limits) -> None:
             if left < 0:
                 raise LimitExceededError(f"The server's answer has more than {limits.values} values.")
             waiting.extend(value.values() if isinstance(value, dict) else value)
+
+
+def _check_media(block: Any) -> None:
+    """Raise InvalidResultError for bytes that are no base64, and for a type of media that hides something."""
+    if not isinstance(block, dict):
+        return
+    resource = block.get("resource")
+    inner = resource if isinstance(resource, dict) else block
+    data, kind = inner.get("blob", block.get("data")), inner.get("mimeType")
+    if isinstance(kind, str) and not (kind.isascii() and kind.isprintable()):
+        raise InvalidResultError("The server's answer holds media of a type that cannot be shown.")
+    if isinstance(data, str):
+        try:
+            binascii.a2b_base64("".join(data.split()), strict_mode=True)
+        except ValueError:
+            raise InvalidResultError("The server's answer holds media that are no base64.") from None

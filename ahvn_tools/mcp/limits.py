@@ -35,13 +35,16 @@ class Limits:
     """Lines on a server's standard output that are no messages."""
     notifications: int = 20_000
     """Notifications within ten seconds."""
+    requests: int = 500
+    """Requests of the server's own, questions to the user or to a model, within ten seconds."""
 
 
 class Flood:
-    """Counts notifications, and says when there are too many."""
+    """Counts messages of a kind, and says when there are too many."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._most = limits.notifications
+    def __init__(self, most: int, kind: str = "notifications") -> None:
+        self._most = most
+        self._kind = kind
         self._count = 0
         self._since = time.monotonic()
 
@@ -53,4 +56,4 @@ class Flood:
         self._count += 1
         if self._count <= self._most:
             return None
-        return f"the server sent more than {self._most} notifications within {WINDOW:g} s"
+        return f"the server sent more than {self._most} {self._kind} within {WINDOW:g} s"

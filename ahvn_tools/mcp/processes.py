@@ -25,7 +25,7 @@ def watch(pid: int) -> None:
 
 def kill(pid: int) -> None:
     """Kill what is left of a server's process group, and forget it."""
-    if pid in _groups:
+    if pid in _groups:  # once only: the system may use the number again
         _groups.discard(pid)
         _signal(pid, signal.SIGKILL)
 
@@ -74,7 +74,8 @@ def _told(code: int | None) -> str:
     if code is None:
         return "the server process has ended"
     if code < 0:
-        return f"the server process was ended by {signal.Signals(-code).name}"
+        named = {number.value: number.name for number in signal.Signals}
+        return f"the server process was ended by {named.get(-code, f'signal {-code}')}"
     return f"the server process has ended with exit code {code}"
 
 

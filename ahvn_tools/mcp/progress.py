@@ -67,6 +67,7 @@ class Progress:
         while self._reports:
             await asyncio.sleep(0)  # they are on their way from another thread
             await self._sent()
+        await self._sent()  # the last one may be on its way out
         self.close()
 
     def close(self) -> None:

@@ -92,8 +92,10 @@ class CatalogProvider(Provider):
     async def _served(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run a call in a task of its own: whatever it does with a cancellation, the server is not held up."""
         task = asyncio.create_task(carried(self._catalog.serve, name, arguments, Request.current()))
+        done = asyncio.get_running_loop().create_future()
+        task.add_done_callback(lambda _: done.done() or done.set_result(None))
         try:
-            await asyncio.wait({task})
+            await done
         finally:
             await end(task)
         outcome = outcome_of(task)

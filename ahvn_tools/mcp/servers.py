@@ -172,7 +172,9 @@ def _object(server: Any, settings: _Settings) -> Target:
     if settings.auth is not None or settings.headers or settings.env:
         raise DefinitionError(f"A {type(server).__name__} takes no auth, headers or env; set them where it is made.")
     if clients.is_server(server):
-        return Target(name=server.name, make=lambda handlers, _headers, _limits: clients.memory(server, handlers))
+        return Target(
+            name=server.name, make=lambda handlers, _headers, limits: clients.memory(server, handlers, limits)
+        )
     if clients.is_client(server):
         where = clients.place(server)
         return Target(

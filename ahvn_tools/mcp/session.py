@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -16,6 +17,8 @@ from ahvn_tools.mcp import faults
 from ahvn_tools.mcp.faults import LostError
 from ahvn_tools.mcp.handlers import Handlers, bridged
 from ahvn_tools.mcp.limits import Flood, Limits
+
+log = logging.getLogger(__name__)
 
 SLACK = 1.5
 """Seconds to close beyond those that a server has to end on its own."""
@@ -48,9 +51,10 @@ class Session:
         self._is_retired = False
         self._client: Any = None
         self._stop = asyncio.Event()
-        self._flood = Flood(limits)
-        self.ready: asyncio.Future[None] = self._loop.create_future()
-        """Done when there is a connection; a LostError says why there is none."""
+        self._flood = Flood(limits.notifications)
+        self._cause: Exception | None = None
+        self.ready: asyncio.Future[bool] = self._loop.create_future()
+        """Done when it is known whether there is a connection."""
         self.over: asyncio.Future[str] = self._loop.create_future()
         """Done, with the reason, when there is none any more."""
         own = replace(
@@ -80,7 +84,7 @@ class Session:
 
     def was_ready(self) -> bool:
         """Say whether there ever was a connection."""
-        return self.ready.done() and self.ready.exception() is None
+        return self.ready.done() and self.ready.result()
 
     async def ask(self, ask: Ask, *, timeout: float | None, what: str, tool: str | None = None) -> Any:
         """Send a request and wait for its answer, at most `timeout` seconds.
@@ -89,11 +93,9 @@ class Session:
         """
         self._users += 1
         try:
-            either: set[asyncio.Future[Any]] = {self.ready, self.over}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not self.ready.done():
-                raise LostError(self.over.result(), is_unsent=True)
-            self.ready.result()
+            await asyncio.wait({self.ready})
+            if not self.was_ready():
+                raise LostError(self.over.result()) from self._cause
             return await self._answer(asyncio.ensure_future(ask(self._client)), timeout, what, tool)
         finally:
             self._users -= 1
@@ -151,13 +153,16 @@ class Session:
             await in_thread(_load)
             client = make(handlers)
             await client.__aenter__()
+            # mcp runs Python's `re` over results, on the event loop: a pattern of the server's would stop the process
+            client.session.validate_tool_result = _accept
             self._client = client
             self._timer.cancel()
             if not self.ready.done():
-                self.ready.set_result(None)
+                self.ready.set_result(True)
             following = asyncio.create_task(_follow(client, self._on_changed))
             await self._stop.wait()
         except Exception as error:  # noqa: BLE001  # whatever it is, there is no connection
+            self._cause = error
             self._end(_ask_transport(client, "fault") or faults.connecting(error, _ask_transport(client, "status")))
         finally:
             self._end("the connection was closed")
@@ -178,8 +183,7 @@ class Session:
         if not self.over.done():
             self.over.set_result(reason)
         if not self.ready.done():
-            self.ready.set_exception(LostError(self.over.result()))
-            self.ready.exception()  # nobody need be waiting
+            self.ready.set_result(False)
 
     def _be_late(self) -> None:
         if not self.ready.done():
@@ -207,7 +211,14 @@ class Session:
 async def _follow(client: Any, changed: Callable[[], None]) -> None:
     from ahvn_tools.mcp import news
 
-    await news.follow(client, changed)
+    try:
+        await news.follow(client, changed)
+    except Exception:  # news are a courtesy, and a server may send anything as such
+        log.debug("A subscription to changes of tools has ended.", exc_info=True)
+
+
+async def _accept(_name: str, _result: Any) -> None:
+    return None
 
 
 def _load(_: object) -> None:

@@ -19,6 +19,7 @@ from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCNotification,
 
 from ahvn_tools.mcp.limits import Flood, Limits
 from ahvn_tools.mcp.processes import end, fate, has_ended, kill, watch
+from ahvn_tools.mcp.values import Values
 
 CHUNK = 65_536
 """Bytes read at a time, what a pipe holds."""
@@ -50,7 +51,7 @@ class Stdio(ClientTransport):
         self._lost = lost
         self._patience = SHORT
         self._noise = 0
-        self._flood = Flood(limits)
+        self._flood = Flood(limits.notifications)
         self._process: asyncio.subprocess.Process | None = None
         self._fault: str | None = None
 
@@ -117,7 +118,7 @@ class Stdio(ClientTransport):
     ) -> None:
         assert process.stdout is not None  # noqa: S101  # it was asked for
         try:
-            async for line in _lines(process.stdout, self._limits.message):
+            async for line in _lines(process.stdout, self._limits):
                 if (message := self._message(line)) is not None:
                     await incoming.send(message)
             self._break(await fate(process))
@@ -185,19 +186,22 @@ class _TooMuchError(Exception):
     """The server sent more than it may."""
 
 
-async def _lines(stream: asyncio.StreamReader, most: int) -> AsyncIterator[bytes]:
-    """Yield lines of at most `most` bytes. Raises _TooMuchError for a longer one, before it is whole."""
+async def _lines(stream: asyncio.StreamReader, limits: Limits) -> AsyncIterator[bytes]:
+    """Yield lines of a bounded size. Raises _TooMuchError for a larger one, before it is whole."""
     parts: list[bytes] = []
-    size = 0
+    size, values = 0, Values()
     while chunk := await stream.read(CHUNK):
         first, *others = chunk.split(b"\n")
         parts.append(first)
         size += len(first)
-        if size > most:
-            raise _TooMuchError(f"the server sent a message of more than {most} bytes")
+        if size > limits.message:
+            raise _TooMuchError(f"the server sent a message of more than {limits.message} bytes")
+        if values.add(first) > limits.values:
+            raise _TooMuchError(f"the server sent a message of more than {limits.values} values")
         for other in others:
             yield b"".join(parts)
-            parts, size = [other], len(other)
+            parts, size, values = [other], len(other), Values()
+            values.add(other)
 
 
 _FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')

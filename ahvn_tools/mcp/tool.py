@@ -35,6 +35,13 @@ class SpecTool(Tool):
         if not result.is_error and not self._accepts(result):
             message = f"Tool {self.name!r} returned what its output schema refuses."
             result = ToolResult(error=ErrorDetail(code="invalid_result", message=message), meta=result.meta)
+        if result.blocks is None:  # made of the value, and known to be writable: FastMCP need not look at it again
+            return FastMCPResult.model_construct(
+                content=result.content,
+                structured_content=result.structured_content,
+                meta=result.meta or None,
+                is_error=result.is_error,
+            )
         return FastMCPResult(
             content=result.content,
             structured_content=result.structured_content,

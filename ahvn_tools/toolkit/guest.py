@@ -51,13 +51,15 @@ class Clients:
 class Guest(Holder):
     """The session of one request: a state of its own, and its client's switches."""
 
-    __slots__ = ("client",)
+    __slots__ = ("client", "is_unknown")
 
     def __init__(self, state: MutableMapping[str, Any], session_id: str | None, client: Client) -> None:
         """Take the state that is made for the request, and its client."""
-        self.client = Client()  # a holder begins with nothing switched
-        super().__init__(state, session_id)
-        self.client = client
+        self.client = client  # it begins with what was switched for its client, and not with nothing
+        self.state = state
+        self._session_id = session_id
+        self.is_unknown = session_id is None
+        """Whether nothing tells its client from others."""
 
     @property
     def switched(self) -> Mapping[int, bool]:

@@ -94,9 +94,7 @@ class Served:
         self._view = view
         self._state = _function("state", options.get("state"))
         self._session = _function("session", options.get("session"))
-        audience = options.get("audience")
-        self._audience = audience if callable(audience) else _audiences(audience)
-        self._has_audience = any(map(self._is_for_somebody, view.selections))
+        self._audience = self._for_whom(options.get("audience"))
         self._shows_errors = not options.get("mask_errors", True)
         self._clients = Clients()
 
@@ -108,9 +106,12 @@ class Served:
 
     async def find(self, name: str, request: Request) -> ToolDefinition | None:
         """Return a tool that this client may know of, in a group that is not active, too: a call tells it so."""
-        view, _ = await self._seen(request, None)
+        view = self._view
         entry = view.catalog.entries.get(name)
-        return view.definition(entry) if entry is not None and view.admits(entry) else None
+        if entry is None or not view.admits(entry):
+            return None
+        audience = await self._audience_of(request)
+        return view.definition(entry) if audience is None or audience.admits(entry, view.definition) else None
 
     def named(self, name: str) -> ToolDefinition | None:
         """Return a tool, whoever asks."""
@@ -120,7 +121,7 @@ class Served:
     async def serve(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call in a session of its own, and tell the client when its list of tools is not the same any more."""
         view, guest = await self._seen(request, await self._state_of(request))
-        if self._session_id(request) is None and isinstance(_spec(view, name), GroupsTool):
+        if guest.is_unknown and isinstance(_spec(view, name), GroupsTool):
             raise ToolNotAvailableError(
                 "Groups cannot be switched: the server cannot tell this client from others, and keeps nothing for it.",
                 tool=name,
@@ -159,13 +160,14 @@ class Served:
         """Return what this client sees, in a session of its own."""
         session_id = self._session_id(request)
         guest = Guest(dict(state or {}), session_id, self._clients.of(session_id))
-        view = self._view.session(guest)
-        audiences = self._audience
-        if callable(audiences):
-            audiences = _audiences(await _awaited(audiences(request)))
-        elif self._has_audience and not audiences:
-            return view, guest  # the view itself says whom it is for
-        return view.narrowed(For(audiences=audiences)), guest
+        view, audience = self._view.session(guest), await self._audience_of(request)
+        return view if audience is None else view.narrowed(audience), guest
+
+    async def _audience_of(self, request: Request) -> For | None:
+        """Return what this client may see; None where the view itself says whom it is for."""
+        if callable(self._audience):
+            return For(audiences=_audiences(await _awaited(self._audience(request))))
+        return self._audience
 
     def _session_id(self, request: Request) -> str | None:
         if self._session is None:
@@ -181,6 +183,12 @@ class Served:
             raise ToolkitError(f"`state` must give a mapping for each request, not a {type(state).__name__}.")
         return state
 
+    def _for_whom(self, audience: Audience | AudienceOf) -> AudienceOf | For | None:
+        if callable(audience):
+            return audience
+        is_said = audience is None and any(map(self._is_for_somebody, self._view.selections))
+        return None if is_said else For(audiences=_audiences(audience))
+
     def _is_for_somebody(self, selection: Selection) -> bool:
         if selection.audience is not None:
             return True
@@ -191,20 +199,7 @@ def _mark(view: View) -> tuple[Any, ...]:
     """Return what is another whenever the list of tools may be another."""
     catalog = view.catalog
     switched = [(holder.switched, holder.finishes) for holder in view.holders]
-    return catalog.added, Same(catalog.entries), Same(catalog.groups), catalog.rebound, catalog.offer, switched
-
-
-class Same:
-    """Equal to another that holds the same object."""
-
-    __slots__ = ("_held",)
-    __hash__ = None  # type: ignore[assignment]  # compared only
-
-    def __init__(self, held: object) -> None:
-        self._held = held
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other._held is self._held
+    return catalog.added, catalog.entries, catalog.groups, catalog.rebound, catalog.offer, switched
 
 
 def _spec(view: View, name: str) -> object:

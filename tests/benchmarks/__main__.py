@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.benchmarks import calls, creation, formats, process, toolkits
+from tests.benchmarks import calls, creation, formats, process, served, toolkits
 from tests.benchmarks.rows import Row
 
 MEASUREMENTS = (
@@ -33,6 +33,10 @@ MEASUREMENTS = (
     formats.first_export_of_a_function,
     process.fresh_process,
     process.foreign_modules,
+    served.served_over_stdio,
+    served.served_over_http,
+    served.many_served_over_stdio,
+    served.many_served_over_http,
 )
 
 

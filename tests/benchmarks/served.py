@@ -19,10 +19,11 @@ from fastmcp.client.transports import StdioTransport
 from tests.benchmarks.measure import Timing
 from tests.benchmarks.rows import Row
 
-ROUNDS = 15
-CALLS = 120
-"""Calls of one round, on each server in turn."""
+ROUNDS = 25
+CHUNK = 0.25
+"""Seconds that the slower server should take for its calls of one round."""
 AT_ONCE = 4
+"""Calls under way at a time."""
 LONGEST_START = 60.0
 
 
@@ -63,15 +64,15 @@ async def _timing(transport: str, count: int) -> Timing:
     """Call both servers in turn, each round the other one first."""
     name = f"add_{count // 2}"
     async with _connected("ours", transport, count) as ours, _connected("plain", transport, count) as plain:
-        for client in (ours, plain):
-            await _seconds(client, name)
+        slower = max([await _seconds(client, name, 40) for client in (ours, plain)])
+        calls = min(max(2 * AT_ONCE, round(CHUNK / slower)), 200)
         gc.collect()
         pairs = []
         for number in range(ROUNDS):
             if number % 2:
-                theirs, mine = await _seconds(plain, name), await _seconds(ours, name)
+                theirs, mine = await _seconds(plain, name, calls), await _seconds(ours, name, calls)
             else:
-                mine, theirs = await _seconds(ours, name), await _seconds(plain, name)
+                mine, theirs = await _seconds(ours, name, calls), await _seconds(plain, name, calls)
             pairs.append((mine, theirs))
     return Timing(
         ours=statistics.median(mine for mine, _ in pairs),
@@ -80,9 +81,9 @@ async def _timing(transport: str, count: int) -> Timing:
     )
 
 
-async def _seconds(client: Client[Any], name: str) -> float:
-    """Make the calls of one round, a few at once, and return the seconds that each took."""
-    numbers = iter(range(CALLS))
+async def _seconds(client: Client[Any], name: str, calls: int) -> float:
+    """Make so many calls, a few at once, and return the seconds that each took."""
+    numbers = iter(range(calls))
 
     async def call() -> None:
         for number in numbers:
@@ -92,7 +93,7 @@ async def _seconds(client: Client[Any], name: str) -> float:
 
     start = time.perf_counter()
     await asyncio.gather(*(call() for _ in range(AT_ONCE)))
-    return (time.perf_counter() - start) / CALLS
+    return (time.perf_counter() - start) / calls
 
 
 @contextlib.asynccontextmanager

@@ -15,6 +15,7 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
 MARK = sys.argv[2] if len(sys.argv) > 2 else ""
 
 TOOLS = {}
+CANCELLED = []
 REDOS = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}}
 
 
@@ -85,6 +86,11 @@ def env(identifier, arguments, token):
 def sleep(identifier, arguments, token):
     time.sleep(arguments["seconds"])
     return value("awake")
+
+
+@tool
+def cancelled(identifier, arguments, token):
+    return value(len(CANCELLED))
 
 
 @tool
@@ -226,6 +232,8 @@ def answer(message):
         result = TOOLS[params["name"]](identifier, params.get("arguments") or {}, token)
         if result is not None:
             send({"id": identifier, "result": result})
+    elif method == "notifications/cancelled":
+        CANCELLED.append(params["requestId"])
     elif identifier is not None:
         send({"id": identifier, "error": {"code": -32601, "message": "Method not found"}})
 

@@ -222,6 +222,38 @@ async def test_a_caller_that_leaves_takes_nothing_from_the_others(connect: Conne
         await calls[0]
 
 
+async def test_the_server_is_told_of_who_does_not_wait(connect: Connect) -> None:
+    connection = connect()
+    await answer(connection, "pid")
+    with pytest.raises(ToolTimeoutError):
+        await answer(connection, "sleep", 0.1, seconds=0.2)
+    left = asyncio.create_task(answer(connection, "sleep", seconds=0.3))
+    await asyncio.sleep(0.2)
+    left.cancel()
+    await asyncio.wait({left})
+    await asyncio.sleep(0.1)
+    assert await answer(connection, "cancelled") == 2
+
+
+async def test_a_server_object_may_end_what_it_runs_in(lag: list[float]) -> None:
+    server = FastMCP("inside")
+
+    @server.tool
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    @server.tool
+    def stay() -> int:
+        return 1
+
+    (target,) = targets(server)
+    connection = Connection(target)
+    with contextlib.suppress(ToolConnectionError, ToolTimeoutError, ToolError):
+        await connection.call("leave", {}, timeout=1)
+    assert await answer(connection, "stay") == 1
+    await connection.aclose()
+
+
 async def test_a_dead_server_does_not_hold_up_the_others(connect: Connect) -> None:
     hanging, good = connect("hang", connect=2.0), connect()
     waiting = asyncio.create_task(answer(hanging, "pid"))
@@ -282,7 +314,7 @@ async def test_a_command_that_cannot_be_run_is_an_error_that_says_why(command: l
 @pytest.mark.parametrize("tool", ["deep", "deep_last"])
 async def test_an_answer_that_cannot_be_read_is_an_error_and_no_wait(connect: Connect, tool: str) -> None:
     connection = connect()
-    with pytest.raises(ToolError, match="not a message that can be read"):
+    with pytest.raises(InvalidResultError, match="cannot be read"):
         await answer(connection, tool)
     assert await answer(connection, "echo") == {}
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError
 from ahvn_tools.mcp.incoming import Incoming, check, session_class
@@ -48,6 +48,40 @@ def test_what_is_too_much_is_refused(result: dict[str, Any], told: str) -> None:
 def test_what_is_no_number_is_refused(value: float) -> None:
     with pytest.raises(InvalidResultError, match="NaN or Infinity"):
         check({"structuredContent": {"deep": [{"a": value}]}}, SMALL)
+
+
+MEDIA = {
+    "image": ({"type": "image", "data": "AAAA", "mimeType": "image/png"}, True),
+    "lines": ({"type": "image", "data": "AA\nAA\n", "mimeType": "image/svg+xml; charset=utf-8"}, True),
+    "resource": ({"type": "resource", "resource": {"uri": "x://y", "blob": "AAAA"}}, True),
+    "text": ({"type": "resource", "resource": {"uri": "x://y", "text": "!", "mimeType": "text/plain"}}, True),
+    "no object": ("text", True),
+    "no base64": ({"type": "audio", "data": "A", "mimeType": "audio/wav"}, False),
+    "blob": ({"type": "resource", "resource": {"uri": "x://y", "blob": "!!!!"}}, False),
+    "type": ({"type": "image", "data": "AAAA", "mimeType": "image/\x1b[31mpng"}, False),
+}
+
+
+@pytest.mark.parametrize(("block", "is_good"), MEDIA.values(), ids=MEDIA)
+def test_media_are_base64_and_of_a_type_that_can_be_shown(block: Any, is_good: bool) -> None:
+    if is_good:
+        check({"content": [block]}, SMALL)
+        return
+    with pytest.raises(InvalidResultError, match="media"):
+        check({"content": [block]}, SMALL)
+
+
+async def test_a_server_that_asks_without_end_is_left() -> None:
+    reasons: list[str] = []
+    send, receive = anyio.create_memory_object_stream[Any](10)
+    incoming = Incoming(receive, Limits(requests=2), reasons.append)
+    for number in range(3):
+        await send.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method="ping")))
+    async with send, incoming:
+        assert [(await incoming.receive()).message.id for _ in range(2)] == [0, 1]
+        with pytest.raises(anyio.EndOfStream):
+            await incoming.receive()
+    assert reasons == ["the server sent more than 2 requests within 10 s"]
 
 
 async def passed(message: Any, version: str | None = None) -> tuple[Any, Incoming]:

@@ -227,6 +227,10 @@ WIDER = {
     "anything": (TEXT, True),
     "nothing was valid": (False, TEXT),
     "a false member": ({"properties": {"a": False}}, {"properties": {}}),
+    "a false member of a closed object": (
+        {"properties": {"a": False}, "additionalProperties": False},
+        {"additionalProperties": False},
+    ),
     "numbers": ({"type": "integer"}, {"type": "number"}),
     "whole numbers in a list": ({"enum": [1.0, 2]}, {"type": "integer"}),
     "a lower bound": ({"minimum": 2, "type": "integer"}, {"minimum": 1, "type": "integer"}),
@@ -297,6 +301,10 @@ NARROWER = {
     "tags that are not needed": (
         {"oneOf": [{"type": "object", "properties": {"t": {"const": "x"}}}]},
         {"oneOf": [{"type": "object", "properties": {"t": {"const": tag}}} for tag in "xy"]},
+    ),
+    "tags of what need not be an object": (
+        {"oneOf": [{"properties": {"t": {"const": "x"}}, "required": ["t"]}]},
+        {"oneOf": [{"properties": {"t": {"const": tag}}, "required": ["t"]} for tag in "xy"]},
     ),
     "patterns": ({"additionalProperties": True}, {"patternProperties": {"^a": TEXT}}),
     "a typed member of a map": (

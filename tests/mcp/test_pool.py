@@ -40,12 +40,12 @@ class Made:
     def target(self) -> Target:
         from ahvn_tools.mcp import clients
 
-        def make(handlers: Any, headers: Any, _limits: Any) -> Any:
+        def make(handlers: Any, headers: Any, limits: Any) -> Any:
             self.headers.append(dict(headers))
             server = FastMCP("inside", lifespan=self._life)
             server.tool(self.wait)
             server.tool(self.number)
-            return clients.memory(server, handlers)
+            return clients.memory(server, handlers, limits)
 
         return Target(name="inside", make=make, takes_headers=True)
 

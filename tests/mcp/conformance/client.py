@@ -1,6 +1,6 @@
 """A client for MCP's conformance suite: it imports the suite's server and calls its tools as ours.
 
-The suite gives the URL as the last argument, and says in the environment which scenario it plays and what to call in it.
+The suite gives the URL as the last argument, and in the environment what to call in its scenario.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from fastmcp.client.elicitation import ElicitResult
 
 from ahvn_tools import Toolkit
 
-SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
 VALUES = {"string": "a", "integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
 

@@ -29,7 +29,9 @@ BOTH = (
 SCENARIOS = [
     *((scenario, wire) for scenario in BOTH for wire in (STATEFUL, STATELESS)),
     ("tools-call-with-logging", STATEFUL),
+    ("tools-call-sampling", STATEFUL),
     ("tools-call-elicitation", STATEFUL),
+    ("elicitation-sep1034-defaults", STATEFUL),
     ("http-header-validation", STATELESS),
     ("http-custom-header-server-validation", STATELESS),
     ("caching", STATELESS),

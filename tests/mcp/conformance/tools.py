@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 import time
 import zlib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastmcp import Context
 from fastmcp.utilities.types import Audio, Image
-from mcp_types import EmbeddedResource, TextResourceContents
-from pydantic import Field
+from mcp_types import EmbeddedResource, SamplingMessage, TextContent, TextResourceContents
+from pydantic import BaseModel, Field
 
 from ahvn_tools import ToolContext, ToolError, Toolkit, tool
 
@@ -124,6 +124,31 @@ async def test_elicitation(message: str, context: Context) -> str:
     """Ask the user, through what FastMCP injects."""
     answer = await context.elicit(message, response_type=str)
     return f"User response: {answer.action}"
+
+
+class Person(BaseModel):
+    """What the user is asked, with what is likely."""
+
+    name: str = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Literal["active", "inactive", "pending"] = "active"
+    verified: bool = True
+
+
+@kit.tool
+async def test_elicitation_sep1034_defaults(context: Context) -> str:
+    """Ask the user for several things, each with a default."""
+    answer = await context.elicit("Who is it?", response_type=Person)
+    return f"Elicitation completed: action={answer.action}"
+
+
+@kit.tool
+async def test_sampling(prompt: str, context: Context) -> str:
+    """Ask the client's model."""
+    asked = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
+    answer = await context.session.create_message([asked], max_tokens=100)
+    return f"LLM response: {answer.content}"
 
 
 @kit.tool

@@ -6,8 +6,8 @@ import json
 import threading
 import time
 
-from tests.mcp.hostile.behaviours import at_call
-from tests.mcp.hostile.wire import SECRET, JsonObject, Server, text
+from tests.mcp.hostile.behaviours import at_call, behaviour
+from tests.mcp.hostile.wire import BAD, ECHO, SECRET, JsonObject, Server, text
 
 LATE = 1.5
 """Seconds that `answers_late` takes: more than the limit that its callers give."""
@@ -84,9 +84,15 @@ def unknown_content(server: Server, request: JsonObject) -> None:
 
 @at_call
 def bad_base64(server: Server, request: JsonObject) -> None:
-    """Answers with an image that is no base64, of a type that is none."""
-    block = {"type": "image", "data": "!!! not base64 !!!", "mimeType": "image/\x1b[31mpng"}
-    server.reply(request, {"content": [block, {**block, "type": "audio", "data": "A"}]})
+    """Answers with an image that is no base64."""
+    server.reply(request, {"content": [{"type": "image", "data": "!!! not base64 !!!", "mimeType": "image/png"}]})
+
+
+@at_call
+def bad_media_type(server: Server, request: JsonObject) -> None:
+    """Answers with a resource whose type of media holds an escape sequence."""
+    resource = {"uri": "x://y", "blob": "AAAA", "mimeType": "image/\x1b[31mpng"}
+    server.reply(request, {"content": [{"type": "resource", "resource": resource}]})
 
 
 @at_call
@@ -168,10 +174,14 @@ def telling_failure(server: Server, request: JsonObject) -> None:
     server.fail(request, f"\x1b[2Jpostgres://admin:{SECRET}@db/ " + "x" * 100_000)
 
 
-@at_call
-def parrot(server: Server, request: JsonObject) -> None:
+@behaviour
+def parrot(server: Server) -> None:
     """Fails with whatever it was given."""
-    server.reply(request, text(f"refused {json.dumps(request['params'])}", isError=True))
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in ("key", "x")}}
+    server.tools = [ECHO, {**BAD, "inputSchema": schema}]
+    server.bad = lambda server, request: server.reply(
+        request, text(f"refused {json.dumps(request['params'])}", isError=True)
+    )
 
 
 @at_call
@@ -182,5 +192,17 @@ def odd_error_code(server: Server, request: JsonObject) -> None:
 
 @at_call
 def many_blocks(server: Server, request: JsonObject) -> None:
-    """Answers with 100,000 content blocks."""
-    server.reply(request, {"content": [{"type": "text", "text": "x"}] * 100_000})
+    """Answers with 20,000 content blocks."""
+    server.reply(request, {"content": [{"type": "text", "text": "x"}] * 20_000})
+
+
+@at_call
+def many_values(server: Server, request: JsonObject) -> None:
+    """Answers with three million empty objects in 9 MB: seconds of work for a parser."""
+    server.reply_raw(request, '{"content":[],"structuredContent":{"a":[' + "{}," * 3_000_000 + "{}]}}")
+
+
+@at_call
+def comma_text(server: Server, request: JsonObject) -> None:
+    """Answers with a text of a million commas, brackets and quotes, which is one value."""
+    server.reply(request, text("well, [{" + ',[{"\\' * 1_000_000))

@@ -40,7 +40,9 @@ async def came_of(asked: Awaitable[Any]) -> tuple[str, ToolCallError | None]:
 
 def _word(answer: Any) -> str:
     if isinstance(answer, list):
-        return " ".join(tool.name for tool in answer[:4]) + (" …" if len(answer) > 4 else "")
+        return " ".join(getattr(tool, "name", type(tool).__name__) for tool in answer[:4]) + (
+            " …" if len(answer) > 4 else ""
+        )
     if answer.is_error:
         return "failed"
     return " ".join(getattr(block, "text", block.type)[:20] for block in answer.content[:3])

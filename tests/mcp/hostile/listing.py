@@ -95,8 +95,7 @@ def drops_its_tools(server: Server) -> None:
 @tools
 def many_tools() -> list[JsonObject]:
     """Lists 20,000 tools."""
-    schema = taking({"type": "string", "description": "Any value at all, as long as it is a text."})
-    return [listed(f"tool_{number}", schema) for number in range(20_000)]
+    return [listed(f"tool_{number}") for number in range(20_000)]
 
 
 @tools
@@ -194,10 +193,15 @@ def output_reference_bomb() -> list[JsonObject]:
 @tools
 def nested_definitions() -> list[JsonObject]:
     """Nests 31 definitions in one another: half a minute of work for a compiler that trusts them."""
-    schema: JsonObject = {"type": "string"}
-    for level in range(31):
-        schema = {"$defs": {f"n{level}": schema}, "anyOf": [{"$ref": f"#/$defs/n{level}"}, {"type": "null"}]}
-    return [BAD, listed("nested", {**schema, "type": "object"})]
+
+    def nested(place: str, levels: int) -> JsonObject:
+        if not levels:
+            return {"type": "string"}
+        inner = f"{place}/$defs/n"
+        twice = [{"type": "array", "items": {"$ref": f"#{inner}"}}, {"$ref": f"#{inner}"}]
+        return {"$defs": {"n": nested(inner, levels - 1)}, "anyOf": twice}
+
+    return [BAD, listed("nested", taking(nested("/properties/value", 31)))]
 
 
 @tools

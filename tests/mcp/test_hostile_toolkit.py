@@ -1,0 +1,223 @@
+"""Servers that misbehave, behind a toolkit: what is bad is refused with a reason, everything else works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from ahvn_tools import Toolkit
+from ahvn_tools.errors import ToolCallError
+from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, command, is_clean
+from tests.mcp.hostile.listing import HIDDEN
+from tests.mcp.hostile.meter import left_of, measured
+from tests.mcp.hostile.wire import SECRET
+
+REFUSED: dict[str, dict[str, str]] = {
+    "duplicate_names": {"bad (2)": "another tool", "echo (2)": "another tool"},
+    "bad_names": {
+        "": "empty", " ": "empty", "x" * 100: "300 characters", r"a\u200bb": "hidden", r"a\u202eb": "hidden",
+        r"a\x00b": "hidden", "a\nb": "hidden", r"\x1b[31mred": "hidden", r"tag\U000e0041": "hidden",
+        "ｅｃｈｏ": "looks the same",
+    },
+    "hidden_property": {"hiding": "hidden characters"},
+    "remote_references": {
+        "http_ref": "nothing is fetched", "file_ref": "nothing is fetched", "odd_ref": "nothing is fetched",
+        "relative_ref": "nothing is fetched", "dangling_ref": "no schema",
+    },
+    "reference_bomb": {"bomb": "when its references are expanded"},
+    "nested_definitions": {"nested": "levels deep"},
+    "circular_references": {"circle0": "refers to itself", "circle1": "refers to itself"},
+    "deep_schema": {"deep": "levels deep"},
+    "wide_schema": {"wide": "more than"},
+    "long_description": {"long": "bytes"},
+    "malformed_tools": {"bare": "input schema", "listed": "input schema", "texts": "input schema", "(no name)": "name"},
+    "invalid_schemas": {"typed": "JSON Schema", "pattern": "regex", "needed": "required", "counted": "minimum"},
+}  # fmt: skip
+"""The tools that are refused, and a part of each reason; `echo` and `bad` are taken."""
+
+CALLS = {
+    "never_answers": "timeout",
+    "deep_answer": "invalid_result",
+    "not_a_number": "invalid_result",
+    "unknown_content": "invalid_result",
+    "bad_base64": "invalid_result",
+    "bad_media_type": "invalid_result",
+    "telling_failure": "tool_error",
+    "loud_failure": "tool_error",
+    "parrot": "tool_error",
+    "breaks_its_word": "invalid_result",
+    "forgets_its_structure": "invalid_result",
+    "slow_output_pattern": "invalid_result",
+    "many_blocks": "limit_exceeded",
+    "dies_in_a_call": "connection",
+    "input_for_ever": "limit_exceeded",
+}
+"""The code of the error that a call of `bad` gives; a call of `echo` after it works."""
+
+
+@pytest.fixture
+async def imported(request: pytest.FixtureRequest) -> AsyncIterator[Toolkit]:
+    """Give a toolkit with a hostile server; no loop stands still while the test runs, no process is left of it."""
+    mark = uuid.uuid4().hex
+    toolkit = Toolkit("hostile")
+    async with measured() as stalls:
+        await asyncio.wait_for(
+            toolkit.aadd_mcp(command(request.param, mark), name="hostile", timeout=2, limits=LIMITS), LONGEST
+        )
+        yield toolkit
+        await asyncio.wait_for(toolkit.aremove_mcp("hostile"), LONGEST)
+    assert max(stall.worst for stall in stalls) < LONGEST_STALL
+    assert left_of(mark) == []
+
+
+def names(toolkit: Toolkit) -> list[str]:
+    return [spec.name for spec in toolkit]
+
+
+@pytest.mark.parametrize(("imported", "refused"), REFUSED.items(), indirect=["imported"], ids=REFUSED)
+async def test_a_bad_tool_is_refused_and_costs_no_other(imported: Toolkit, refused: dict[str, str]) -> None:
+    told = imported.servers["hostile"].refused
+    assert names(imported)[:2] == ["echo", "bad"]
+    assert not refused.keys() & names(imported)
+    shown = {name[:100]: reason for name, reason in told.items() if not re.search(r"^\(no name\) ", name)}
+    assert shown.keys() == refused.keys()
+    for name, reason in refused.items():
+        assert reason in shown[name], name
+    assert all(is_clean(name or "-") and is_clean(reason) for name, reason in told.items())
+    assert (await imported.aexec("bad", {})).value == "well"
+
+
+@pytest.mark.parametrize(("imported", "code"), CALLS.items(), indirect=["imported"], ids=CALLS)
+async def test_a_bad_answer_is_an_error_and_the_next_call_works(imported: Toolkit, code: str) -> None:
+    began = time.monotonic()
+    result = await imported.aexec("bad", {})
+    assert time.monotonic() - began < LONGEST
+    assert result.error is not None
+    assert result.error.code == code
+    assert is_clean(result.error.message)
+    assert is_clean(result.text)
+    assert (await imported.aexec("echo", {"text": "well"})).value == "well"
+
+
+@pytest.mark.parametrize("imported", ["bad_names"], indirect=True)
+async def test_names_outside_the_rule_are_kept_and_fit_when_they_go_out(imported: Toolkit) -> None:
+    odd = ["../x", "__class__", "two words", "a/b", "Echo"]
+    assert names(imported) == ["echo", "bad", *odd]
+    for tool in imported.to("openai"):
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["function"]["name"])
+    for name in odd:
+        assert (await imported.aexec(name, {})).value == "well"
+
+
+@pytest.mark.parametrize("imported", ["hidden_characters"], indirect=True)
+async def test_no_text_of_a_tool_hides_anything(imported: Toolkit) -> None:
+    """Every text in every export shows what was hidden in it."""
+    assert names(imported) == ["echo", "bad"]
+    shown = [imported.to(name) for name in ("openai", "anthropic", "mcp", "prompt", "gemini")]
+    told = json.dumps(shown, ensure_ascii=False) + imported["bad"].to_prompt() + repr(imported["bad"].definition)
+    assert not set(HIDDEN) - set("[8m") & set(told)
+    assert r"Read\u200b" in imported["bad"].definition.description
+
+
+@pytest.mark.parametrize("imported", ["slow_input_pattern"], indirect=True)
+async def test_a_slow_pattern_checks_an_argument_at_once(imported: Toolkit) -> None:
+    began = time.monotonic()
+    assert (await imported.aexec("bad", {"value": "a" * 40 + "!"})).error.code == "invalid_parameters"
+    assert (await imported.aexec("bad", {"value": "aaa"})).value == "well"
+    assert time.monotonic() - began < 1
+
+
+async def test_a_server_cannot_tell_the_model_a_bound_value() -> None:
+    """What it is given it may know; where it says that in an error, the parameter's name stands instead."""
+    toolkit = Toolkit("hostile")
+    await toolkit.aadd_mcp(command("parrot"), name="hostile", limits=LIMITS, preset={"bad": {"key": SECRET}})
+    try:
+        result = await toolkit.aexec("bad", {"x": "open"})
+        assert '"key": "<key>"' in result.error.message
+        assert '"x": "open"' in result.error.message
+        assert SECRET not in str(result.to_mcp())
+    finally:
+        await toolkit.aremove_mcp("hostile")
+
+
+@pytest.mark.parametrize("imported", ["changes_its_tools"], indirect=True)
+async def test_a_server_that_always_has_news_is_followed_and_not_for_ever(imported: Toolkit) -> None:
+    until = time.monotonic() + LONGEST
+    while "new0" not in names(imported):
+        assert time.monotonic() < until
+        await asyncio.sleep(0.05)
+    before = time.process_time()
+    await asyncio.sleep(0.5)
+    assert time.process_time() - before < 0.25
+    assert (await imported.aexec("new0", {})).value == "well"
+
+
+@pytest.mark.parametrize(
+    "imported",
+    ["asks_for_ever", "pings_for_ever", "endless_flood"],
+    indirect=True,
+)
+async def test_what_a_server_begins_in_a_call_does_not_go_on_for_ever(imported: Toolkit) -> None:
+    """When the call is over, the process rests, at the latest when the server has used up what it may send."""
+    assert (await imported.aexec("bad", {})).error.code in {"timeout", "connection"}
+    until = time.monotonic() + 2 * LONGEST
+    while True:
+        before = time.process_time()
+        await asyncio.sleep(0.3)
+        if time.process_time() - before < 0.05:
+            break
+        assert time.monotonic() < until
+    assert (await imported.aexec("echo", {"text": "well"})).value == "well"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hang_at_start",
+        "garbage_for_ever",
+        "exit_at_start",
+        "refuses_to_start",
+        "hang_at_list",
+        "many_tools",
+        "endless_pages",
+    ],
+)
+async def test_a_server_that_cannot_be_imported_leaves_nothing(name: str) -> None:
+    mark = uuid.uuid4().hex
+    toolkit = Toolkit("hostile")
+    began = time.monotonic()
+    with pytest.raises(ToolCallError) as caught:
+        await toolkit.aadd_mcp(command(name, mark), name="hostile", limits=LIMITS)
+    assert time.monotonic() - began < LONGEST
+    assert is_clean(str(caught.value))
+    assert (names(toolkit), dict(toolkit.servers)) == ([], {})
+    assert left_of(mark) == []
+
+
+def test_one_hostile_server_keeps_no_other_away() -> None:
+    """Of several in one configuration, those that work come in; the sync door is used from a thread without a loop."""
+    mark = uuid.uuid4().hex
+    servers: dict[str, Any] = {
+        name: {"command": words[0], "args": words[1:]}
+        for name in ("hang_at_start", "garbage_at_start", "modern", "dies_after_list")
+        for words in [command(name, mark)]
+    }
+    toolkit = Toolkit("hostile")
+    began = time.monotonic()
+    toolkit.add_mcp({"mcpServers": servers}, limits=LIMITS, timeout=2)
+    assert time.monotonic() - began < LONGEST
+    try:
+        assert {"modern_echo", "dies_after_list_echo"} <= set(names(toolkit))
+        assert toolkit.exec("modern_echo", {"text": "well"}).value == "well"
+        assert toolkit.exec("dies_after_list_echo", {"text": "well"}).value == "well"
+    finally:
+        for name in list(toolkit.servers):
+            toolkit.remove_mcp(name)
+    assert left_of(mark) == []
