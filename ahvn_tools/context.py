@@ -31,8 +31,8 @@ class ToolContext:
     """
 
     __slots__ = (
-        "_cancelled", "_open_toolkit", "_put", "_report", "call_id", "ends_session", "is_approved", "roots",
-        "run_id", "session_id", "state", "tool",
+        "_cancelled", "_open_toolkit", "_put", "_report", "call_id", "ends_session", "is_approved", "is_served",
+        "roots", "run_id", "session_id", "shows_errors", "state", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +48,8 @@ class ToolContext:
         put: Callable[[ToolResult], None] | None = None,
         report: Report | None = None,
         is_approved: bool = False,
+        is_served: bool = False,
+        shows_errors: bool = False,
     ) -> None:
         """Tools do not make it; a runner does. `put` takes chunks, `report` takes progress."""
         self.call_id = call_id
@@ -65,6 +67,10 @@ class ToolContext:
         """Whether the tool has asked for the end of the session."""
         self.is_approved = is_approved
         """Whether somebody has allowed exactly this call."""
+        self.is_served = is_served
+        """Whether the call came over a wire."""
+        self.shows_errors = shows_errors
+        """Whether what a tool raises is told over a wire, too."""
         self._open_toolkit = open_toolkit
         self._put = put
         self._report = report

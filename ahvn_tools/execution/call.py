@@ -81,6 +81,8 @@ class Call:
             put=put,
             report=self.report,
             is_approved=self.is_approved,
+            is_served=self.is_served,
+            shows_errors=self.shows_errors,
         )
         if self.fate.is_cancelled:
             context.cancel()

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import logging
 import queue
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -36,7 +37,7 @@ def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
     if not (call.plan.is_direct and not call.plan.has_awaited):
         return _waited(bridge.Crossing(carried, _guarded, _chained(middleware, innermost.awaited), call), call)
     if all(map(is_inline, middleware)):
-        return _by_hand(_guarded(_chained(middleware, _here), call))
+        return _by_hand(_settled(_chained(middleware, _here), call))
     return _handed_back(middleware, call)
 
 
@@ -58,7 +59,7 @@ def _stream_over(middleware: Sequence[Middleware], call: Call) -> Generator[Tool
     """Run a streamed call on the background loop."""
     chunks: queue.SimpleQueue[ToolResult | None] = queue.SimpleQueue()
     relay = Relay(chunks.put)
-    run = _chained(middleware, innermost.awaited)
+    started, run = perf_counter(), _chained(middleware, innermost.awaited)
     crossing = bridge.Crossing(carried, _guarded, run, replace(call, emit=_chunks_only(relay.emit, call.id)))
     crossing.on_end(lambda: chunks.put(None))
     try:
@@ -67,7 +68,7 @@ def _stream_over(middleware: Sequence[Middleware], call: Call) -> Generator[Tool
             bridge.call_soon(relay.go_on)
         yield crossing.outcome().get()
     except ToolTimeoutError as error:
-        yield replace(failed(failure.of_call(error), perf_counter()), id=call.id)
+        yield replace(failed(failure.of_call(error), started), id=call.id)
     finally:
         relay.is_over = True
         crossing.leave()
@@ -76,23 +77,26 @@ def _stream_over(middleware: Sequence[Middleware], call: Call) -> Generator[Tool
 def _next(chunks: queue.SimpleQueue[ToolResult | None], call: Call) -> ToolResult | None:
     """Return the next chunk. Raises ToolTimeoutError when a body blocks the loop, so that no timer fires."""
     while True:
+        loop = _Watched(call)
         try:
-            return chunks.get(timeout=_patience(call))
+            return chunks.get(timeout=loop.patience)
         except queue.Empty:
-            _refuse_late(call)
+            loop.refuse_late()
 
 
 def _waited(crossing: bridge.Crossing, call: Call) -> ToolResult:
     """Wait for what comes of a call on the background loop: no longer than its body may take, if a body blocks that."""
+    started = perf_counter()
     while True:
+        loop = _Watched(call)
         try:
-            made: ToolResult = crossing.outcome(_patience(call)).get()
+            made: ToolResult = crossing.outcome(loop.patience).get()
         except TimeoutError:
             try:
-                _refuse_late(call)
+                loop.refuse_late()
             except ToolTimeoutError as error:
                 crossing.leave(0)
-                return replace(call.fate.note(error, failed(failure.of_call(error), perf_counter())), id=call.id)
+                return replace(call.fate.note(error, failed(failure.of_call(error), started)), id=call.id)
         except BaseException:
             crossing.leave()
             raise
@@ -100,16 +104,24 @@ def _waited(crossing: bridge.Crossing, call: Call) -> ToolResult:
             return made
 
 
-def _patience(call: Call) -> float | None:
-    """Return how long to wait before the clock is looked at; middleware may take any time of its own."""
-    return None if call.plan.timeout is None else call.plan.timeout + call.plan.headroom + 2 * GRACE
+class _Watched:
+    """The background loop, as a sync caller sees it who waits for a call in there."""
 
+    def __init__(self, call: Call) -> None:
+        plan = self._plan = call.plan
+        self._fate = call.fate
+        self._has_run = threading.Event()
+        self.patience = None if plan.timeout is None else max(plan.timeout, 0) + plan.headroom + 2 * GRACE
+        """How long to wait before the clock is looked at; middleware may take any time of its own."""
+        if self.patience is not None:
+            bridge.call_soon(self._has_run.set)
 
-def _refuse_late(call: Call) -> None:
-    """Raise ToolTimeoutError when the body's time has been over for a while."""
-    clock = call.fate.clock
-    if clock is not None and clock.left() + call.plan.headroom < -GRACE:
-        raise late(call.plan, LOOP_IS_BLOCKED)
+    def refuse_late(self) -> None:
+        """Raise ToolTimeoutError when the body's time has been over for a while, or the loop has stood still."""
+        clock = self._fate.clock
+        is_late = clock is not None and clock.left() + self._plan.headroom < -GRACE
+        if is_late or not self._has_run.is_set():
+            raise late(self._plan, LOOP_IS_BLOCKED)
 
 
 async def astream(middleware: Sequence[Middleware], call: Call) -> AsyncGenerator[ToolResult, None]:
@@ -163,31 +175,41 @@ def _around(layer: Middleware, inner: Next) -> Next:
 
 
 async def _guarded(run: Next, call: Call) -> ToolResult:
+    """Run the chain in this task, which a cancellation by the call's id reaches."""
+    fate = call.fate
+    with fate.owned():
+        made = await _settled(run, call)
+        is_left = fate.is_sent and fate.is_left
+    if is_left:
+        raise asyncio.CancelledError  # both were cancelled at once, the call and whoever waits for it
+    return made
+
+
+async def _settled(run: Next, call: Call) -> ToolResult:
     """Run the chain; what a middleware raises is an error result, too, and so is a cancellation by the call's id."""
     started, fate = perf_counter(), call.fate
-    is_left = False
     try:
-        with fate.owned():
-            try:
-                made = fate.cut(call.name) if fate.is_cancelled else await run(call)
-            except asyncio.CancelledError as error:
-                if fate.is_left:
-                    raise
-                if not fate.is_cancelled:  # a middleware has raised it by itself
-                    raise CallCancelledError(f"A middleware of tool {call.name!r} cancelled the call.") from error
-                made = fate.interrupted or fate.cut(call.name)
-            is_left = fate.is_sent and fate.is_left
+        made = fate.cut(call.name) if fate.is_cancelled else await run(call)
         if not isinstance(made, ToolResult):
             raise TypeError(f"A middleware of tool {call.name!r} returned a {type(made).__name__} and no ToolResult.")
+    except asyncio.CancelledError as error:
+        if fate.is_left:
+            raise
+        made = (fate.interrupted or fate.cut(call.name)) if fate.is_cancelled else _cancelled(call, error, started)
     except ToolCallError as error:
         made = fate.note(error, failed(failure.of_call(error), started))
     except Exception as error:  # noqa: BLE001  # whatever it is: a caller of `exec` gets a result
         log.error("A middleware of tool %r raised %s.", call.name, type(error).__name__)  # noqa: TRY400  # no values in logs
         detail = ErrorDetail(code="tool_error", message=f"A middleware of tool {call.name!r} failed.")
         made = fate.note(error, failed(detail, started))
-    if is_left:
-        raise asyncio.CancelledError  # both were cancelled at once, the call and whoever waits for it
     return made if made.id == call.id and made.is_last else replace(made, id=call.id, is_last=True)
+
+
+def _cancelled(call: Call, cause: BaseException, started: float) -> ToolResult:
+    """Return the result of a call that one of its middleware has cancelled by itself."""
+    error = CallCancelledError(f"A middleware of tool {call.name!r} cancelled the call.")
+    error.__cause__ = cause
+    return call.fate.note(error, failed(failure.of_call(error), started))
 
 
 async def _here(call: Call) -> ToolResult:
@@ -223,7 +245,7 @@ async def _hand_over(chunk: ToolResult) -> None:
 def _stream_by_hand(run: Next, call: Call) -> Generator[ToolResult, None, None]:
     """Drive a streamed call in its reader's own thread, in a context that the reader does not see."""
     within = contextvars.copy_context().run
-    chain = _guarded(run, replace(call, emit=_chunks_only(_hand_over, call.id)))
+    chain = _settled(run, replace(call, emit=_chunks_only(_hand_over, call.id)))
     try:
         while True:
             try:
@@ -254,6 +276,8 @@ def _handed_back(middleware: Sequence[Middleware], call: Call) -> ToolResult:
         try:
             made: ToolResult = (await asyncio.shield(done)).get()
         except asyncio.CancelledError:
+            if (asked := call.fate.context) is not None:
+                asked.cancel()
             if not call.fate.is_cancelled or call.fate.is_left:
                 raise
             made = (await done).get()  # the body is told by its context, and ends when it ends

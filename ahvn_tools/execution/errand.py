@@ -87,7 +87,14 @@ class Errand:
     def _asked(value: Any) -> Any:
         if not isinstance(value, ToolContext):
             return value
-        return frames.Asked(call_id=value.call_id, tool=value.tool, session_id=value.session_id, roots=value.roots)
+        return frames.Asked(
+            call_id=value.call_id,
+            tool=value.tool,
+            run_id=value.run_id,
+            session_id=value.session_id,
+            roots=value.roots,
+            is_approved=value.is_approved,
+        )
 
     def _unpacked(self, values: Arguments, error: Exception) -> PickleError:
         """Return the error that names what cannot go over."""

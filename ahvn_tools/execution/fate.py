@@ -13,12 +13,17 @@ from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 
+class CutError(Exception):
+    """Ends a body in its caller's own thread, between two of its items."""
+
+
 class Fate:
     """What the body came to, and whether somebody has cancelled the call by its id."""
 
     __slots__ = (
         "_before",
         "_stop",
+        "_task",
         "bound",
         "clock",
         "context",
@@ -47,6 +52,7 @@ class Fate:
         self.is_sent = False
         """Whether the task that owns the call has been told of it."""
         self._stop: Callable[[], None] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._before = 0
 
     def note(self, error: BaseException | None, result: ToolResult) -> ToolResult:
@@ -63,17 +69,21 @@ class Fate:
         if (stop := self._stop) is not None:
             stop()
 
+    def go_on(self, _item: Any = None) -> None:
+        """Raise CutError when somebody has cancelled the call by its id; for bodies that no task runs."""
+        if self.is_cancelled:
+            raise CutError
+
     @property
     def is_left(self) -> bool:
         """Whether the CancelledError that has just arrived is about whoever waits for the call, not about the call."""
-        task = _current_task()
-        return task is not None and task.cancelling() > self._before + self.is_sent
+        return self._task is not None and self._task.cancelling() > self._before + self.is_sent
 
     @contextlib.contextmanager
     def owned(self) -> Generator[None]:
-        """Let `cancel` reach the task that runs in here, where a task does."""
-        task = _current_task()
-        if task is None:
+        """Let `cancel` reach the task that runs in here."""
+        task = self._task = asyncio.current_task()
+        if task is None:  # a loop runs it by other means
             yield
             return
         loop, is_over = task.get_loop(), False
@@ -91,7 +101,7 @@ class Fate:
         try:
             yield
         finally:
-            is_over, self._stop = True, None
+            is_over, self._stop, self._task = True, None, None
             if self.is_sent:
                 task.uncancel()
 
@@ -104,10 +114,3 @@ class Fate:
     def marked(self, made: ToolResult) -> ToolResult:
         """Return a result, marked where the call was cancelled while its body made it."""
         return replace(made, is_interrupted=True) if self.is_cancelled and not made.is_interrupted else made
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # a sync call, driven by hand
-        return None

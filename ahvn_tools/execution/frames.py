@@ -83,8 +83,10 @@ class Asked:
 
     call_id: str | None
     tool: str | None
+    run_id: str | None
     session_id: str | None
     roots: tuple[Path, ...]
+    is_approved: bool
 
 
 def import_path() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from collections import deque
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,9 @@ class Outputs:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._loop = asyncio.get_running_loop()
-        self._pending: list[concurrent.futures.Future[None]] = []
+        self._pending: deque[concurrent.futures.Future[None]] = deque()
+        self._turn = asyncio.Lock()  # a middleware may wait on one chunk: the next does not overtake it
+        self._is_over = False
         self.items: list[Any] = []
         """What the body has made so far."""
         self.fault: BaseException | None = None
@@ -29,8 +32,13 @@ class Outputs:
 
     def put(self, chunk: ToolResult) -> None:
         """Give a chunk from any thread, without waiting for the reader."""
-        if self._call.emit is not None:
-            self._pending.append(asyncio.run_coroutine_threadsafe(self._emit(chunk), self._loop))
+        if self._call.emit is None:
+            return
+        giving = self._emit(chunk)
+        try:
+            self._pending.append(asyncio.run_coroutine_threadsafe(giving, self._loop))
+        except RuntimeError:  # the loop was closed under us: nobody reads
+            giving.close()
 
     async def give(self, item: Any) -> None:
         """Give an item of the body, when what was appended before it has been taken."""
@@ -40,18 +48,20 @@ class Outputs:
     async def delivered(self) -> None:
         """Wait until the reader has taken all that was appended."""
         while self._pending:
-            await asyncio.wrap_future(self._pending.pop(0))
+            await asyncio.wrap_future(self._pending.popleft())
 
     def drop(self) -> None:
-        """Forget what no reader has taken."""
+        """Forget what no reader has taken, and take nothing more: a thread that is left behind may go on."""
+        self._is_over = True
         for pending in self._pending:
             pending.cancel()
 
     async def _emit(self, chunk: ToolResult) -> None:
-        if self._call.emit is None:
+        if self._call.emit is None or self._is_over:
             return
         try:
-            await self._call.emit(chunk)
+            async with self._turn:
+                await self._call.emit(chunk)
         except (asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:  # a SystemExit, too: it would end the loop that this runs in

@@ -178,8 +178,10 @@ class _Run:
         context = ToolContext(
             call_id=value.call_id,
             tool=value.tool,
+            run_id=value.run_id,
             session_id=value.session_id,
             roots=value.roots,
+            is_approved=value.is_approved,
             put=lambda chunk: self._worker.send("output", chunk.value),
             report=lambda *told: self._worker.send("progress", *told),
         )

@@ -12,7 +12,7 @@ from ahvn_tools.errors import InvalidResultError, ToolError
 from ahvn_tools.mcp import hidden
 from ahvn_tools.mcp.effort import Effort
 from ahvn_tools.redaction import clip
-from ahvn_tools.results import ErrorDetail, ToolResult, from_content
+from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.schema.jsonschema import compiled
 from ahvn_tools.schema.output import Output
 
@@ -36,19 +36,18 @@ class Answers:
     def result(self, answer: Any) -> ToolResult:
         """Return the result of a `CallToolResult`.
 
-        The value is the structured content, or its one property; without it the text; without a text the blocks. An
-        answer that is an error has the server's text, capped and cleaned, and its other blocks. Structured content
-        that is no object is the value alone. Raises InvalidResultError for structured content that the output schema
-        refuses, or would take too long to check, that is missing, or that is no JSON; DefinitionError for an output
-        schema with references that cannot be followed.
+        The value is the structured content, or its one property; without it the text; without a text the blocks.
+        Structured content that is no object is the value alone. An error has the server's text, capped and cleaned, and
+        nothing else: bound values are masked in texts, and in no other part. Raises InvalidResultError for structured
+        content that the output schema refuses, or would take too long to check, that is missing, or that is no JSON;
+        DefinitionError for an output schema with references that cannot be followed.
         """
-        structured = answer.structured_content
         if answer.is_error:
-            made = _failed(from_content(answer))
-        elif reason := self._fault(structured):
+            return ToolResult(error=ErrorDetail(code=ToolError.code, message=_told(answer)))
+        structured = answer.structured_content
+        if reason := self._fault(structured):
             raise InvalidResultError(f"The answer of {self._name!r} {reason}.", tool=self._name)
-        else:
-            made = self._output.result(answer)
+        made = self._output.result(answer)
         return replace(made, structured_content=structured if isinstance(structured, dict) else None)
 
     def _fault(self, structured: Any) -> str | None:
@@ -75,12 +74,6 @@ class Answers:
         return compiled(self._output.schema or {})
 
 
-def _failed(made: ToolResult) -> ToolResult:
-    """Return an error result whose text is cleaned wherever it stands."""
-    from mcp_types import TextContent
-
-    texts = [block.text for block in made.blocks or () if getattr(block, "type", None) == "text"]
-    others = tuple(block for block in made.blocks or () if getattr(block, "type", None) != "text")
-    message = cleaned("\n".join(texts)) or "The tool failed."
-    blocks = (TextContent(type="text", text=message), *others) if others else None
-    return replace(made, error=ErrorDetail(code=ToolError.code, message=message), blocks=blocks)
+def _told(answer: Any) -> str:
+    texts = [block.text for block in answer.content if getattr(block, "type", None) == "text"]
+    return cleaned("\n".join(texts)) or "The tool failed."

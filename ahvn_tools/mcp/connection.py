@@ -54,6 +54,7 @@ class Connection:
         self._handlers = handlers or Handlers()
         self._headers = dict(headers)
         self._session: Session | None = None
+        self._sessions: set[Session] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._is_mirrored = False
@@ -159,14 +160,19 @@ class Connection:
                 return await current.ask(ask, timeout=timeout, what=what, tool=tool)
             except LostError as error:
                 current.retire()
+                if self._is_closed:
+                    raise self._closed(tool) from error
                 if not (is_first and current.was_ready() and (is_repeatable or error.is_unsent)):
                     raise faults.lost(self.target.name, error.reason, tool) from error
             is_first = False
 
+    def _closed(self, tool: str | None) -> ToolConnectionError:
+        return ToolConnectionError(f"The connection to server {self.target.name!r} was closed.", tool=tool)
+
     def _current(self, tool: str | None) -> Session:
         """Return a session that can be used: there is no `await` here, so that all callers get the same one."""
         if self._is_closed:
-            raise ToolConnectionError(f"The connection to server {self.target.name!r} was closed.", tool=tool)
+            raise self._closed(tool)
         loop = asyncio.get_running_loop()
         if self._session is not None and self._loop is loop:
             if self._session.is_usable():
@@ -187,7 +193,10 @@ class Connection:
             if (told := changed()) is not None:
                 told()
 
-        return Session(lambda handlers: make(handlers, headers, limits), self._handlers, limits, tell)
+        made = Session(lambda handlers: make(handlers, headers, limits), self._handlers, limits, tell)
+        self._sessions.add(made)
+        made.owner.add_done_callback(lambda _, sessions=self._sessions: sessions.discard(made))  # type: ignore[misc]
+        return made
 
     def __del__(self) -> None:
         if self._session is not None and self._loop is not None:
@@ -229,8 +238,8 @@ class Connection:
                 log.exception("What is told of changes at server %r raised.", self.target.name)
 
     async def _close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        here = asyncio.get_running_loop()  # a forked child's; the others are its parent's
+        await asyncio.gather(*(one.close() for one in list(self._sessions) if one.owner.get_loop() is here))
 
 
 async def _report(progress: Progress, done: float, total: float | None, message: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ahvn_tools.errors import InvalidResultError, ToolCallError, ToolConnectionError, ToolError
+from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError, ToolConnectionError, ToolError
 from ahvn_tools.mcp.hidden import escaped
 
 LONGEST = 2_000
@@ -51,6 +51,8 @@ def read(error: Exception, tool: str | None, status: int | None) -> ToolCallErro
             is_refusal = status and code == _REFUSED
             return LostError(f"the server answered HTTP {status}" if is_refusal else "the server closed the connection")
         return ToolError(said(message) or f"The server refused the request (error {code}).", tool=tool)
+    if type(error).__name__ == "InputRequiredRoundsExceededError":
+        return LimitExceededError("The server asks for something again and again, and never answers.", tool=tool)
     if isinstance(error, ValueError):
         return InvalidResultError("The server's answer is no valid MCP result.", tool=tool)
     return LostError(f"the connection broke ({type(_root(error)).__name__})")
@@ -83,11 +85,5 @@ def said(text: Any) -> str:
 
 def _root(error: BaseException) -> BaseException:
     """Return the exception at the bottom of causes and groups."""
-    for _ in range(20):
-        if isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        elif error.__cause__ is not None:
-            error = error.__cause__
-        else:
-            break
-    return error
+    inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
+    return error if inner is None else _root(inner)

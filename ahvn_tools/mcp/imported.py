@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
+import re
+import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from collections.abc import Set as AbstractSet
 from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -25,6 +27,7 @@ from ahvn_tools.mcp.pool import Pool
 from ahvn_tools.mcp.remote import Remote, free_name
 from ahvn_tools.mcp.screening import screen
 from ahvn_tools.mcp.servers import Target, targets
+from ahvn_tools.mcp.wire import written
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.sources import mcp as mcp_source
 
@@ -53,6 +56,10 @@ class ServerOptions(TypedDict, total=False):
 
     auth: Any
     """A token, headers, `"oauth"`, an `httpx2.Auth`; or a function that gives token or headers from a call's state."""
+    env: Mapping[str, str]
+    """What a server process sees in its environment, beside PATH, HOME and their like."""
+    inputs: Mapping[str, str]
+    """The answers to `${input:…}` in a configuration."""
     pin: str | PathLike[str] | None
     """A file with the fingerprints of its tools: one that has changed is not called until it is accepted."""
     idempotent: bool | Collection[str]
@@ -92,9 +99,11 @@ class Server:
         """Gives the state that credentials are taken from when the server is asked for its tools."""
         self._told: dict[str, Any] = {}
         self._withheld: frozenset[str] = frozenset()
+        self._lock = threading.RLock()
+        """Held by who says which tools are blocked: what one blocks, another does not let go by accident."""
         self._asking: asyncio.Lock | None = None
         self._keeping_up: asyncio.Task[None] | None = None
-        self._is_stale = False
+        self._is_stale = self._is_closed = False
         handlers = Handlers(elicitation=options.get("elicitation"), sampling=options.get("sampling"))
         self._pool = Pool(target, handlers=handlers, limits=options.get("limits"))
         self._pool.on_changed(self._refresh_soon)
@@ -105,9 +114,9 @@ class Server:
         """Return what ToolSpecs are made of, by the names that the server uses; a tool that cannot be is refused."""
         made: dict[str, tuple[Recipe, Remote]] = {}
         refused = dict(self.refused)
-        for name in self.tools:
+        for name, tool in self.tools.items():
             try:
-                made[name] = self.recipe(name, timeout=timeout)
+                made[name] = self._made(tool, timeout)
             except DefinitionError as error:
                 refused[name] = str(error)
         self.refused = MappingProxyType(refused)
@@ -115,14 +124,17 @@ class Server:
 
     def recipe(self, name: str, *, timeout: float | None = mcp_source.DEFAULT_TIMEOUT) -> tuple[Recipe, Remote]:
         """Return what the ToolSpec of one tool is made of. Raises ToolLookupError, and DefinitionError."""
-        if name not in self.tools:
-            raise ToolLookupError(f"The MCP server {self.name!r} has no tool {name!r}. {near_misses(name, self.tools)}")
-        tool = self.tools[name]
-        remote, taken = self._remotes.get(name), tool.input_schema.get("properties", {})
-        answers = Answers(name, tool.output_schema)
+        tools = self.tools
+        if name not in tools:
+            raise ToolLookupError(f"The MCP server {self.name!r} has no tool {name!r}. {near_misses(name, tools)}")
+        return self._made(tools[name], timeout)
+
+    def _made(self, tool: WireTool, timeout: float | None) -> tuple[Recipe, Remote]:
+        name, taken = tool.name, tool.input_schema.get("properties", {})
+        remote, answers = self._remotes.get(name), Answers(name, tool.output_schema)
         if remote is None or remote.context in taken:
-            remote = self._remotes[name] = Remote(name, free_name(taken), self._send, answers)
-            remote.is_changed = name in self.changed
+            remote = Remote(name, free_name(taken), self._send, answers, lambda: self.changed)
+            self._remotes[name] = remote
         remote.answers = answers
         recipe, _ = mcp_source.recipe(
             tool,
@@ -145,32 +157,43 @@ class Server:
 
     def accept(self, *names: str) -> None:
         """Accept what has become of pinned tools; of all, when none is named. Raises ToolLookupError."""
-        for name in names:
-            if name not in self.changed:
-                raise ToolLookupError(f"No tool {name!r} waits to be accepted. {near_misses(name, self.changed)}")
-        accepted = frozenset(names) or self.changed
-        if self._pins is not None:
-            self._pins.accept(self.name, [self._told[name] for name in sorted(accepted)])
-        self._withheld -= accepted
-        self._block(self.changed - accepted)
+        with self._lock:
+            for name in names:
+                if name not in self.changed:
+                    near = near_misses(name, self.changed)
+                    raise ToolLookupError(f"No tool {name!r} waits to be accepted. {near}")
+            accepted = frozenset(names) or self.changed
+            if self._pins is not None:
+                self._pins.accept(self.name, [self._told[name] for name in sorted(accepted)])
+            self._withheld -= accepted
+            self.changed -= accepted
 
     def withhold(self, name: str) -> None:
         """Let a tool not be called until it is accepted, whatever is pinned."""
-        self._withheld |= {name}
-        self._block(self.changed | {name})
+        with self._lock:
+            self._withheld |= {name}
+            self.changed |= {name}
 
-    def on_change(self, listener: OnChange) -> None:
-        """Let somebody hear what has changed."""
+    def on_change(self, listener: OnChange) -> Callable[[], None]:
+        """Let somebody hear what has changed; return what ends that, once."""
         self._listeners.append(listener)
+
+        def undo() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return undo
 
     # its end
 
     def close(self) -> None:
         """Close its connections; a call that comes after that is an error."""
+        self._is_closed = True
         self._pool.close()
 
     async def aclose(self) -> None:
         """Close its connections, as `close` does."""
+        self._is_closed = True
         await self._pool.aclose()
 
     def __enter__(self) -> Self:
@@ -209,20 +232,16 @@ class Server:
     def _looked_at(self, listed: list[WireTool]) -> Changes:
         """Take what the server tells, and return what has changed."""
         screened = screen(listed, self._budgets)
-        changed = (
-            frozenset[str]() if self._pins is None else frozenset(self._pins.changed(self.name, screened.raw.values()))
-        )
         before, now = self.tools, {tool.name: tool for tool in screened.tools}
         changes = compare(list(before.values()), list(now.values()))
-        self._told = screened.raw
-        self.tools, self.refused = MappingProxyType(now), MappingProxyType(screened.refused)
-        self._block((changed | self._withheld) & now.keys())
+        with self._lock:
+            changed = frozenset[str]() if self._pins is None else frozenset(self._pins.changed(self.name, listed))
+            names = [written(tool).get("name") for tool in listed]
+            told = zip(reversed(names), reversed(listed), strict=True)  # of two tools of a name the first counts
+            self._told = {name: tool for name, tool in told if isinstance(name, str)}
+            self.changed = frozenset((changed | self._withheld) & now.keys())
+            self.tools, self.refused = MappingProxyType(now), MappingProxyType(screened.refused)
         return changes
-
-    def _block(self, changed: AbstractSet[str]) -> None:
-        self.changed = frozenset(changed)
-        for name, remote in self._remotes.items():
-            remote.is_changed = name in changed
 
     def _refresh_soon(self) -> None:
         """Ask again: the server has said that its tools have changed. On the background loop."""
@@ -233,21 +252,20 @@ class Server:
     async def _keep_up(self) -> None:
         """Ask until there is no more news; a server that has news all the time is asked ever less often."""
         pause = FIRST_PAUSE
-        while self._is_stale:
+        while self._is_stale and not self._is_closed:
             self._is_stale = False
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             try:
                 await self._refreshed_and_told()
             except Exception as error:  # noqa: BLE001  # a server may fail in any way; what is known of it stands
-                log.warning("The tools of the MCP server %r were not brought up to date: %s.", self.name, error)
+                if not self._is_closed:
+                    log.warning("The tools of the MCP server %r were not brought up to date: %s.", self.name, error)
 
     async def _tell(self, changes: Changes) -> None:
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             try:
-                told = listener(self, changes)
-                if inspect.isawaitable(told):
-                    await told
+                await _asked(listener, self, changes)
             except Exception:
                 log.exception("A listener to the changes of the MCP server %r failed.", self.name)
 
@@ -271,14 +289,36 @@ class Server:
         if self._credentials is None:
             return None
         try:
-            given = self._credentials(state)
-            if inspect.isawaitable(given):
-                given = await given
+            given = await _asked(self._credentials, state)
         except Exception as error:
-            raise ToolConnectionError(
-                f"There are no credentials for the MCP server {self.name!r}: `auth` raised {type(error).__name__}."
-            ) from error
-        return {"Authorization": f"Bearer {given}"} if isinstance(given, str) else given
+            raise self._no_credentials(f"raised {type(error).__name__}") from error
+        if isinstance(given, str):
+            given = {"Authorization": f"Bearer {given}"}
+        if given is None:
+            return None
+        if not isinstance(given, Mapping):
+            raise self._no_credentials(f"gave a {type(given).__name__}, and no token and no dict of headers")
+        if not all(_is_header(name, value) for name, value in given.items()):
+            raise self._no_credentials("gave what cannot be sent as headers")
+        return given
+
+    def _no_credentials(self, reason: str) -> ToolConnectionError:
+        return ToolConnectionError(f"There are no credentials for the MCP server {self.name!r}: `auth` {reason}.")
+
+
+async def _asked(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function of the host's gives. A sync one runs in a thread: it may take its time."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    given = (await in_thread(lambda _: function(*arguments))).get()
+    return await given if inspect.isawaitable(given) else given
+
+
+def _is_header(name: object, value: object) -> bool:
+    """Tell whether this can be sent as a header, with something in it."""
+    is_name = isinstance(name, str) and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name)
+    is_value = isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip()
+    return bool(is_name and is_value)
 
 
 def one_of(server: Any, name: str | None, options: ServerOptions) -> Server:
@@ -297,9 +337,15 @@ def one_of(server: Any, name: str | None, options: ServerOptions) -> Server:
 def servers_of(server: Any, name: str | None, options: ServerOptions) -> list[Server]:
     """Return the servers that `server` names, none of them connected. Raises DefinitionError."""
     auth = options.get("auth")
-    return [
-        Server(target, **options) for target in targets(server, name=name, auth=None if _is_given_later(auth) else auth)
-    ]
+    found = targets(
+        server,
+        name=name,
+        auth=None if isinstance(auth, Mapping) or _is_given_later(auth) else auth,
+        headers=auth if isinstance(auth, Mapping) else None,
+        env=options.get("env"),
+        inputs=options.get("inputs"),
+    )
+    return [Server(target, **options) for target in found]
 
 
 def _is_given_later(auth: Any) -> bool:

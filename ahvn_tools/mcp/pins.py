@@ -72,7 +72,7 @@ class Pins:
             before = self._read()
             servers: dict[str, dict[str, Fields]] = json.loads(json.dumps(before))
             yield servers
-            if servers != before or not self._must_exist:
+            if servers != before:
                 self._write(servers)
 
     def _read(self) -> dict[str, dict[str, Fields]]:

@@ -49,7 +49,7 @@ class Progress:
                 self._loop.call_soon_threadsafe(self._loop.call_soon, self._put, self._newest)
 
     async def emit(self, chunk: ToolResult) -> None:
-        """Tell the client what the tool has given before its result, and return when it is sent."""
+        """Tell the client what the tool has given before its result; where much waits to be sent, wait for that."""
         text = chunk.text if chunk.blocks is None else text_of(chunk.blocks)
         if text is None:
             return
@@ -60,7 +60,8 @@ class Progress:
             progress, total = self._last
             self._last = math.nextafter(progress, math.inf), total
             self._enqueue(_Message(*self._last, text))
-        await self._sent()
+        if len(self._waiting) > MOST_WAITING:
+            await self._sent()
 
     async def finish(self) -> None:
         """Send what was told before this, and nothing after it."""

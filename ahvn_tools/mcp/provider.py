@@ -6,6 +6,7 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from fastmcp import FastMCP
@@ -20,6 +21,7 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.deadline import end, outcome_of
 from ahvn_tools.execution.drive import carried
+from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.mcp.request import Request
 from ahvn_tools.mcp.tool import SpecTool, adapted
 from ahvn_tools.results import ErrorDetail, ToolResult
@@ -91,9 +93,9 @@ class CatalogProvider(Provider):
 
     async def _served(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run a call in a task of its own: whatever it does with a cancellation, the server is not held up."""
-        task = asyncio.create_task(carried(self._catalog.serve, name, arguments, Request.current()))
         done = asyncio.get_running_loop().create_future()
-        task.add_done_callback(lambda _: done.done() or done.set_result(None))
+        task = asyncio.create_task(self._running(done, name, arguments))
+        task.add_done_callback(lambda _: _set(done))  # for one that was cancelled before it began
         try:
             await done
         finally:
@@ -106,13 +108,33 @@ class CatalogProvider(Provider):
         message = _told(outcome.error, f"Error calling tool {name!r}")
         return ToolResult(error=ErrorDetail(code=code, message=message))
 
+    async def _running(self, done: asyncio.Future[None], name: str, arguments: dict[str, Any]) -> Outcome:
+        try:
+            return await carried(self._catalog.serve, name, arguments, Request.current())
+        finally:
+            _set(done)  # a turn of the loop earlier than the task could tell it
+
+
+def _set(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
 
 def _told(error: BaseException, message: str) -> str:
     """Return what a client is told of a request that could not be served: an error of ours, or the message."""
     if isinstance(error, ToolCallError):
         return error.message
-    log.error("%s It raised %s.", message, type(error).__name__)
+    log.error("%s: %s.", message.rstrip("."), raised(error))
     return message
+
+
+def raised(error: BaseException) -> str:
+    """Say what was raised, and where: not with which text, which may hold values."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+    return f"{type(error).__name__}{place}"
 
 
 def look_up_schemas(server: FastMCP, provider: CatalogProvider) -> None:

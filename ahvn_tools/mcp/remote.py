@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolChangedError
@@ -13,25 +14,42 @@ from ahvn_tools.results import ToolResult
 Send = Callable[[str, dict[str, Any], ToolContext], Awaitable[Any]]
 """Calls a tool by its name on the server, with arguments, for a call."""
 
+OURS: Final = frozenset({
+    "approval", "attempts", "cached", "changed", "duration", "ends_session", "left_out", "output", "progress",
+    "structured",
+})  # fmt: skip
+"""What `meta` of a result says in our own words: no server speaks in them."""
+
 
 class Remote:
     """One tool of a server. A connection belongs to a process, so none of it can be pickled."""
 
-    def __init__(self, name: str, context: str, send: Send, answers: Answers) -> None:
-        """`context` is the name of the argument that is the ToolContext; `answers` reads what the server says."""
+    def __init__(
+        self, name: str, context: str, send: Send, answers: Answers, blocked: Callable[[], Collection[str]]
+    ) -> None:
+        """`context` is the name of the argument that is the ToolContext; `answers` reads what the server says.
+
+        `blocked` gives the names of the tools that are not called until they are accepted.
+        """
         self.name = name
         self.context = context
         self.answers = answers
-        self.is_changed = False
-        """Whether the server tells something else of the tool than what is pinned."""
         self._send = send
+        self._blocked = blocked
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the server tells something else of the tool than what was accepted."""
+        return self.name in self._blocked()
 
     async def __call__(self, /, **arguments: Any) -> ToolResult:
         """Call the tool. Raises ToolChangedError, ToolConnectionError, InvalidResultError, ToolError."""
         context = arguments.pop(self.context)
         if self.is_changed:
             raise changed(self.name)
-        return self.answers.result(await self._send(self.name, arguments, context))
+        made = self.answers.result(await self._send(self.name, arguments, context))
+        theirs = {key: value for key, value in made.meta.items() if key not in OURS}
+        return made if theirs == made.meta else replace(made, meta=theirs)
 
 
 def free_name(taken: Collection[str]) -> str:

@@ -13,6 +13,8 @@ from typing import Any, Final, TypedDict, Unpack
 
 import uvicorn
 from fastmcp import FastMCP
+from fastmcp.tools import Tool
+from fastmcp.utilities.versions import VersionSpec
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.mcp.provider import Catalog, CatalogProvider, look_up_schemas
@@ -52,12 +54,26 @@ def server(catalog: Catalog, name: str, **options: Any) -> FastMCP:
     """Return a FastMCP server of a catalog; options are those of FastMCP."""
     provider = CatalogProvider(catalog)
     providers = [provider, *options.pop("providers", ())]
-    made: FastMCP = FastMCP(
+    made = _Server(
         name, **{"dereference_schemas": False, "mask_error_details": True, **options, "providers": providers}
     )
+    made.first = provider
     made.provider_error_strategy = "raise"  # who cannot be served is told so, and not that there are no tools
     look_up_schemas(made, provider)
     return made
+
+
+class _Server(FastMCP):
+    """Asks for a tool in the catalog first, and elsewhere only for what is not there.
+
+    FastMCP itself asks all of its providers at once, in a task each, and one of them is always there: its own.
+    """
+
+    first: CatalogProvider
+
+    async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
+        found = await self.first.get_tool(name, version)
+        return await super()._get_tool(name, version) if found is None else found
 
 
 async def run(server: FastMCP, transport: str, **options: Unpack[RunOptions]) -> None:
@@ -138,6 +154,8 @@ def _listening(options: RunOptions) -> Generator[list[socket.socket]]:
 
 def _tell(server: FastMCP, sockets: Iterable[socket.socket], path: str) -> None:
     for listener in sockets:
+        if listener.family not in {socket.AF_INET, socket.AF_INET6}:
+            continue
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         sys.stderr.write(f"Serving {server.name!r} at http://{shown}:{port}{path}\n")

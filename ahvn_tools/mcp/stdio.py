@@ -25,7 +25,10 @@ CHUNK = 65_536
 """Bytes read at a time, what a pipe holds."""
 
 SHORT = 0.2
-"""Seconds that a server has to end which has never said anything."""
+"""Seconds that a server has to end which has never said anything, or can say nothing any more."""
+
+STEPS = 50
+"""Rounds of the loop in which a server's last answer gets to who waits for it; mcp needs about fifteen."""
 
 Message = SessionMessage | Exception
 
@@ -121,7 +124,11 @@ class Stdio(ClientTransport):
             async for line in _lines(process.stdout, self._limits):
                 if (message := self._message(line)) is not None:
                     await incoming.send(message)
-            self._break(await fate(process))
+            self._patience = min(self._patience, SHORT)
+            reason = await fate(process)
+            for _ in range(STEPS):
+                await asyncio.sleep(0)
+            self._break(reason)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             self._break("the connection was closed")
             while await process.stdout.read(CHUNK):  # a server that is writing does not hear that it should end
@@ -178,8 +185,7 @@ class Stdio(ClientTransport):
 
 def _close(process: asyncio.subprocess.Process) -> None:
     """Close our ends of the pipes, which somebody may hold who left the server's process group."""
-    if (transport := getattr(process, "_transport", None)) is not None:  # asyncio has no public way
-        transport.close()
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # asyncio has no public way; mcp does it too
 
 
 class _TooMuchError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult as FastMCPResult
@@ -18,6 +18,9 @@ from ahvn_tools.results import ErrorDetail, ToolResult, sendable
 from ahvn_tools.schema.jsonschema import compiled
 
 Run = Callable[[dict[str, Any]], Awaitable[ToolResult]]
+
+RESERVED: Final = "io.modelcontextprotocol/"
+"""What the names of the protocol's own metadata begin with."""
 
 
 class SpecTool(Tool):
@@ -35,28 +38,28 @@ class SpecTool(Tool):
         if not result.is_error and not self._accepts(result):
             message = f"Tool {self.name!r} returned what its output schema refuses."
             result = ToolResult(error=ErrorDetail(code="invalid_result", message=message), meta=result.meta)
-        if result.blocks is None:  # made of the value, and known to be writable: FastMCP need not look at it again
-            return FastMCPResult.model_construct(
-                content=result.content,
-                structured_content=result.structured_content,
-                meta=result.meta or None,
-                is_error=result.is_error,
-            )
-        return FastMCPResult(
+        # what is made of the value is known to be writable: FastMCP need not look at it again
+        make = FastMCPResult.model_construct if result.blocks is None else FastMCPResult
+        return make(
             content=result.content,
             structured_content=result.structured_content,
-            meta=result.meta or None,
+            meta=_own(result.meta) or None,
             is_error=result.is_error,
         )
 
     def _accepts(self, result: ToolResult) -> bool:
         if self.output_schema is None:
-            return True
+            return result.structured_content is None or isinstance(result.structured_content, dict)
         return result.structured_content is not None and bool(self._validator.is_valid(result.structured_content))
 
     @functools.cached_property
     def _validator(self) -> Any:
         return compiled(self.output_schema or {})
+
+
+def _own(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata without what the protocol says of the server that it is from: this is another one."""
+    return {key: value for key, value in meta.items() if not key.startswith(RESERVED)}
 
 
 def adapted(definition: ToolDefinition, run: Run, *, timeout: float | None = None) -> SpecTool:

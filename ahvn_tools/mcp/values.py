@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-SLICE = 65_536
-"""Bytes looked at together."""
-
 
 class Values:
     """Counts values as the bytes of a message come: its brackets and commas, those in strings left out."""
@@ -24,11 +21,3 @@ class Values:
         self.count += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
         self._is_in_string ^= len(parts) % 2 == 0
         return self.count
-
-
-def are_more(message: bytes, most: int) -> bool:
-    """Say whether a message has more values than that."""
-    if len(message) <= most:
-        return False
-    values = Values()
-    return any(values.add(message[at : at + SLICE]) > most for at in range(0, len(message), SLICE))

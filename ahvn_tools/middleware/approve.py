@@ -95,8 +95,7 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
         if when is None or when(call):
             return await decided(call, next)
         made = await next(call)
-        is_asked_for = made.error is not None and made.error.code == ApprovalRequiredError.code
-        return await decided(call, next) if is_asked_for and "approval" not in made.meta else made
+        return await decided(call, next) if _is_asked_for(call, made) else made
 
     async def decided(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
         request = ApprovalRequest.of(call)
@@ -110,6 +109,13 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
         return await next(replace(call, is_approved=True)) if answer is True else rejected(call.name, answer or "")
 
     return inline(ask) if approver is None else ask
+
+
+def _is_asked_for(call: Call, made: ToolResult) -> bool:
+    """Tell whether the body has asked for an approval of this very call; not one that it made may have."""
+    raised = call.fate.error
+    is_its_own = isinstance(raised, ApprovalRequiredError) and raised.tool == call.name
+    return is_its_own and made.error is not None and made.error.code == ApprovalRequiredError.code
 
 
 async def _answer(approver: Approver, request: ApprovalRequest) -> Answer:

@@ -65,10 +65,7 @@ class Batch:
 
     async def _answer(self, place: int, terms: Terms) -> ToolResult:
         call = self.calls[place]
-        return _refused(call) or replace(
-            await calls.aexecute(self.view, call.name, call.arguments, terms),
-            id=call.id,
-        )
+        return _refused(call) or _answering(call, await calls.aexecute(self.view, call.name, call.arguments, terms))
 
     def _running(self, stack: contextlib.ExitStack, call: ToolCall) -> Terms:
         """Let a call be cancelled from now on, while it waits for its turn, too."""
@@ -78,7 +75,7 @@ class Batch:
 
     def _exec(self, place: int) -> ToolResult:
         call = self.calls[place]
-        return replace(calls.execute(self.view, call.name, call.arguments, self._terms(call)), id=call.id)
+        return _answering(call, calls.execute(self.view, call.name, call.arguments, self._terms(call)))
 
     def _terms(self, call: ToolCall) -> Terms:
         return Terms(id=call.id, run_id=self.id, is_approved=self.is_approved)
@@ -180,6 +177,14 @@ def _edited(request: ApprovalRequest, given: Any, asked: Mapping[str, Any]) -> J
     if not isinstance(given, Mapping):
         raise ToolkitError(f"An approver's arguments are a dict by parameter, not a {type(given).__name__}.")
     return request.exact(given, asked)
+
+
+def _answering(call: ToolCall, result: ToolResult) -> ToolResult:
+    """Return a result as the answer to a call. Of a call inside that waits for an approval nothing can be resumed."""
+    meta, asked = result.meta, result.meta.get("approval")
+    if asked is not None and not (isinstance(asked, Mapping) and asked.get("call_id") == call.id):
+        meta = {key: value for key, value in meta.items() if key != "approval"}
+    return replace(result, id=call.id, meta=meta)
 
 
 def _refused(call: ToolCall) -> ToolResult | None:

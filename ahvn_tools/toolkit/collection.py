@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from ahvn_tools import formats, text
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import JsonObject, ToolDefinition
-from ahvn_tools.errors import BindError, DefinitionError, PickleError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.errors import PickleError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution import bridge
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.drive import carried
@@ -20,15 +20,14 @@ from ahvn_tools.middleware.approve import ApprovalRequest, Approver
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.annotations import Names, caller_locals
-from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
-from ahvn_tools.toolkit import calls, meta, saved
+from ahvn_tools.toolkit import added, calls, meta, saved
 from ahvn_tools.toolkit import search as searching
 from ahvn_tools.toolkit.batch import Batch, resumed
 from ahvn_tools.toolkit.catalog import Catalog, Group, Offer, at_least_one
-from ahvn_tools.toolkit.entry import Entry, EntryOptions, named
+from ahvn_tools.toolkit.entry import EntryOptions, named
 from ahvn_tools.toolkit.finish import Finish
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
@@ -117,23 +116,11 @@ class Toolkit:
         self, thing: Any, prefix: str, rename: Mapping[str, str] | str | None, options: EntryOptions, namespace: Names
     ) -> Self:
         self._view.refuse_change("add")
-        if not isinstance(prefix, str):
-            raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
-        specs = _specs(thing, namespace, {"name": rename} if isinstance(rename, str) else {})
-        names = _names([spec.name for spec, _ in specs], rename)
-        presets = _presets([spec for spec, _ in specs], options.get("preset"))
-        entries = [
-            Entry(
-                spec,
-                prefix + named("name of a tool", name),
-                origin,
-                _options(spec, {**options, **preset}),
-                self._view.catalog.keys,
-                around=spec.around if isinstance(spec, ToolkitTool) else None,
-            )
-            for name, (spec, origin), preset in zip(names, specs, presets, strict=True)
-        ]
-        self._view.catalog.add(entries, _groups(thing))
+        view = thing._view if isinstance(thing, Toolkit) else None  # noqa: SLF001  # of its own kin
+        named: ToolOptions = {"name": rename} if isinstance(rename, str) else {}
+        specs = added.specs(thing, namespace, named) if view is None else added.of_view(view, thing.name)
+        entries = added.entries(specs, prefix, rename, options, self._view.catalog.keys)
+        self._view.catalog.add(entries, {} if view is None else view.groups())
         return self
 
     @overload
@@ -614,77 +601,6 @@ class Toolkit:
         count = len(self)
         session = f" session {self.session_id!r}" if self.session_id is not None else ""
         return f"<Toolkit {self.name!r}{session} of {count} tool{'' if count == 1 else 's'}>"
-
-
-def _specs(thing: Any, namespace: Names, options: ToolOptions) -> list[tuple[ToolSpec, str]]:
-    """Return the specs that a thing gives, each with where it is from; a function becomes one with these options.
-
-    Raises DefinitionError for what gives none.
-    """
-    if isinstance(thing, ToolSpec):
-        return [(thing, _origin(thing))]
-    if isinstance(thing, ToolRegistry):
-        return [(spec, f"{type(thing).__name__}.{name}") for name, spec in thing.to_toolspecs().items()]
-    if isinstance(thing, Toolkit):
-        view = thing._view  # noqa: SLF001  # of its own kin
-        return [(ToolkitTool(view, entry), f"the toolkit {thing.name!r}") for entry in view.admitted()]
-    if isinstance(thing, type) and issubclass(thing, ToolRegistry):
-        raise DefinitionError(f"{thing.__name__!r} is a class of tools; add an instance, such as {thing.__name__}().")
-    if callable(thing):
-        return [(spec := ToolSpec(*function_source.recipe(thing, options, namespace=namespace)), _origin(spec))]
-    if not (hasattr(thing, "parameters") or hasattr(thing, "input_schema")):
-        raise DefinitionError(
-            f"A {type(thing).__name__} is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry, "
-            "a Toolkit or a FastMCP tool, one at a time."
-        )
-    spec = ToolSpec.from_mcp(thing)
-    return [(spec, f"the MCP tool {spec.name!r}")]
-
-
-def _origin(spec: ToolSpec) -> str:
-    function = spec.function
-    return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', spec.name)}"
-
-
-def _groups(thing: Any) -> Mapping[str, Group]:
-    """Return the groups that a toolkit brings along, active or not as they are there."""
-    return thing._view.groups() if isinstance(thing, Toolkit) else {}  # noqa: SLF001  # of its own kin
-
-
-def _options(spec: ToolSpec, options: EntryOptions) -> EntryOptions:
-    """Return the options with the labels that a tool of another toolkit brings along; what is given wins."""
-    if not isinstance(spec, ToolkitTool):
-        return options
-    return {**spec.labels, **options}
-
-
-def _presets(specs: Sequence[ToolSpec], preset: Any) -> list[EntryOptions]:
-    """Return what of a preset each of these tools takes. Raises BindError for a parameter that none of them has."""
-    if len(specs) == 1 or not isinstance(preset, Mapping):
-        return [{} for _ in specs]  # one tool takes all of it, or says what does not fit
-    known = [spec.sealed.recipe.inputs.parameters for spec in specs]
-    names = {name for parameters in known for name in parameters}
-    for name in preset:
-        if name not in names:
-            raise BindError(f"None of these tools has a parameter {name!r} to preset. {near_misses(str(name), names)}")
-    return [
-        {"preset": {name: value for name, value in preset.items() if name in parameters}} for parameters in known
-    ]
-
-
-def _names(names: list[str], rename: Mapping[str, str] | str | None) -> list[str]:
-    """Return the names here. Raises ToolkitError for one new name for several, ToolLookupError for an old unknown."""
-    if isinstance(rename, str):
-        if len(names) != 1:
-            raise ToolkitError(f"{rename!r} is one name for {len(names)} tools; give a mapping, old name -> new name.")
-        return [rename]
-    rename = {} if rename is None else rename
-    if not isinstance(rename, Mapping):
-        raise ToolkitError(f"rename= is a new name, or a mapping, old name -> new name; not {rename!r}.")
-    for name in rename:
-        if name not in names:
-            raise ToolLookupError(f"There is no tool {name!r} to rename. {near_misses(name, names)}")
-    return [rename.get(name, name) for name in names]
 
 
 def _mapping(state: Any) -> MutableMapping[str, Any]:

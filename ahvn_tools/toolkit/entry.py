@@ -177,6 +177,15 @@ class Entry:
         """Take back what `bind` did."""
         self._own = {name: binding for name, binding in self._own.items() if name != parameter}
 
+    @property
+    def is_bound_here(self) -> bool:
+        """Whether anything is bound in this toolkit only."""
+        return bool(self._own)
+
+    def take_preset(self, other: Entry) -> None:
+        """Take over what is preset in an entry that was made of the tool as it is now."""
+        self._preset, self._kept = other._preset, None
+
     def refuse_preset(self, parameter: str) -> None:
         """Raise BindError for a parameter that is preset here."""
         if parameter in self._preset:

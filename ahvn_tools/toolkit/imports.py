@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fnmatch
 import functools
 import logging
@@ -21,6 +22,7 @@ from ahvn_tools.toolkit.exclusive import Exclusive
 
 if TYPE_CHECKING:
     from ahvn_tools.mcp.changes import Changes
+    from ahvn_tools.recipe import Recipe
     from ahvn_tools.toolkit.catalog import Catalog
 
 log = logging.getLogger(__name__)
@@ -63,8 +65,16 @@ class Import:
     """By the server's names."""
     clashes: dict[str, str] = field(default_factory=dict)
     """Tools whose names were taken here when the server added them."""
+    away: dict[str, Entry] = field(default_factory=dict)
+    """Tools with bindings of their own here that the server no longer has: they get them back if it has them again."""
     error: Exception | None = None
     """Why the server could not be asked, where it is one of several."""
+    is_ours: bool = True
+    """Whether it was connected here, and so is closed here."""
+    is_over: bool = False
+    """Whether it has been removed, or was never wanted in the end."""
+    forget: list[Callable[[], None]] = field(default_factory=list)
+    """Takes back what hears of the server's changes."""
 
     def takes(self, name: str) -> bool:
         """Tell whether a tool of the server is wanted."""
@@ -75,17 +85,37 @@ class Import:
         """Return what a tool of the server is called here."""
         return self.prefix + self.options.get("rename", {}).get(name, name)
 
+    def entry(self, name: str, recipe: Recipe, body: Any, catalog: Catalog) -> Entry:
+        """Return an entry for a tool of the server. Raises ToolkitError and BindError."""
+        options = self._entry_options(name, recipe.inputs.parameters)
+        origin = f"the MCP server {self.server.name!r}"
+        return Entry(ToolSpec(recipe, body), self.name(name), origin, options, catalog.keys)
+
     def new_entries(self, catalog: Catalog) -> dict[str, Entry]:
         """Return entries for the tools that are not here yet. Raises ToolkitError and BindError."""
         recipes = self.server.recipes(timeout=self.timeout)
         return {
-            name: Entry(
-                ToolSpec(*recipes[name]), self.name(name), f"the MCP server {self.server.name!r}",
-                self._entry_options(name, recipes[name][0].inputs.parameters), catalog.keys,
-            )
-            for name in recipes
+            name: self.entry(name, *made, catalog)
+            for name, made in recipes.items()
             if name not in self.entries and self.takes(name)
-        }  # fmt: skip
+        }
+
+    def follow(self, follower: Callable[[Server, Changes], Any]) -> None:
+        """Let these hear of the server's changes: who follows them, then the host."""
+        self.forget.append(self.server.on_change(follower))
+        if (listener := self.options.get("on_change")) is not None:
+            self.forget.append(self.server.on_change(listener))
+
+    def leave(self) -> None:
+        """Hear nothing more of the server."""
+        self.is_over = True
+        for forget in self.forget:
+            forget()
+
+    async def aclose(self) -> None:
+        """Close the server, unless somebody else has connected it and may still use it."""
+        if self.is_ours:
+            await self.server.aclose()
 
     def refuse_unknown(self) -> None:
         """Raise ToolLookupError for names in the options that the server does not have."""
@@ -126,10 +156,10 @@ class Imports:
         none can be reached, ToolkitError for a name that is taken; nothing is added then, and nothing stays open.
         """
         made = _imports(server, name, timeout, options)
+        self._refuse_taken(made)
         for one in made:
-            one.server.host_state = self._state
-            if one.server.name in self.by_name:
-                raise ToolkitError(f"There is a server {one.server.name!r} already. Give this one a name=….")
+            if one.is_ours:
+                one.server.host_state = self._state
         try:
             await asyncio.gather(*map(_load, made))
             failed = [one for one in made if one.error is not None]
@@ -137,16 +167,27 @@ class Imports:
                 raise failed[0].error or ToolkitError("No server could be reached.")
             for one in failed:
                 log.warning("The MCP server %r cannot be reached: %s", one.server.name, one.error)
-            (
-                await in_thread(lambda _: self._put(made))
-            ).get()  # there may be many tools, and nobody is to wait for them
+            # there may be many tools, and nobody is to wait for them
+            (await in_thread(lambda _: self._put(made))).get()
         except BaseException:
-            await asyncio.gather(*(one.server.aclose() for one in made), return_exceptions=True)
+            (await in_thread(lambda _: self._take_out(made))).get()  # cancelled, it may have been put in
+            await asyncio.gather(*(one.aclose() for one in made), return_exceptions=True)
             raise
+
+    def _refuse_taken(self, made: Sequence[Import]) -> None:
+        """Raise ToolkitError for a server whose name is taken."""
+        for one in made:
+            if one.server.name in self.by_name:
+                raise ToolkitError(f"There is a server {one.server.name!r} already. Give this one a name=….")
 
     def _put(self, made: Sequence[Import]) -> None:
         """Add all of these or none."""
         with self._lock:
+            self._refuse_taken(made)  # another may have come in the meantime
+            if any(one.is_over for one in made):
+                return  # whoever added them has gone
+            for one in made:  # whatever changes from now on is brought up to date when this is done
+                one.follow(functools.partial(self._follow, one))
             self._put_now(made)
 
     def _put_now(self, made: Sequence[Import]) -> None:
@@ -158,18 +199,30 @@ class Imports:
         for one in made:
             one.entries = found[one.server.name]
             self.by_name[one.server.name] = one
-            one.server.on_change(functools.partial(self._follow, one))
-            if (listener := one.options.get("on_change")) is not None:
-                one.server.on_change(listener)
 
     async def remove(self, name: str) -> None:
-        """Remove a server with its tools and close it. Raises ToolLookupError."""
+        """Remove a server with its tools, and close it where it was connected here. Raises ToolLookupError."""
         one = self._find(name)
+        (await in_thread(lambda _: self._take_out([one]))).get()
+        await one.aclose()
+
+    def _take_out(self, made: Sequence[Import]) -> None:
+        """Take servers out with their tools, as far as they are in."""
         with self._lock:
-            self.by_name.pop(name, None)
-            here = [entry.name for entry in one.entries.values() if self._catalog.entries.get(entry.name) is entry]
-            self._catalog.remove(here)
-        await one.server.aclose()
+            for one in made:
+                one.leave()
+                if self.by_name.get(one.server.name) is one:
+                    del self.by_name[one.server.name]
+                for entry in one.entries.values():
+                    self._take_away(entry)
+
+    def _take_away(self, entry: Entry) -> bool:
+        """Remove a tool, and tell whether it was here: the host may have removed it, or have another of its name."""
+        if self._catalog.entries.get(entry.name) is not entry:
+            return False
+        with contextlib.suppress(ToolLookupError):  # it was removed just now
+            self._catalog.remove([entry.name])
+        return True
 
     async def refresh(self, name: str | None) -> dict[str, Changes]:
         """Ask a server, or all, for their tools, and return what has changed. Raises ToolConnectionError for the one.
@@ -181,8 +234,8 @@ class Imports:
         asked = list(self.by_name.values())
         told = await asyncio.gather(*(self._refreshed(one) for one in asked), return_exceptions=True)
         for one, changes in zip(asked, told, strict=True):
-            if isinstance(changes, BaseException):
-                log.warning("The MCP server %r cannot be reached: %s", one.server.name, changes)
+            if isinstance(changes, BaseException) and not one.is_over:
+                log.warning("The tools of the MCP server %r were not brought up to date: %s", one.server.name, changes)
         return {
             one.server.name: changes
             for one, changes in zip(asked, told, strict=True)
@@ -206,31 +259,38 @@ class Imports:
             if self.by_name.get(one.server.name) is not one:
                 return  # it has been removed in the meantime
             recipes = one.server.recipes(timeout=one.timeout)
-            gone = [name for name in one.entries if name not in recipes]
-            for name, entry in one.entries.items():
+            for name, entry in list(one.entries.items()):
                 if name in recipes:
-                    self._renew(one, name, entry)
-            here = [one.entries[name].name for name in gone if self._catalog.entries.get(one.entries[name].name)]
-            self._catalog.remove([name for name in here if self._catalog.entries[name] in one.entries.values()])
-            for name in gone:
-                del one.entries[name]
+                    self._renew(one, name, entry, *recipes[name])
+                elif self._take_away(entry):
+                    del one.entries[name]
+                    if entry.is_bound_here:
+                        one.away[name] = entry
             self._add_new(one)
 
-    def _renew(self, one: Import, name: str, entry: Entry) -> None:
+    def _renew(self, one: Import, name: str, entry: Entry, recipe: Recipe, body: Any) -> None:
         """Let a tool follow its definition. One that has lost a parameter which is bound here is withheld."""
-        recipe, body = one.server.recipe(name, timeout=one.timeout)
         old = entry.spec.sealed.recipe
         if recipe.hints == old.hints:
             return
         bound = entry.sealed(self._catalog.bindings, None).bindings.keys() - old.inputs.unschemed
+        lost = bound - recipe.inputs.parameters.keys()
+        if lost:
+            self._withhold(one, name, f"it has no parameter {min(lost)!r} any more, which is bound here")
+        else:
+            try:
+                entry.take_preset(one.entry(name, recipe, body, self._catalog))
+            except (ToolkitError, BindError) as error:
+                self._withhold(one, name, f"what was said of it here does not fit it any more. {error}")
         entry.spec.renew(recipe, body)
         self._catalog.rebound += 1
-        if lost := bound - recipe.inputs.parameters.keys():
-            one.server.withhold(name)
-            log.warning(
-                "The MCP tool %r of %r has no parameter %r any more, which is bound here: it is not called until it is "
-                "accepted.", name, one.server.name, min(lost),
-            )  # fmt: skip
+
+    @staticmethod
+    def _withhold(one: Import, name: str, reason: str) -> None:
+        one.server.withhold(name)
+        log.warning(
+            "The MCP tool %r of %r is not called until it is accepted: %s", name, one.server.name, reason.rstrip(".")
+        )
 
     def _add_new(self, one: Import) -> None:
         """Add what the server has added. A name that is taken here is never overwritten."""
@@ -239,13 +299,17 @@ class Imports:
         except (ToolkitError, BindError) as error:
             log.warning("New tools of the MCP server %r were not added: %s", one.server.name, error)
             return
-        for name, entry in found.items():
-            if entry.name in self._catalog.entries:
-                one.clashes[name] = f"there is a tool {entry.name!r} here already"
+        for name, fresh in found.items():
+            entry = one.away.pop(name, fresh)
+            if entry is not fresh:
+                self._renew(one, name, entry, fresh.spec.sealed.recipe, fresh.spec.body)
+            try:
+                self._catalog.add([entry], {}, is_foreign=True)
+            except ToolkitError:
+                one.clashes[name] = f"there is a tool {fresh.name!r} here already"
                 log.warning("The new tool %r of %r was not added: %s.", name, one.server.name, one.clashes[name])
-                continue
-            self._catalog.add([entry], {}, is_foreign=True)
-            one.entries[name] = entry
+            else:
+                one.entries[name] = entry
 
     def _find(self, name: str) -> Import:
         if name not in self.by_name:
@@ -259,7 +323,11 @@ def _imports(server: Any, name: str | None, timeout: float | None, options: Impo
         raise ToolkitError(f"Unknown options {sorted(unknown)}; known: {', '.join(ImportOptions.__annotations__)}.")
     of_server = {key: value for key, value in options.items() if key in ServerOptions.__annotations__}
     of_server.pop("on_change", None)  # it hears of changes when they are here
-    servers = [server] if isinstance(server, Server) else servers_of(server, name, cast("ServerOptions", of_server))
+    is_ours = not isinstance(server, Server)
+    if not is_ours and (of_server or name is not None):
+        said = sorted(of_server) + (["name"] if name is not None else [])
+        raise ToolkitError(f"The server {server.name!r} is connected already: give {said} to `mcp.connect`.")
+    servers = servers_of(server, name, cast("ServerOptions", of_server)) if is_ours else [server]
     prefix = options.get("prefix")
     return [
         Import(
@@ -267,6 +335,7 @@ def _imports(server: Any, name: str | None, timeout: float | None, options: Impo
             options,
             (f"{one.name}_" if len(servers) > 1 else "") if prefix is None else prefix,
             timeout,
+            is_ours=is_ours,
         )
         for one in servers
     ]

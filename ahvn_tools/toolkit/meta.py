@@ -56,7 +56,14 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         raise ToolError(f"{name!r} does not call itself: give the name of the tool that you want.")
     view = _toolkit(context)._view  # noqa: SLF001  # of its own kin
     # the same id: who approves the call answers the one that the model made
-    terms = calls.Terms(id=context.call_id, run_id=context.run_id, fate=Fate())
+    terms = calls.Terms(
+        id=context.call_id,
+        run_id=context.run_id,
+        fate=Fate(),
+        is_served=context.is_served,
+        shows_errors=context.shows_errors,
+        report=context.report_progress,
+    )
     return await calls.aexecute(view, name, arguments, terms)
 
 

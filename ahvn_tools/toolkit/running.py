@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Generator
 from typing import Any
 
 from ahvn_tools.execution.fate import Fate
@@ -14,32 +11,37 @@ Owners = tuple[Any, ...]
 
 
 class Running:
-    """Calls by id. An id may stand for several: providers number the calls of each answer anew."""
+    """Calls by their fates. An id may stand for several: providers number the calls of each answer anew.
+
+    There is no lock: each change is one step, and a dead call ends wherever the collector finds it.
+    """
 
     def __init__(self) -> None:
         """Begin with no call."""
-        self._lock = threading.Lock()
-        self._calls: dict[str, list[tuple[Owners, Fate]]] = {}
+        self._calls: dict[Fate, tuple[str, Owners]] = {}
 
-    @contextlib.contextmanager
-    def under(self, id: str, owners: Owners, fate: Fate) -> Generator[None]:  # noqa: A002  # the id of the call
-        """Let the call be cancelled by its id while this is open."""
-        call = owners, fate
-        with self._lock:
-            self._calls.setdefault(id, []).append(call)
-        try:
-            yield
-        finally:
-            with self._lock:
-                calls = self._calls[id]
-                calls[:] = [other for other in calls if other is not call]
-                if not calls:
-                    del self._calls[id]
+    def under(self, id: str, owners: Owners, fate: Fate) -> Open:  # noqa: A002  # the id of the call
+        """Return what lets the call be cancelled by its id while it is open."""
+        return Open(self._calls, fate, (id, owners))
 
     def cancel(self, id: str, owner: Any) -> bool:  # noqa: A002  # as above
         """Cancel the calls of this id that the owner has, and tell whether there are any."""
-        with self._lock:
-            found = [fate for owners, fate in self._calls.get(id, ()) if owner in owners]
+        found = [fate for fate, (own, owners) in self._calls.copy().items() if own == id and owner in owners]
         for fate in found:
             fate.cancel()
         return bool(found)
+
+
+class Open:
+    """One call that is under way while this is open."""
+
+    __slots__ = ("_call", "_calls", "_fate")
+
+    def __init__(self, calls: dict[Fate, tuple[str, Owners]], fate: Fate, call: tuple[str, Owners]) -> None:
+        self._calls, self._fate, self._call = calls, fate, call
+
+    def __enter__(self) -> None:
+        self._calls[self._fate] = self._call
+
+    def __exit__(self, *_: object) -> None:
+        del self._calls[self._fate]

@@ -7,7 +7,6 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypedDict
 
 from fastmcp import FastMCP
@@ -16,6 +15,7 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolCallError, ToolkitError, ToolNotAvailableError
 from ahvn_tools.execution.fate import Fate
 from ahvn_tools.mcp import serving
+from ahvn_tools.mcp.provider import raised
 from ahvn_tools.mcp.request import Request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit import calls
@@ -152,8 +152,8 @@ class Served:
         finally:
             if progress is not None:
                 progress.close()
-        if fate.error is not None and result.error is fate.detail:
-            _log(name, fate.error)
+        if fate.error is not None and result.error is fate.detail and not isinstance(fate.error, ToolCallError):
+            log.error("Tool %r raised %s.", name, raised(fate.error))  # which the client is not told
         return result
 
     async def _seen(self, request: Request, state: State) -> tuple[View, Guest]:
@@ -219,14 +219,3 @@ def _function(option: str, given: Any) -> Any:
 
 def _audiences(given: Any) -> frozenset[str]:
     return frozenset() if given is None else texts("audience of a server", given)
-
-
-def _log(tool: str, error: BaseException) -> None:
-    """Tell the developer what the client is not told: what was raised, and where. The text may hold values."""
-    if isinstance(error, ToolCallError):
-        return
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
-    log.error("Tool %r raised %s%s.", tool, type(error).__name__, place)

@@ -19,9 +19,12 @@ from fastmcp.client.transports import StdioTransport
 from tests.benchmarks.measure import Timing
 from tests.benchmarks.rows import Row
 
-ROUNDS = 25
-CHUNK = 0.25
-"""Seconds that the slower server should take for its calls of one round."""
+CHUNK = 0.05
+"""Seconds that the slower server should take for its calls of one round: short, so that a moment's load hits both."""
+LONGEST = 12.0
+"""Seconds for all rounds of a row."""
+FEWEST, MOST = 9, 101
+"""Rounds of a row."""
 AT_ONCE = 4
 """Calls under way at a time."""
 LONGEST_START = 60.0
@@ -65,10 +68,11 @@ async def _timing(transport: str, count: int) -> Timing:
     name = f"add_{count // 2}"
     async with _connected("ours", transport, count) as ours, _connected("plain", transport, count) as plain:
         slower = max([await _seconds(client, name, 40) for client in (ours, plain)])
-        calls = min(max(2 * AT_ONCE, round(CHUNK / slower)), 200)
+        calls = max(2 * AT_ONCE, round(CHUNK / slower))
+        rounds = min(max(FEWEST, round(LONGEST / (2 * calls * slower))), MOST)
         gc.collect()
         pairs = []
-        for number in range(ROUNDS):
+        for number in range(rounds):
             if number % 2:
                 theirs, mine = await _seconds(plain, name, calls), await _seconds(ours, name, calls)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import Toolkit, ToolResult
+from ahvn_tools import ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import (
     CallCancelledError,
     InvalidParametersError,
@@ -578,3 +579,120 @@ async def test_a_sync_caller_is_answered_on_time_when_a_body_blocks_the_loop(doo
     assert made.error.code == "timeout"
     assert time.monotonic() - began < 0.9
     await asyncio.sleep(1)
+
+
+def blocked_loop(kit: Toolkit) -> threading.Thread:
+    """Let a body block the background loop for a second, from now on."""
+    begun = threading.Event()
+
+    async def block_all() -> None:
+        begun.set()
+        time.sleep(1)  # noqa: ASYNC251  # the fault that is tested
+
+    kit.add(block_all)
+    thread = threading.Thread(target=kit.exec, args=("block_all",))
+    thread.start()
+    assert begun.wait(10)
+    return thread
+
+
+@pytest.mark.parametrize("door", ["exec", "stream"])
+@pytest.mark.parametrize("middleware", [inline(passing), passing], ids=["inline", "awaiting"])
+async def test_a_sync_caller_is_answered_on_time_when_the_loop_is_blocked_before_its_call_begins(door, middleware):
+    kit = Toolkit("kit", middleware=[middleware])
+
+    @kit.tool(timeout=0.1)
+    async def quick() -> int:
+        return 1
+
+    def run() -> tuple[ToolResult, float]:
+        thread = blocked_loop(kit)
+        began = time.monotonic()
+        made = kit.exec("quick") if door == "exec" else list(kit.stream("quick"))[-1]
+        took = time.monotonic() - began
+        thread.join()
+        return made, took
+
+    made, took = await asyncio.to_thread(run)
+    assert made.error is not None
+    assert made.error.code == "timeout"
+    assert took < 0.8
+    assert made.meta["duration"] == pytest.approx(took, abs=0.2)
+
+
+@pytest.mark.parametrize("door", ["call", "stream"])
+@pytest.mark.parametrize("name", ["quick", "quick_later"])
+def test_a_middleware_takes_its_own_time_when_the_body_was_on_time(door, name):
+    async def slow(call, next):
+        result = await next(call)
+        await asyncio.sleep(0.6)
+        return result
+
+    kit = Toolkit("kit", middleware=[slow], timeout=0.1)
+
+    @kit.tool
+    def quick() -> int:
+        return 1
+
+    @kit.tool
+    async def quick_later() -> int:
+        return 1
+
+    assert (kit.call(name) if door == "call" else list(kit.stream(name))[-1].value) == 1
+
+
+@pytest.mark.parametrize("door", ["stream", "astream"])
+async def test_chunks_that_a_tool_appends_stay_in_their_order(door):
+    async def uneven(call, next):
+        async def emit(chunk):
+            await asyncio.sleep(0 if chunk.value % 2 else 0.02)
+            await call.emit(chunk)
+
+        return await next(replace(call, emit=emit))
+
+    kit = Toolkit("kit", middleware=[uneven])
+
+    @kit.tool
+    def append(context: ToolContext) -> None:
+        for number in range(6):
+            context.append_output(number)
+
+    *chunks, _ = await through(kit, door, "append", {})
+    assert [chunk.value for chunk in chunks] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_sync_body_is_told_when_a_middleware_waits_for_it_no_longer():
+    async def impatient(call, next):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                return await next(call)
+        return ToolResult("too late")
+
+    kit = Toolkit("kit", middleware=[impatient])
+
+    @kit.tool
+    def look(context: ToolContext) -> None:
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            context.check_cancelled()
+            time.sleep(0.005)
+
+    began = time.monotonic()
+    assert kit.call("look") == "too late"
+    assert time.monotonic() - began < 2
+
+
+async def test_what_is_appended_after_the_end_goes_nowhere_and_keeps_nothing_waiting():
+    kit, threads = Toolkit("kit", middleware=[passing]), []
+
+    @kit.tool
+    def leave_somebody(context: ToolContext) -> str:
+        threads.append(threading.Timer(0.05, context.append_output, ["too late"]))
+        threads[0].start()
+        return "done"
+
+    results = [result.value async for result in kit.astream("leave_somebody")]
+    await asyncio.to_thread(threads[0].join)
+    await asyncio.sleep(0.01)
+    assert results == ["done"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}

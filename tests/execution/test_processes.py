@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ahvn_tools import ToolContext, ToolError, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec, tool
+from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import (
     CallCancelledError,
     DefinitionError,
@@ -753,8 +753,21 @@ class TestContext:
         toolkit = Toolkit("kit")
         toolkit.add(body, isolation="process")
         results = [result async for result in toolkit.astream("body", {"n": 1})]
-        assert [(result.value, result.is_last) for result in results] == [("before", False), (1, True)]
+        told = [(result.value, result.is_last) for result in results]
+        assert told == [("before", False), ("so far", False), (1, True)]
+        assert results[1].meta["progress"] == {"progress": 1, "total": 10}
         assert results[-1].meta["ends_session"] is True
+
+    def test_what_was_approved_is_approved_over_there(self) -> None:
+        def body(context: ToolContext) -> str:
+            context.require_approval()
+            return f"allowed in {context.run_id}"
+
+        toolkit = Toolkit("kit")
+        toolkit.add(body, isolation="process")
+        run = toolkit.run([ToolCall(id="c1", name="body")], format="openai")
+        assert [request.tool for request in run.pending] == ["body"]
+        assert "allowed in run_" in toolkit.resume(run, approved=True)[0]["content"]
 
     def test_a_bare_tool_has_one_too(self) -> None:
         def body(context: ToolContext | None = None) -> list[Any]:

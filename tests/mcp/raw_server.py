@@ -253,6 +253,12 @@ def begin():
         sys.exit(3)
     if MODE in {"hang", "deaf_at_start"}:
         time.sleep(60)
+
+
+def speak():
+    if MODE == "grumble":
+        sys.stderr.write("what a nuisance\n")
+        sys.stderr.flush()
     if MODE == "banner":
         raw("Welcome to the raw server!\n\n")
     while MODE == "garbage":
@@ -264,6 +270,7 @@ def begin():
 
 
 begin()
+speak()
 for line in sys.stdin:
     answer(json.loads(line))
 while MODE == "deaf":

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
 from mcp import ClientSession
+from mcp_types import ToolListChangedNotification
 
 from ahvn_tools.errors import (
     InvalidResultError,
@@ -30,7 +31,7 @@ from ahvn_tools.execution import bridge
 from ahvn_tools.mcp.connection import Connection
 from ahvn_tools.mcp.handlers import Handlers
 from ahvn_tools.mcp.limits import Limits
-from ahvn_tools.mcp.servers import targets
+from ahvn_tools.mcp.servers import Target, targets
 
 RAW = Path(__file__).with_name("raw_server.py")
 
@@ -251,6 +252,60 @@ async def test_a_server_object_may_end_what_it_runs_in(lag: list[float]) -> None
     with contextlib.suppress(ToolConnectionError, ToolTimeoutError, ToolError):
         await connection.call("leave", {}, timeout=1)
     assert await answer(connection, "stay") == 1
+    await connection.aclose()
+
+
+async def test_a_flood_in_memory_ends_the_connection_too() -> None:
+    server = FastMCP("inside")
+
+    @server.tool
+    async def flood(context: Context) -> int:
+        for _ in range(100):
+            await context.send_notification(ToolListChangedNotification())
+        return 1
+
+    (target,) = targets(server)
+    connection = Connection(target, limits=Limits(notifications=50))
+    with pytest.raises(ToolConnectionError, match="more than 50 notifications"):
+        await answer(connection, "flood")
+    await connection.aclose()
+
+
+async def test_a_server_that_cancels_itself_is_an_error() -> None:
+    server = FastMCP("inside")
+
+    @server.tool
+    async def leave() -> None:
+        raise asyncio.CancelledError
+
+    (target,) = targets(server)
+    connection = Connection(target)
+    with pytest.raises((ToolConnectionError, ToolTimeoutError, ToolError)):
+        await connection.call("leave", {}, timeout=1)
+    assert [tool.name for tool in await connection.tools()] == ["leave"]
+    await connection.aclose()
+
+
+async def test_the_cause_of_a_failure_is_there_for_the_developer() -> None:
+    def make(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    connection = Connection(Target(name="broken", make=make))
+    with pytest.raises(ToolConnectionError, match="ZeroDivisionError") as error:
+        await connection.tools()
+    assert error.value.__cause__ is not None
+    assert isinstance(error.value.__cause__.__cause__, ZeroDivisionError)
+    await connection.aclose()
+
+
+async def test_news_that_are_none_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def follow(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("ahvn_tools.mcp.news.follow", follow)
+    (target,) = targets(FastMCP("inside"))
+    connection = Connection(target)
+    assert await connection.tools() == []
     await connection.aclose()
 
 
@@ -559,12 +614,23 @@ async def test_closing_on_the_background_loop_does_not_wait_for_itself(connect: 
     assert await asyncio.to_thread(wait_until, lambda: not is_alive(pids(mark)[0]))
 
 
+async def test_closing_waits_for_servers_that_were_given_up(connect: Connect, mark: Path) -> None:
+    connection = connect(close=0.3)
+    for _ in range(2):
+        with pytest.raises(ToolConnectionError):
+            await answer(connection, "close_output")
+    await answer(connection, "pid")
+    await connection.aclose()
+    assert len(pids(mark)) == 3
+    assert not any(map(is_alive, pids(mark)))
+
+
 async def test_whoever_waits_is_told_of_the_close(connect: Connect) -> None:
     connection = connect(close=0.1)
     waiting = asyncio.create_task(answer(connection, "sleep", seconds=60))
     await asyncio.sleep(0.3)
     await connection.aclose()
-    with pytest.raises(ToolConnectionError, match="the connection was closed"):
+    with pytest.raises(ToolConnectionError, match="The connection to server 'raw' was closed"):
         await waiting
 
 
@@ -578,14 +644,20 @@ async def test_a_connection_that_is_forgotten_ends_its_server(mark: Path) -> Non
 
 
 EXIT = """
-import asyncio, os, sys, threading
+import asyncio, sys
+from ahvn_tools.execution import bridge
 from ahvn_tools.mcp.connection import Connection
+from ahvn_tools.mcp.limits import Limits
 from ahvn_tools.mcp.servers import targets
 
 RAW, MARK, HOW = sys.argv[1:]
 
 def connection(mode):
-    return Connection(targets([sys.executable, RAW, mode, MARK])[0])
+    return Connection(targets([sys.executable, RAW, mode, MARK])[0], limits=Limits(close=0.5))
+
+if HOW == "block":
+    import ahvn_tools.mcp.connection, time
+    ahvn_tools.mcp.connection.LONGEST_EXIT = 0.5
 
 kept = [connection("good"), connection("deaf"), connection("family"), connection("deaf_at_start")]
 
@@ -598,12 +670,14 @@ async def main():
         raise ValueError("the end")
     if HOW == "exit":
         sys.exit(0)
+    if HOW == "block":
+        bridge.call_soon(lambda: time.sleep(60))
 
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("how", ["raise", "exit"])
+@pytest.mark.parametrize("how", ["raise", "exit", "block"])
 def test_no_server_outlives_the_program(mark: Path, tmp_path: Path, how: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(EXIT)

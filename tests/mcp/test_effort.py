@@ -52,6 +52,7 @@ def test_each_schema_is_a_step_for_each_part_of_the_value():
             [1] * 3,
             5,
         ),
+        ({"allOf": [{"prefixItems": [{}, {"not": {}}]}, {}]}, [1, 1], 3 + 1 + 2),
         ({"contains": {}, "unevaluatedItems": {}}, [1, 1], 5),
         ({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"allOf": [{}]}}}, [1], 1 + 3),
         ({"items": {"properties": {"a": LISTED}}}, [{"a": [5]}], 1 + 1 + 1001),

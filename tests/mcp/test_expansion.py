@@ -46,6 +46,11 @@ def test_a_recursive_schema_is_finite():
     assert Expansion(tree).size(MOST) < 10
 
 
+def test_a_schema_is_recursive_when_a_part_of_it_leads_back():
+    assert Expansion({"items": {"$ref": "#"}}).is_recursive
+    assert not Expansion({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {}}}).is_recursive
+
+
 def test_properties_are_counted_at_any_depth_and_each_once():
     inner = {"properties": {"a": {}, "b": {}}}
     schema = {"properties": {"x": {"$ref": "#/$defs/i"}, "y": {"$ref": "#/$defs/i"}}, "$defs": {"i": inner}}

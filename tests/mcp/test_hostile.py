@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import time
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
+from ahvn_tools.execution import bridge
 from ahvn_tools.mcp.connection import Connection
 from ahvn_tools.mcp.servers import targets
 from tests.mcp.hostile import stdio
 from tests.mcp.hostile.behaviours import BEHAVIOURS
 from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, came_of, command, is_clean
-from tests.mcp.hostile.meter import left_of, measured
+from tests.mcp.hostile.meter import left_of, measured, standing
+from tests.mcp.serving import ENVIRONMENT
 
 LISTED = "echo bad"
 
@@ -30,6 +36,7 @@ WORKS = [
     "writes_to_the_end",
     "has_a_child",
     "has_a_stubborn_child",
+    "has_a_runaway_child",
 ]
 """Everything works, and what is wrong comes before or after."""
 
@@ -161,4 +168,59 @@ async def test_a_hostile_server_ends_as_expected(name: str) -> None:
     for _, error in told:
         assert error is None or is_clean(str(error))
     assert max(stall.worst for stall in stalls) < LONGEST_STALL
-    assert left_of(mark) == []
+    left = left_of(mark)
+    for process in left:
+        process.kill()
+    assert len(left) == (name == "has_a_runaway_child")  # who leaves the server's process group is not ours to end
+
+
+async def test_the_meter_sees_a_loop_that_stands_still() -> None:
+    async with measured() as (mine, background):
+        time.sleep(0.1)  # noqa: ASYNC251  # that is the point
+        bridge.call_soon(lambda: time.sleep(0.2))
+        await asyncio.sleep(0.3)
+    assert 0.05 < mine.worst < 0.2 <= background.worst + 0.05
+
+
+FIRST = """
+import asyncio
+from ahvn_tools.mcp.connection import Connection
+from ahvn_tools.mcp.servers import targets
+from tests.mcp.hostile.driver import command
+from tests.mcp.hostile.meter import measured
+
+async def main():
+    async with measured() as stalls:
+        connection = Connection(targets(command("modern"))[0])
+        await connection.tools()
+        await connection.aclose()
+    print(max(stall.worst for stall in stalls))
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_use_in_a_process_stops_no_loop() -> None:
+    """FastMCP is imported then, which takes a second."""
+    ended = subprocess.run([sys.executable, "-c", FIRST], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert float(ended.stdout) < LONGEST_STALL
+
+
+async def used() -> None:
+    """Use a connection as far as it goes."""
+    (target,) = targets(command("modern"))
+    connection = Connection(target)
+    await connection.tools()
+    await connection.aclose()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Compare what is open and what runs before and after all of them."""
+    asyncio.run(used())
+    before = asyncio.run(standing())
+    yield
+    until = time.monotonic() + LONGEST
+    while (now := asyncio.run(standing())) > before:
+        assert time.monotonic() < until, (now, before)
+        time.sleep(0.05)

@@ -221,3 +221,28 @@ def test_one_hostile_server_keeps_no_other_away() -> None:
         for name in list(toolkit.servers):
             toolkit.remove_mcp(name)
     assert left_of(mark) == []
+
+
+async def test_a_good_server_answers_beside_many_hostile_ones() -> None:
+    """All of these misbehave at once; no call of the good one waits for half a second."""
+    mark = uuid.uuid4().hex
+    hostile = [
+        "endless_flood", "endless_answer", "asks_for_ever", "many_values", "huge_text", "log_flood", "stops_reading",
+        "dies_in_a_call",
+    ]  # fmt: skip
+    toolkit = Toolkit("hostile")
+    for name in [*hostile, "modern"]:
+        await toolkit.aadd_mcp(command(name, mark), name=name, prefix=f"{name}_", timeout=1, limits=LIMITS)
+    longest = 0.0
+    async with measured() as stalls:
+        calls = asyncio.gather(*(toolkit.aexec(f"{name}_bad", {}) for name in hostile))
+        while not calls.done():
+            began = time.monotonic()
+            assert (await toolkit.aexec("modern_echo", {"text": "well"})).value == "well"
+            longest = max(longest, time.monotonic() - began)
+    codes = {result.error and result.error.code for result in await calls}
+    assert codes <= {None, "timeout", "connection"}
+    assert longest < LONGEST_STALL
+    assert max(stall.worst for stall in stalls) < LONGEST_STALL
+    await asyncio.gather(*map(toolkit.aremove_mcp, list(toolkit.servers)))
+    assert left_of(mark) == []

@@ -41,6 +41,8 @@ ANSWERS = {
     "endless_body": "connection",
     "bad_chunks": "connection",
     "zip_bomb": "connection",
+    "countless_values": "connection",
+    "countless_events": "at last",
     "events_for_ever": "timeout",
     "no_events": "timeout",
     "notices_for_ever": "connection",

@@ -310,4 +310,5 @@ async def test_two_users_calls_never_share_a_connection(sites: Any) -> None:
         assert repr(pool) == "<Pool '127.0.0.1' of 4>"
         called = await pool.call("headers", {})
         assert called.structured_content["authorization"] == "Bearer ours"
+        assert called.structured_content["accept-encoding"] == "identity"
         assert {tool.name for tool in await pool.tools(headers={"authorization": "Bearer x"})} >= {"headers"}

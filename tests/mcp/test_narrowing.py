@@ -234,6 +234,9 @@ WIDER = {
     "numbers": ({"type": "integer"}, {"type": "number"}),
     "whole numbers in a list": ({"enum": [1.0, 2]}, {"type": "integer"}),
     "a lower bound": ({"minimum": 2, "type": "integer"}, {"minimum": 1, "type": "integer"}),
+    "the same values": ({"enum": [1, 2], "maximum": 3}, {"enum": [2, 1]}),
+    "the same bound": ({"minimum": 1, "maxLength": 3}, {"minimum": 1}),
+    "the higher of two bounds": ({"minimum": 1, "exclusiveMinimum": 5}, {"minimum": 4}),
     "a bound that is not left out": ({"exclusiveMaximum": 2}, {"maximum": 2}),
     "a divisor": ({"multipleOf": 6}, {"multipleOf": 3}),
     "more characters": ({"maxLength": 2}, {"maxLength": 3}),
@@ -289,6 +292,7 @@ def test_what_takes_all_is_known_to(before, after):
 NARROWER = {
     "nothing": (TEXT, False),
     "a bound of its own": ({"minimum": 1}, {"exclusiveMinimum": 1}),
+    "the higher of two bounds": ({"minimum": 3}, {"minimum": 1, "exclusiveMinimum": 5}),
     "a higher bound": ({"maximum": 2}, {"maximum": 1}),
     "a first bound": ({}, {"maximum": 1}),
     "another divisor": ({"multipleOf": 3}, {"multipleOf": 6}),
@@ -311,6 +315,7 @@ NARROWER = {
         {"additionalProperties": True, "properties": {"b": {}}},
         {"properties": {"a": TEXT, "b": {}}},
     ),
+    "other members have a type": ({"properties": {"a": {}}}, {"properties": {"a": {}}, "additionalProperties": TEXT}),
     "a typed member of a free object": ({"type": "object"}, {"properties": {"a": TEXT}}),
     "a member where there are patterns": (
         {"properties": {}, "patternProperties": {"^a": {}}},

@@ -174,9 +174,13 @@ def test_the_file_is_json_in_order_without_what_was_pinned(path):
     assert list(data["servers"]) == ["a", "b"]
     assert list(data["servers"]["b"]) == ["a", "z"]
     assert "Zebra" not in path.read_text()
-    before = path.read_bytes()
-    Pins(path).changed("b", [{"name": "a"}])
-    assert path.read_bytes() == before
+
+
+def test_the_file_is_not_written_when_nothing_is_new(path):
+    Pins(path).changed("a", [WIRE])
+    before = path.stat()
+    Pins(path).changed("a", [WIRE])
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_nothing_is_left_beside_the_file_but_its_lock(path):

@@ -62,6 +62,7 @@ async def test_progress_grows_with_each_output():
     await asyncio.sleep(0.01)
     for text in "abc":
         await told.emit(chunk(text))
+    await told.finish()
     values = [value for value, _, _ in wire.sent]
     assert values == sorted(set(values))
     assert [(total, text) for _, total, text in wire.sent] == [(20, None), (20, "a"), (20, "b"), (20, "c")]
@@ -73,6 +74,7 @@ async def test_output_is_text_and_pictures_are_left_for_the_result():
     await told.emit(chunk({"a": 1}))
     await told.emit(chunk(None, blocks=(TextContent(type="text", text="seen"),)))
     await told.emit(chunk(None, blocks=(ImageContent(type="image", data="", mime_type="image/png"),)))
+    await told.finish()
     assert [text for _, _, text in wire.sent] == ['{"a": 1}', "seen"]
 
 
@@ -91,6 +93,25 @@ async def test_a_flood_of_reports_waits_in_bounded_memory_and_the_last_one_arriv
     assert len(wire.sent) <= 2 * progress.MOST_WAITING
     assert wire.sent[0][0] == 0
     assert wire.sent[-1][0] == 9_999
+
+
+async def test_much_output_waits_for_its_client():
+    wire = Wire()
+    wire.gate.clear()
+    told, given = Progress(wire.send), []
+
+    async def give() -> None:
+        for number in range(1_000):
+            await told.emit(chunk(number))
+            given.append(number)
+
+    giving = asyncio.create_task(give())
+    await asyncio.sleep(0.05)
+    assert progress.MOST_WAITING <= len(given) < 2 * progress.MOST_WAITING
+    wire.gate.set()
+    await giving
+    await told.finish()
+    assert [text for _, _, text in wire.sent] == [str(number) for number in range(1_000)]
 
 
 async def test_what_sends_runs_in_the_context_of_the_request_whoever_reports():

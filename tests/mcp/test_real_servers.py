@@ -306,3 +306,34 @@ def test_a_server_sees_no_variable_that_it_was_not_given(monkeypatch: pytest.Mon
         assert "sk-live" not in told
     finally:
         toolkit.remove_mcp("everything")
+
+
+def test_progress_is_a_stream() -> None:
+    words = command("mcp-server-everything")
+    toolkit = Toolkit("everything").add_mcp(words, name="everything")
+    try:
+        *chunks, last = toolkit.stream("trigger-long-running-operation", {"duration": 0.2, "steps": 2})
+        assert [chunk.meta["progress"] for chunk in chunks] == [
+            {"progress": 1.0, "total": 2.0},
+            {"progress": 2.0, "total": 2.0},
+        ]
+        assert "completed" in last.value
+    finally:
+        toolkit.remove_mcp("everything")
+
+
+def test_a_question_to_the_user_reaches_the_handler() -> None:
+    words = command("mcp-server-everything")
+    asked: list[str] = []
+
+    async def answer(message: str, response_type: Any, params: Any, context: Any) -> dict[str, Any]:
+        asked.append(message)
+        return {"name": "Ann"}
+
+    toolkit = Toolkit("everything").add_mcp(words, name="everything", elicitation=answer)
+    try:
+        result = toolkit.exec("trigger-elicitation-request", {})
+        assert asked
+        assert "Ann" in result.text
+    finally:
+        toolkit.remove_mcp("everything")

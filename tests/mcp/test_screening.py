@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ahvn_tools.mcp.screening import screen
 from ahvn_tools.mcp.wire import written
 from tests.mcp.test_expansion import bomb
 
+CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "github_mcp_tools.jsonl"
 OBJECT = {"type": "object"}
 HIDDEN = "\u200b\u202e\U000e0041\x1b"
 
@@ -79,6 +81,14 @@ def test_tools_may_be_parsed_already():
     screened = screen([parsed])
     assert screened.tools == [parsed]
     assert screened.raw == {"look up/all": WHOLE}
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpora are not here")
+def test_the_tools_of_a_large_real_server_come_in_as_they_are():
+    wires = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
+    screened = screen(wires)
+    assert screened.refused == {}
+    assert [written(made) for made in screened.tools] == wires
 
 
 def test_order_stays():

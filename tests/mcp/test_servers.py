@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -166,6 +167,50 @@ async def test_a_clients_process_is_not_shared() -> None:
     assert (target.name, target.is_stdio) == ("raw_server", True)
     assert (await environment(target))["TOKEN"] == "theirs"
     assert command._connect_task is None
+
+
+async def test_a_clients_own_handlers_go_on(tmp_path: Path) -> None:
+    theirs: list[Any] = []
+
+    async def hear(message: Any) -> None:
+        theirs.append(message)
+
+    async def elicit(*_: Any) -> dict[str, str]:
+        return {"colour": "theirs"}
+
+    with (tmp_path / "errors").open("w") as errors:
+        command = StdioTransport(sys.executable, [str(RAW), "grumble"], log_file=errors)
+        client = Client(command, message_handler=hear, elicitation_handler=elicit)
+        ours: list[str] = []
+        connection = Connection(one(client))
+        connection.on_changed(lambda: ours.append("changed"))
+        await connection.call("change", {"times": 1})
+        answer = await connection.call("elicit", {})
+        await asyncio.sleep(0.2)
+        await connection.aclose()
+    assert [type(message).__name__ for message in theirs] == ["ToolListChangedNotification"]
+    assert ours == ["changed"]
+    assert answer.structured_content["result"]["content"] == {"colour": "theirs"}
+    assert (tmp_path / "errors").read_text() == "what a nuisance\n"
+
+
+async def test_a_given_handler_comes_before_the_clients_own(tmp_path: Path) -> None:
+    async def theirs(*_: Any) -> Any:
+        return {"colour": "theirs"}
+
+    def ours(*_: Any) -> Any:
+        return {"colour": "ours"}
+
+    command = StdioTransport(sys.executable, [str(RAW), "grumble"], log_file=tmp_path / "errors")
+    client = Client(command, elicitation_handler=theirs)
+    handlers = Handlers(elicitation=ours, sampling=lambda *_: "ours")
+    connection = Connection(one(client), handlers=handlers)
+    asked = await connection.call("elicit", {})
+    sampled = await connection.call("sample", {})
+    await connection.aclose()
+    assert asked.structured_content["result"]["content"] == {"colour": "ours"}
+    assert sampled.structured_content["result"]["content"]["text"] == "ours"
+    assert (tmp_path / "errors").read_text() == "what a nuisance\n"
 
 
 def test_a_clients_url_and_headers_are_kept() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from pathlib import Path
 
 from ahvn_tools.mcp.standard_input import can_end
 from tests.mcp.serving import ENVIRONMENT, LONGEST
@@ -51,12 +51,17 @@ def test_a_reading_thread_is_ended_and_the_rest_is_left_where_it_was():
     assert started.returncode == 0
 
 
+def descriptors() -> int:
+    """Count the open file descriptors, where the system tells."""
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
 def test_an_input_that_is_not_the_processs_own_stays():
     kept = sys.stdin
-    opened = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+    opened = descriptors()
     with can_end() as end:
         assert sys.stdin is kept
         end()
     assert sys.stdin is kept
-    if opened:
-        assert len(os.listdir("/proc/self/fd")) == opened
+    assert descriptors() == opened

@@ -73,8 +73,17 @@ class Server:
         return status, time.perf_counter() - began, self.started.stderr.read()
 
 
-@pytest.mark.parametrize("tool", ["ready", "hang", "refuse"])
-@pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("how", "tool"),
+    [
+        ("end of input", "hang"),
+        ("end of input", "refuse"),
+        ("SIGTERM", "ready"),
+        ("SIGTERM", "hang"),
+        ("SIGTERM", "refuse"),
+        ("SIGINT", "hang"),
+    ],
+)
 def test_a_server_over_stdio_ends_in_good_order(how: str, tool: str):
     with process(TOOLS, "stdio") as started:
         server = Server(started)

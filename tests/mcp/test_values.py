@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ahvn_tools.mcp.values import Values, are_more
+from ahvn_tools.mcp.values import Values
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='ab",[{\\\n'),
@@ -35,7 +35,5 @@ def test_strings_do_not_count_however_the_bytes_come(value: Any, size: int) -> N
 
 
 def test_a_text_is_one_value_whatever_stands_in_it() -> None:
-    assert not are_more(json.dumps({"text": 'a,b,[{"' * 100_000}).encode(), 10)
-    assert are_more(json.dumps([0] * 100).encode(), 10)
-    assert are_more(json.dumps([{}] * 100_000).encode(), 150_000)
-    assert not are_more(json.dumps([0] * 10).encode(), 10)
+    assert Values().add(json.dumps({"text": 'a,b,[{"' * 100_000}).encode()) == 1
+    assert Values().add(json.dumps([{}] * 100).encode()) == 200

@@ -472,3 +472,24 @@ def test_two_calls_of_one_id_are_checked_each_by_its_own_request():
     done = kit.resume(run, approved=True)
     assert [result.error and result.error.code for _, result in done.results] == ["changed", None]
     assert removed == []
+
+
+@pytest.mark.parametrize("door", ["acall", "aexec"])
+def test_the_approval_that_a_call_inside_of_a_tool_needs_is_not_asked_for_the_tool_itself(door):
+    """Whoever allowed it would have allowed nothing: the call inside would wait anew."""
+    kit, _ = careful_kit()
+
+    async def around(context: ToolContext) -> Any:
+        return await getattr(context.toolkit, door)("remove", {"path": "/etc/x"})
+
+    run = kit.add(around).run([ToolCall(id="c1", name="around")], format="openai")
+    assert run.pending == []
+    assert "needs an approval" in run[0]["content"]
+
+
+def test_what_a_tool_says_in_our_words_is_no_request():
+    def say() -> ToolResult:
+        return ToolResult("said", meta={"approval": "please"})
+
+    (message,) = Toolkit("k").add(say).run([ToolCall(id="c1", name="say")], format="openai")
+    assert message["content"] == "said"

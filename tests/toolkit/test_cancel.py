@@ -86,6 +86,11 @@ def noting(seen: Seen) -> Any:
     return inline(note)
 
 
+async def waiting_not(call: Any, next: Any) -> ToolResult:
+    result: ToolResult = await next(call)
+    return result
+
+
 async def waiting(call: Any, next: Any) -> ToolResult:
     await asyncio.sleep(0)
     result: ToolResult = await next(call)
@@ -305,3 +310,32 @@ def _wait_until(is_true: Callable[[], bool]) -> None:
     while not is_true():
         assert time.monotonic() < until
         time.sleep(0.005)
+
+
+def numbers() -> Iterator[int]:
+    """Count for long enough that nobody waits for the end."""
+    for number in range(3000):
+        time.sleep(0.005)
+        yield number
+
+
+@pytest.mark.parametrize("middleware", [[], [inline(waiting_not)]], ids=["none", "inline"])
+@pytest.mark.parametrize("door", ["exec", "stream"])
+def test_a_sync_generator_in_its_callers_thread_ends_between_two_items(door, middleware):
+    kit = Toolkit("k", middleware=middleware).add(numbers)
+    timer = threading.Timer(0.1, kit.cancel, ["c1"])
+    timer.start()
+    last = list(kit.stream("numbers", {}, call_id="c1"))[-1] if door == "stream" else kit.exec("numbers", call_id="c1")
+    timer.join()
+    assert (last.is_last, last.is_interrupted, last.error.code) == (True, True, "cancelled")
+    assert last.value == list(range(len(last.value)))
+    assert 0 < len(last.value) < 3000
+
+
+async def test_a_sync_stream_in_a_loop_that_is_cancelled_leaves_its_readers_task_alone():
+    kit = Toolkit("k", middleware=[inline(waiting_not)]).add(numbers)
+    results = kit.stream("numbers", {}, call_id="c1")
+    next(results)
+    assert kit.cancel("c1")
+    await asyncio.sleep(0.01)
+    assert [(result.value, result.is_interrupted) for result in results] == [([0], True)]

@@ -11,6 +11,7 @@ from mcp_types import TextContent
 from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult, tool
 from ahvn_tools.errors import PickleError, ToolError, ToolkitError, ToolLookupError, ToolNotAvailableError
 from ahvn_tools.toolkit import meta
+from ahvn_tools.toolkit.calls import Terms, aexecute
 from tests.toolkit.subjects import add, asearch, count, search
 
 
@@ -140,6 +141,32 @@ class TestCallTool:
         session = toolkit.session(session_id="s")
         session.call("call_tool", {"name": "add", "arguments": {"a": 1}})
         assert seen == [("add", "s")]
+
+    @pytest.mark.parametrize("is_shown", [True, False])
+    async def test_a_served_call_tells_no_more_of_a_tool_than_that_tool_itself(self, is_shown):
+        def leave() -> None:
+            raise SystemExit
+
+        def fail() -> None:
+            raise ValueError("sk-secret")
+
+        toolkit = Toolkit("k").add(leave).add(fail).add_search()
+        terms = Terms(is_served=True, shows_errors=is_shown, id="c1")
+        for name in ("leave", "fail"):
+            told = await aexecute(toolkit._view, "call_tool", {"name": name}, terms)
+            assert told.error == (await aexecute(toolkit._view, name, {}, terms)).error
+            assert ("sk-secret" in told.text) == (is_shown and name == "fail")
+
+    def test_progress_is_heard_through_it(self):
+        def step(context: ToolContext) -> str:
+            context.report_progress(1, 2, "half")
+            return "done"
+
+        results = list(Toolkit("k").add(step).add_search().stream("call_tool", {"name": "step"}))
+        assert [(result.value, result.meta.get("progress")) for result in results] == [
+            ("half", {"progress": 1, "total": 2}),
+            ("done", None),
+        ]
 
     def test_it_does_not_call_itself(self):
         toolkit = kit().add_search()

@@ -18,7 +18,7 @@ LONGEST = 5.0
 LONGEST_STALL = 0.5
 """Seconds that an event loop may stand still."""
 
-LIMITS = Limits(connect=1.0, listing=1.0, close=1.5, pages=20, tools=5_000, notifications=6_000)
+LIMITS = Limits(connect=1.0, listing=1.0, close=1.5, pages=20, tools=5_000, notifications=2_500)
 
 
 def command(name: str, *marks: str) -> list[str]:

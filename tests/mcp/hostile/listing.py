@@ -248,7 +248,12 @@ def long_description() -> list[JsonObject]:
 def malformed_tools() -> list[JsonObject]:
     """Lists tools that are none: without a name, without a schema, with a list or a text for one, of another type."""
     odd = [{"description": "nobody"}, {"name": "bare"}, {"name": "listed", "inputSchema": []}, "tool", None, 7]
-    return [BAD, *odd, {"name": 5, "inputSchema": {"type": "object"}}, listed("texts", {"type": "string"})]
+    return [
+        BAD,
+        *odd,
+        *({"name": name, "inputSchema": {"type": "object"}} for name in (5, ["a"], {})),
+        listed("texts", {"type": "string"}),
+    ]
 
 
 @tools

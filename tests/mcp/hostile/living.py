@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tests.mcp.hostile.behaviours import at_call, behaviour
 from tests.mcp.hostile.wire import LIFE, JsonObject, Server, text
 
-FLOOD = 5_000
+FLOOD = 2_000
 """Messages in a flood that ends."""
 
 FORM: JsonObject = {
@@ -35,32 +35,32 @@ def _flood(server: Server, request: JsonObject, method: str, **params: object) -
 
 @at_call
 def log_flood(server: Server, request: JsonObject) -> None:
-    """Sends 5,000 log messages before it answers."""
+    """Sends 2,000 log messages before it answers."""
     _flood(server, request, "notifications/message", level="error", data="\x1b[31mfire\x1b[0m " * 5)
 
 
 @at_call
 def progress_flood(server: Server, request: JsonObject) -> None:
-    """Sends 5,000 messages of progress before it answers."""
+    """Sends 2,000 messages of progress before it answers."""
     token = (request["params"].get("_meta") or {}).get("progressToken", "none")
     _flood(server, request, "notifications/progress", progressToken=token, progress=1, message="nearly")
 
 
 @at_call
 def changed_flood(server: Server, request: JsonObject) -> None:
-    """Says 5,000 times that its tools have changed before it answers."""
+    """Says 2,000 times that its tools have changed before it answers."""
     _flood(server, request, "notifications/tools/list_changed")
 
 
 @at_call
 def unknown_flood(server: Server, request: JsonObject) -> None:
-    """Sends 5,000 notifications of a kind that there is not before it answers."""
+    """Sends 2,000 notifications of a kind that there is not before it answers."""
     _flood(server, request, "notifications/strange", what="ever")
 
 
 @at_call
 def unasked_flood(server: Server, request: JsonObject) -> None:
-    """Sends 5,000 answers that nobody has asked for before it answers."""
+    """Sends 2,000 answers that nobody has asked for before it answers."""
     for _ in range(FLOOD // 100):
         server.write(b'{"jsonrpc":"2.0","id":424242,"result":{}}\n' * 100)
     server.reply(request, text("after the flood"))
@@ -193,6 +193,13 @@ def writes_to_the_end(server: Server) -> None:
 def has_a_child(server: Server) -> None:
     """Works, has a child that holds its pipes, and ends without it."""
     subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)", *sys.argv[2:]])
+
+
+@behaviour
+def has_a_runaway_child(server: Server) -> None:
+    """Works, and has a child in a session of its own that holds its pipes."""
+    code = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)", *sys.argv[2:]]
+    subprocess.Popen(code, start_new_session=True)
 
 
 @behaviour

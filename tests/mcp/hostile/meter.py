@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -54,12 +56,22 @@ async def measured() -> AsyncIterator[tuple[Stall, Stall]]:
         there.cancel()
 
 
-def left_of(mark: str) -> list[str]:
+async def standing() -> tuple[int, int]:
+    """Return how many file descriptors are open, and how many tasks the background loop has."""
+
+    async def tasks() -> int:
+        return len(asyncio.all_tasks()) - 1
+
+    running = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(tasks(), bridge.loop()))
+    gc.collect()
+    return psutil.Process().num_fds(), running
+
+
+def left_of(mark: str) -> list[psutil.Process]:
     """Return the processes with a word in their command line, orphans included, and the ended children of ours."""
-    found = []
-    for process in psutil.process_iter(["pid", "ppid", "cmdline", "status"]):
-        about = process.info
-        is_zombie = about["status"] == psutil.STATUS_ZOMBIE and about["ppid"] == os.getpid()
-        if is_zombie or mark in (about["cmdline"] or ()):
-            found.append(f"{about['pid']} {about['status']} {' '.join(about['cmdline'] or ())[-80:]}")
-    return found
+    return [process for process in psutil.process_iter(["ppid", "cmdline", "status"]) if _is_left(process.info, mark)]
+
+
+def _is_left(about: dict[str, Any], mark: str) -> bool:
+    is_zombie = about["status"] == psutil.STATUS_ZOMBIE and about["ppid"] == os.getpid()
+    return is_zombie or mark in (about["cmdline"] or ())

@@ -329,6 +329,24 @@ def _bomb() -> bytes:
 
 
 @at_call
+def countless_values(web: Web, request: Request) -> None:
+    """Sends three million empty objects in 9 MB."""
+    body = b'{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":[' + b"{}," * 3_000_000 + b"{}]}}}"
+    request.send("200 OK", "Content-Type: application/json", body=body)
+
+
+@at_call
+def countless_events(web: Web, request: Request) -> None:
+    """Sends the answer as the last of 2,001 events."""
+    request.stream()
+    notice = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "a,[{" * 9}}
+    request.socket.sendall(b"data: %s\n\n" % json.dumps(notice).encode() * 2_000)
+    answer = {"jsonrpc": "2.0", "id": request.message["id"], "result": text("at last")}
+    request.socket.sendall(b"data: %s\n\n" % json.dumps(answer).encode())
+    request.socket.shutdown(socket.SHUT_RDWR)
+
+
+@at_call
 def events_for_ever(web: Web, request: Request) -> None:
     """Opens a stream of events and sends only comments."""
     request.stream()

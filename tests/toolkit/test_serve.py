@@ -1,0 +1,47 @@
+"""What can be served: toolkits, registries, tools and lists of them; and not from within a running loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec, serve, tool
+from ahvn_tools.errors import DefinitionError, SyncCallError
+from ahvn_tools.toolkit.serve import toolkit_of
+
+
+def reversed_text(text: str) -> str:
+    """Turn a text around."""
+    return text[::-1]
+
+
+class Shop(ToolRegistry):
+    """A registry to be served."""
+
+    @reg_toolspec
+    def price(self, item: str) -> int:
+        """Tell what an item costs."""
+        return len(item)
+
+
+def test_a_toolkit_is_made_of_what_can_be_served():
+    kit = Toolkit("kit").add(reversed_text)
+    assert toolkit_of(kit) is kit
+    spec = tool(reversed_text)
+    for thing, name, names in [
+        (Shop(), "Shop", ["price"]),
+        (spec, "reversed_text", ["reversed_text"]),
+        (reversed_text, "reversed_text", ["reversed_text"]),
+        ([Shop(), spec], "tools", ["price", "reversed_text"]),
+        ((Toolkit("kit").add(len), ToolSpec.from_function(reversed_text)), "tools", ["len", "reversed_text"]),
+    ]:
+        made = toolkit_of(thing)
+        assert (made.name, [tool.name for tool in made]) == (name, names)
+    with pytest.raises(DefinitionError, match="no tool"):
+        toolkit_of(5)
+    with pytest.raises(DefinitionError, match="no tool"):
+        toolkit_of([5])
+
+
+async def test_serve_does_not_block_a_running_loop():
+    with pytest.raises(SyncCallError, match="aserve"):
+        serve(reversed_text)
