@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import ChainMap
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,6 +111,11 @@ class Binding:
     def left_behind(self) -> Binding:
         """Return the binding of a secret as it may travel: without its default, constant and resolver."""
         return replace(self, default=UNSET, resolver=None, is_left_behind=True)
+
+
+def open_to_bind(parameters: Iterable[str], bindings: Mapping[str, Binding]) -> list[str]:
+    """Return the parameters that may be bound: all but those that were fixed when the tool was made."""
+    return [name for name in parameters if not (name in bindings and bindings[name].is_constant)]
 
 
 def view(layers: Layers) -> Mapping[str, Any]:

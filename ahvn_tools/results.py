@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_core import to_json, to_jsonable_python
 
@@ -115,6 +115,12 @@ class ToolResult:
         from mcp_types import TextContent
 
         return [TextContent(type="text", text=self.text)]
+
+    def answering(self, id: str) -> Self:  # noqa: A002  # the field's name
+        """Return this as the last result of the call of that id. Every call of a chain gets one: `replace` is slow."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, id=id, is_last=True)
+        return made
 
     def to_mcp(self) -> CallToolResult:
         """Return MCP's form of this result, as a server sends it: an error where there is none."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from pydantic_core import ValidationError
 
 from ahvn_tools import execution, text
-from ahvn_tools.binding import Binding, Layers
+from ahvn_tools.binding import Binding, Layers, open_to_bind
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, DefinitionError, ToolSpecError, near_misses
 from ahvn_tools.execution import direct
@@ -244,9 +244,8 @@ class ToolSpec:
         """
         parameter = self._sealed.recipe.inputs.parameters.get(param)
         if parameter is None:
-            raise BindError(
-                f"{self.name!r} has no parameter {param!r}. {near_misses(param, self._sealed.recipe.inputs.parameters)}"
-            )
+            near = near_misses(param, open_to_bind(self._sealed.recipe.inputs.parameters, self._sealed.bindings))
+            raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
         self._refuse_constant(param)
         binding = Binding.made(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
         with self._lock:

@@ -270,3 +270,9 @@ def test_a_call_is_a_value() -> None:
 def test_served_blocks_arrive_as_they_are() -> None:
     result = run(returning([TEXT, IMAGE]).to_fastmcp().run, {})
     assert result.content == [TEXT, IMAGE]
+
+
+def test_a_result_answers_a_call_with_all_else_as_it_was():
+    chunk = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=False, is_interrupted=True, id="b")
+    whole = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=True, is_interrupted=True, id="c")
+    assert (chunk.answering("c"), chunk.id, chunk.is_last) == (whole, "b", False)

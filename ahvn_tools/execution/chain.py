@@ -202,7 +202,7 @@ async def _settled(run: Next, call: Call) -> ToolResult:
         log.error("A middleware of tool %r raised %s.", call.name, type(error).__name__)  # noqa: TRY400  # no values in logs
         detail = ErrorDetail(code="tool_error", message=f"A middleware of tool {call.name!r} failed.")
         made = fate.note(error, failed(detail, started))
-    return made if made.id == call.id and made.is_last else replace(made, id=call.id, is_last=True)
+    return made if made.id == call.id and made.is_last else made.answering(call.id)
 
 
 def _cancelled(call: Call, cause: BaseException, started: float) -> ToolResult:

@@ -80,9 +80,9 @@ def gathered(returned: Any, give: Callable[[Any], None] | None = None, items: li
     items = [] if items is None else items
     try:
         for item in returned:
+            items.append(item_value(item))
             if give is not None:
                 give(item)
-            items.append(item_value(item))
     finally:
         if hasattr(returned, "close"):
             returned.close()

@@ -33,6 +33,7 @@ async def awaited(call: Call) -> ToolResult:
     outputs = Outputs(call)
     context = call.context(outputs.put)
     try:
+        fate.go_on()
         with _asked(context):
             values = await aprepared(plan, (), call.arguments, call.layers)
         fate.bound = plan.bound_values(values)
@@ -40,6 +41,8 @@ async def awaited(call: Call) -> ToolResult:
         await outputs.delivered()
     except ToolCallError as error:
         return fate.note(error, failed(failure.of_call(error), started))
+    except CutError:
+        return fate.cut(call.name)
     except UnreadError:
         pass
     except asyncio.CancelledError:
@@ -73,6 +76,8 @@ async def _driven(call: Call, values: Arguments, outputs: Outputs) -> Outcome:
 def run_here(call: Call) -> ToolResult:
     """Run a sync body in this thread, to its end."""
     started, plan, fate = perf_counter(), call.plan, call.fate
+    if fate.is_cancelled:
+        return fate.cut(call.name)
     context = call.context()
     try:
         with _asked(context):
@@ -95,6 +100,8 @@ def run_here(call: Call) -> ToolResult:
 async def iterated(call: Call) -> ToolResult:
     """Run a sync body in this thread, giving its items to the reader."""
     started, plan, fate = perf_counter(), call.plan, call.fate
+    if fate.is_cancelled:
+        return fate.cut(call.name)
     try:
         values = prepared(plan, (), call.arguments, call.layers)
     except ToolCallError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
@@ -128,14 +129,18 @@ def process(
     *,
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
+    stderr: str | os.PathLike[str] | None = None,
 ) -> Client[Any]:
     """Return a client that starts a server of its own."""
+    errors = None if stderr is None else Path(stderr)
     if sys.platform == "win32":  # pragma: no cover  # it has no process groups; mcp knows what it has
         inner = StdioTransport(
-            command[0], list(command[1:]), env=dict(env or {}), cwd=str(cwd) if cwd else None, keep_alive=False
-        )
+            command[0], list(command[1:]), env=dict(env or {}), cwd=str(cwd) if cwd else None, keep_alive=False,
+            log_file=errors,
+        )  # fmt: skip
         return _client(inner, handlers, limits)
-    return _client(Stdio(command, env=env, cwd=cwd, limits=limits, lost=handlers.lost), handlers, limits)
+    inner = Stdio(command, env=env, cwd=cwd, errors=errors, limits=limits, lost=handlers.lost)
+    return _client(inner, handlers, limits)
 
 
 def http(

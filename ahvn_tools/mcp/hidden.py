@@ -60,6 +60,11 @@ def escaped(text: str) -> str:
     return _FOUND.sub(lambda match: match[0] if match["allowed"] else _written(match[0]), text)
 
 
+def in_one_line(text: str) -> str:
+    """Return a text with its hidden characters, line feeds and tabs written out."""
+    return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def found_in_name(name: str) -> list[str]:
     """Return what no name may have: hidden characters, line feeds and tabs, and what looks like a space and is none."""
     strange = {match[0] for pattern in (_ANY, _STRANGE_SPACE) for match in pattern.finditer(name)}

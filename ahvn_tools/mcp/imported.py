@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
@@ -26,7 +25,7 @@ from ahvn_tools.mcp.pins import Pins
 from ahvn_tools.mcp.pool import Pool
 from ahvn_tools.mcp.remote import Remote, free_name
 from ahvn_tools.mcp.screening import screen
-from ahvn_tools.mcp.servers import Target, targets
+from ahvn_tools.mcp.servers import Target, is_header, opened, targets
 from ahvn_tools.mcp.wire import written
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.sources import mcp as mcp_source
@@ -58,6 +57,8 @@ class ServerOptions(TypedDict, total=False):
     """A token, headers, `"oauth"`, an `httpx2.Auth`; or a function that gives token or headers from a call's state."""
     env: Mapping[str, str]
     """What a server process sees in its environment, beside PATH, HOME and their like."""
+    stderr: str | PathLike[str]
+    """A file that the stderr of a server process is appended to; it goes to ours by default."""
     inputs: Mapping[str, str]
     """The answers to `${input:…}` in a configuration."""
     pin: str | PathLike[str] | None
@@ -289,7 +290,7 @@ class Server:
         if self._credentials is None:
             return None
         try:
-            given = await _asked(self._credentials, state)
+            given = opened(await _asked(self._credentials, state))
         except Exception as error:
             raise self._no_credentials(f"raised {type(error).__name__}") from error
         if isinstance(given, str):
@@ -298,7 +299,7 @@ class Server:
             return None
         if not isinstance(given, Mapping):
             raise self._no_credentials(f"gave a {type(given).__name__}, and no token and no dict of headers")
-        if not all(_is_header(name, value) for name, value in given.items()):
+        if not all(is_header(name, value) for name, value in given.items()):
             raise self._no_credentials("gave what cannot be sent as headers")
         return given
 
@@ -312,13 +313,6 @@ async def _asked(function: Callable[..., Any], *arguments: Any) -> Any:
         return await function(*arguments)
     given = (await in_thread(lambda _: function(*arguments))).get()
     return await given if inspect.isawaitable(given) else given
-
-
-def _is_header(name: object, value: object) -> bool:
-    """Tell whether this can be sent as a header, with something in it."""
-    is_name = isinstance(name, str) and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name)
-    is_value = isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip()
-    return bool(is_name and is_value)
 
 
 def one_of(server: Any, name: str | None, options: ServerOptions) -> Server:
@@ -340,10 +334,10 @@ def servers_of(server: Any, name: str | None, options: ServerOptions) -> list[Se
     found = targets(
         server,
         name=name,
-        auth=None if isinstance(auth, Mapping) or _is_given_later(auth) else auth,
-        headers=auth if isinstance(auth, Mapping) else None,
+        auth=None if _is_given_later(auth) else auth,
         env=options.get("env"),
         inputs=options.get("inputs"),
+        stderr=options.get("stderr"),
     )
     return [Server(target, **options) for target in found]
 

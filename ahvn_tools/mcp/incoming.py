@@ -44,9 +44,9 @@ class Guarded(ClientSession):
     limits = Limits()
     lost: Callable[[str], None] = staticmethod(_nobody)
 
-    def __init__(self, read_stream: Any = None, write_stream: Any = None, *arguments: Any, **options: Any) -> None:
-        """`read_stream` is None for a server in this process, whose answers are no messages."""
-        self._incoming = None if read_stream is None else Incoming(read_stream, self.limits, self.lost)
+    def __init__(self, read_stream: Any, write_stream: Any, *arguments: Any, **options: Any) -> None:
+        """Take the streams of a transport that has messages, not one to a server object in this process."""
+        self._incoming = Incoming(read_stream, self.limits, self.lost)
         super().__init__(self._incoming, write_stream, *arguments, **options)
 
     async def list_tools(self, *, params: PaginatedRequestParams | None = None) -> ListToolsResult:
@@ -54,15 +54,11 @@ class Guarded(ClientSession):
         try:
             return await super().list_tools(params=params)
         except ValidationError:
-            if self._incoming is None or self._incoming.version is not None:
-                raise
             self._incoming.version = self.protocol_version or MODERN
         return await super().list_tools(params=params)
 
     def malformed(self) -> list[Any]:
         """Return what came as tools since the last time and is none."""
-        if self._incoming is None:
-            return []
         malformed, self._incoming.malformed = self._incoming.malformed, []
         return malformed
 

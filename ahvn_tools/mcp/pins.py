@@ -124,7 +124,8 @@ def _by_name(wire_tools: Iterable[Any]) -> dict[str, JsonObject]:
     found: dict[str, JsonObject] = {}
     for tool in wire_tools:
         wire = written(tool)
-        found.setdefault(str(wire.get("name")), wire)
+        if isinstance(name := wire.get("name"), str):  # else it is no tool, and nobody can call it
+            found.setdefault(name, wire)
     return found
 
 

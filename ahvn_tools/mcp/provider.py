@@ -55,17 +55,16 @@ class CatalogProvider(Provider):
         self._tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
 
     async def _list_tools(self) -> Sequence[Tool]:
-        try:
-            definitions = await self._catalog.definitions(Request.current())
-        except Exception as error:  # noqa: BLE001  # the host's own functions may raise anything
-            raise MCPError(INTERNAL_ERROR, _told(error, "The tools cannot be listed.")) from None
-        return [self._tool(definition) for definition in definitions]
+        listed = await carried(self._catalog.definitions, Request.current())
+        if listed.error is not None:  # the host's own functions may raise anything
+            raise MCPError(INTERNAL_ERROR, _told(listed.error, "The tools cannot be listed.")) from None
+        return [self._tool(definition) for definition in listed.value]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        try:
-            definition = await self._catalog.find(name, Request.current())
-        except Exception as error:  # noqa: BLE001  # as above
-            raise ToolError(_told(error, f"Error calling tool {name!r}")) from None
+        found = await carried(self._catalog.find, name, Request.current())
+        if found.error is not None:
+            raise ToolError(_told(found.error, f"Error calling tool {name!r}")) from None
+        definition: ToolDefinition | None = found.value
         if definition is None or not (version is None or version.matches(definition.version)):
             return None
         return self._tool(definition)

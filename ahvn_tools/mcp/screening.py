@@ -100,7 +100,7 @@ class _Screening:
         return _wire_tool(shown)
 
     def _shown(self, name: Any) -> str:
-        shown = clip(hidden.escaped(name), LONGEST_NAME) if isinstance(name, str) else "(no name)"
+        shown = clip(hidden.in_one_line(name), LONGEST_NAME) if isinstance(name, str) else "(no name)"
         number = self._counts[shown] = self._counts.get(shown, int(shown in self.raw)) + 1
         while number > 1 and f"{shown} ({number})" in self.refused:
             number = self._counts[shown] = number + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +45,7 @@ class _Settings:
     env: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     cwd: str | Path | None = None
+    stderr: str | os.PathLike[str] | None = None
 
 
 def targets(
@@ -54,16 +56,21 @@ def targets(
     headers: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
     inputs: Mapping[str, str] | None = None,
+    stderr: str | os.PathLike[str] | None = None,
 ) -> list[Target]:
     """Return the servers that `server` names: mostly one, for an mcp.json each that is not disabled.
 
     `server` is a URL, a command as a string or as a list of words, a path of a script (.py, .js) or of an mcp.json, its
     content, a FastMCP server object, or a FastMCP client. `auth` is a token, headers, "oauth" or an httpx2.Auth; `env`
-    is what a server process sees besides PATH and HOME; `inputs` answers `${input:…}`. Raises DefinitionError.
+    is what a server process sees besides PATH and HOME; `inputs` answers `${input:…}`; `stderr` is a
+    file that its stderr is appended to, ours by default. Raises DefinitionError.
     """
+    auth = opened(auth)
     if isinstance(auth, Mapping):
         auth, headers = None, {**auth, **(headers or {})}
-    settings = _Settings(auth=auth, headers=headers or {}, env=env or {}, inputs=inputs or {})
+    settings = _Settings(
+        auth=auth, headers=opened(headers or {}), env=opened(env or {}), inputs=inputs or {}, stderr=stderr
+    )
     found = _read(server, settings)
     if name is None:
         return found
@@ -119,10 +126,14 @@ def _process(words: Sequence[str], settings: _Settings, name: str | None = None)
     if settings.auth is not None or settings.headers:
         raise DefinitionError(f"{words[0]!r} is a command, which takes no auth or headers; use env={{…}}.")
 
+    for variable, value in settings.env.items():
+        if not isinstance(value, str):
+            raise DefinitionError(f"`env` holds a {type(value).__name__} for {variable!r}; write it as a text.")
+
     def make(handlers: Handlers, _headers: Mapping[str, str], limits: Limits) -> Any:
         from ahvn_tools.mcp import clients
 
-        return clients.process(words, handlers, limits, env=settings.env, cwd=settings.cwd)
+        return clients.process(words, handlers, limits, env=settings.env, cwd=settings.cwd, stderr=settings.stderr)
 
     return Target(name=name or _named(words), make=make, is_stdio=True)
 
@@ -143,6 +154,7 @@ def _named(words: Sequence[str]) -> str:
 
 
 def _remote(url: str, settings: _Settings, name: str | None = None, kind: str | None = None) -> Target:
+    _refuse_unsendable(url, settings.auth, settings.headers)
     is_sse = kind == "sse" or (kind is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
     kept: list[Any] = []
 
@@ -155,6 +167,30 @@ def _remote(url: str, settings: _Settings, name: str | None = None, kind: str | 
         return clients.http(url, handlers, limits, headers=merged, auth=_auth(kept[0], headers), is_sse=is_sse)
 
     return Target(name=name or _host(url), make=make, takes_headers=True)
+
+
+def opened(value: Any) -> Any:
+    """Return a value with pydantic's secret types opened, those in a mapping too."""
+    if isinstance(value, Mapping):
+        return {name: opened(item) for name, item in value.items()}
+    return value.get_secret_value() if hasattr(value, "get_secret_value") else value
+
+
+def is_header(name: object, value: object) -> bool:
+    """Tell whether this can be sent as a header, with something in it."""
+    is_name = isinstance(name, str) and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name)
+    is_value = isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip()
+    return bool(is_name and is_value)
+
+
+def _refuse_unsendable(url: str, auth: Any, headers: Mapping[str, str]) -> None:
+    """Raise DefinitionError, without showing a value, for what is no credentials of a server."""
+    if not (auth is None or isinstance(auth, str) or hasattr(auth, "auth_flow")):
+        raise DefinitionError(f'`auth` is a token, headers, "oauth" or an httpx2.Auth, not a {type(auth).__name__}.')
+    given = {**headers, "Authorization": auth} if isinstance(auth, str) else headers
+    for name, value in given.items():
+        if not is_header(name, value):
+            raise DefinitionError(f"{name!r} for {_host(url)!r} holds what cannot be sent as a header.")
 
 
 def _host(url: str) -> str:

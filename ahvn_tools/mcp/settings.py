@@ -80,6 +80,7 @@ class _Filler:
     """Puts values in the place of `${…}`."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], inputs: Mapping[str, str]) -> None:
+        self.folder = folder
         self._env = env
         self._inputs = inputs
         self._known = {
@@ -129,13 +130,31 @@ def _entry(name: str, entry: Any, fill: _Filler) -> Entry:
     kind, cwd, auth = entry.get("type") or entry.get("transport"), entry.get("cwd"), entry.get("auth")
     return Entry(
         command=() if command is None else tuple(fill(_text(word, where, "args"), where) for word in words),
-        env=_filled(entry, "env", where, fill),
+        env={**_env_file(entry, where, fill), **_filled(entry, "env", where, fill)},
         cwd=None if cwd is None else fill(_text(cwd, where, "cwd"), where),
         url=None if url is None else fill(_text(url, where, "url"), where),
         headers=_filled(entry, "headers", where, fill),
         auth=fill(auth, where) if isinstance(auth, str) else None,
         kind=kind if isinstance(kind, str) else None,
     )
+
+
+def _env_file(entry: Mapping[str, Any], where: str, fill: _Filler) -> dict[str, str]:
+    """Return the variables of VS Code's `envFile`: lines of `NAME=value`, where quotes may be around the value."""
+    if not entry.get("envFile"):
+        return {}
+    given = fill(_text(entry["envFile"], where, "envFile"), where)
+    try:
+        lines = (fill.folder / given).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"{where}: {given!r} cannot be read: {type(error).__name__}.") from error
+    found = (_ENV_LINE.fullmatch(line) for line in lines)
+    return {line["name"]: line["quoted"] or line["bare"] or "" for line in found if line}
+
+
+_ENV_LINE = re.compile(
+    r"""\s*(?:export\s+)?(?P<name>\w+)\s*=\s*(?:(?P<quote>["'])(?P<quoted>.*)(?P=quote)|(?P<bare>.*?))\s*"""
+)
 
 
 def _filled(entry: Mapping[str, Any], key: str, where: str, fill: _Filler) -> dict[str, str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import threading
 from collections.abc import Coroutine, Generator
 from types import FrameType
 from typing import Any, Final
+
+log = logging.getLogger(__name__)
 
 LAST: Final = 5.0
 """Seconds after the signal in which the process ends, whatever holds it."""
@@ -27,7 +30,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     task = loop.create_task(work)
     with _listening(loop, task) as stop:
         try:
-            loop.run_until_complete(task)
+            _run_through(loop, task)
         except asyncio.CancelledError:
             if stop.signal is None:
                 raise
@@ -35,6 +38,17 @@ def run(work: Coroutine[Any, Any, None]) -> None:
             _close(loop)
     if stop.signal == signal.SIGINT:
         raise KeyboardInterrupt
+
+
+def _run_through(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    """Run a task to its end, whatever other tasks in its loop do: `sys.exit()` in one of them goes through the loop."""
+    while True:
+        try:
+            return loop.run_until_complete(task)
+        except BaseException as error:  # sorted by whose it is
+            if task.done():
+                raise
+            log.warning("A task in the server's loop raised %s; the server goes on.", type(error).__name__)
 
 
 class _Stop:

@@ -27,7 +27,7 @@ def written(tool: Any) -> JsonObject:
     """
     if isinstance(tool, Mapping):
         return dict(tool)
-    sent = getattr(tool, "model_fields_set", _FIELDS)
+    sent = getattr(tool, "model_fields_set", ())
     return {wire: _plain(getattr(tool, name)) for name, wire in _FIELDS.items() if name in sent and hasattr(tool, name)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict
 
-from ahvn_tools.binding import Binding
+from ahvn_tools.binding import Binding, open_to_bind
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
 from ahvn_tools.execution.call import Call, Middleware
 from ahvn_tools.execution.sealed import Sealed
@@ -300,9 +300,8 @@ def _presets(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> Bindings:
     made = {}
     for parameter, value in preset.items():
         if parameter not in inputs.parameters:
-            raise BindError(
-                f"{name!r} has no parameter {parameter!r} to preset. {near_misses(parameter, inputs.parameters)}"
-            )
+            near = near_misses(parameter, open_to_bind(inputs.parameters, fixed))
+            raise BindError(f"{name!r} has no parameter {parameter!r} to preset. {near}")
         if parameter in fixed and fixed[parameter].is_constant:
             raise BindError(f"{parameter!r} of {name!r} was fixed when the tool was made; leave it out of the preset.")
         check = inputs.check(parameter)

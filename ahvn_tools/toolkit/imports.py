@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from ahvn_tools.binding import open_to_bind
 from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.threads import in_thread
@@ -87,7 +88,7 @@ class Import:
 
     def entry(self, name: str, recipe: Recipe, body: Any, catalog: Catalog) -> Entry:
         """Return an entry for a tool of the server. Raises ToolkitError and BindError."""
-        options = self._entry_options(name, recipe.inputs.parameters)
+        options = self._entry_options(name, open_to_bind(recipe.inputs.parameters, recipe.bindings))
         origin = f"the MCP server {self.server.name!r}"
         return Entry(ToolSpec(recipe, body), self.name(name), origin, options, catalog.keys)
 
@@ -116,16 +117,6 @@ class Import:
         """Close the server, unless somebody else has connected it and may still use it."""
         if self.is_ours:
             await self.server.aclose()
-
-    def refuse_unknown(self) -> None:
-        """Raise ToolLookupError for names in the options that the server does not have."""
-        known = self.server.tools.keys() | self.server.refused.keys()
-        preset = self.options.get("preset", {}).keys() - {"*"}
-        plain = {name for name in self.options.get("include", ()) if not _is_pattern(name)}
-        for name in sorted((self.options.get("rename", {}).keys() | preset | plain) - known):
-            raise ToolLookupError(
-                f"The MCP server {self.server.name!r} has no tool {name!r}. {near_misses(name, self.server.tools)}"
-            )
 
     def _entry_options(self, name: str, parameters: Collection[str]) -> EntryOptions:
         given = {key: self.options[key] for key in _OF_ENTRIES if key in self.options}  # type: ignore[literal-required]  # the keys of both
@@ -175,26 +166,23 @@ class Imports:
             raise
 
     def _refuse_taken(self, made: Sequence[Import]) -> None:
-        """Raise ToolkitError for a server whose name is taken."""
+        """Raise ToolkitError for a server whose name is taken, or that whoever added it has given up by now."""
         for one in made:
-            if one.server.name in self.by_name:
+            if one.is_over or one.server.name in self.by_name:
                 raise ToolkitError(f"There is a server {one.server.name!r} already. Give this one a name=….")
 
     def _put(self, made: Sequence[Import]) -> None:
         """Add all of these or none."""
         with self._lock:
             self._refuse_taken(made)  # another may have come in the meantime
-            if any(one.is_over for one in made):
-                return  # whoever added them has gone
             for one in made:  # whatever changes from now on is brought up to date when this is done
                 one.follow(functools.partial(self._follow, one))
             self._put_now(made)
 
     def _put_now(self, made: Sequence[Import]) -> None:
         found = {one.server.name: {} if one.error else one.new_entries(self._catalog) for one in made}
-        for one in made:
-            if one.error is None:
-                one.refuse_unknown()
+        if made and not any(one.error for one in made):
+            _refuse_unknown(made, made[0].options)
         self._catalog.add([entry for entries in found.values() for entry in entries.values()], {}, is_foreign=True)
         for one in made:
             one.entries = found[one.server.name]
@@ -341,6 +329,18 @@ def _imports(server: Any, name: str | None, timeout: float | None, options: Impo
     ]
 
 
+def _refuse_unknown(made: Sequence[Import], options: ImportOptions) -> None:
+    """Raise ToolLookupError for names in the options that none of the servers has."""
+    known = {name for one in made for name in (*one.server.tools, *one.server.refused)}
+    idempotent = options.get("idempotent", ())
+    named = {*options.get("rename", {}), *options.get("preset", {}).keys() - {"*"}}
+    named.update(name for name in _listed(options.get("include", ())) if not _is_pattern(name))
+    named.update(() if isinstance(idempotent, bool) else _listed(idempotent))
+    for name in sorted(named - known):
+        where = " or ".join(repr(one.server.name) for one in made)
+        raise ToolLookupError(f"The MCP server {where} has no tool {name!r}. {near_misses(name, known)}")
+
+
 async def _load(one: Import) -> None:
     try:
         await one.server.arefresh()
@@ -349,7 +349,11 @@ async def _load(one: Import) -> None:
 
 
 def _matches(name: str, wanted: Collection[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in ([wanted] if isinstance(wanted, str) else wanted))
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _listed(wanted))
+
+
+def _listed(names: Collection[str]) -> Collection[str]:
+    return [names] if isinstance(names, str) else names
 
 
 def _is_pattern(name: str) -> bool:

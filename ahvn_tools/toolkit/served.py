@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-import uuid
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -32,7 +32,7 @@ State = Mapping[str, Any] | None
 StateOf = Callable[[Request], State | Awaitable[State]]
 Audience = str | Iterable[str] | None
 AudienceOf = Callable[[Request], Audience | Awaitable[Audience]]
-SessionOf = Callable[[Request], str | None]
+SessionOf = Callable[[Request], str | None | Awaitable[str | None]]
 
 
 class ServerOptions(TypedDict, total=False):
@@ -49,8 +49,8 @@ class ServerOptions(TypedDict, total=False):
     """Whom it is for, or `(request) -> audience`, sync or async, to tell by who asks. Without one, only tools that are
     for everyone are served."""
     session: SessionOf
-    """`(request) -> session id`, where the client itself says it, such as in a header; `request.session_id` by
-    default."""
+    """`(request) -> session id`, sync or async, where the client itself says it, such as in a header; None or "" where
+    it does not. `request.session_id` by default."""
     mask_errors: bool
     """False: what a tool raises is told to the client, and not only that it failed."""
     auth: Any
@@ -135,7 +135,7 @@ class Served:
         return result
 
     async def _run(self, view: View, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
-        progress, fate, call_id = request.progress, Fate(), f"mcp_{uuid.uuid4().hex}"
+        progress, fate, call_id = request.progress, Fate(), f"mcp_{os.urandom(16).hex()}"
         terms = calls.Terms(
             id=call_id,
             fate=fate,
@@ -158,7 +158,7 @@ class Served:
 
     async def _seen(self, request: Request, state: State) -> tuple[View, Guest]:
         """Return what this client sees, in a session of its own."""
-        session_id = self._session_id(request)
+        session_id = await self._session_id(request)
         guest = Guest(dict(state or {}), session_id, self._clients.of(session_id))
         view, audience = self._view.session(guest), await self._audience_of(request)
         return view if audience is None else view.narrowed(audience), guest
@@ -169,11 +169,15 @@ class Served:
             return For(audiences=_audiences(await _awaited(self._audience(request))))
         return self._audience
 
-    def _session_id(self, request: Request) -> str | None:
+    async def _session_id(self, request: Request) -> str | None:
         if self._session is None:
             return request.session_id
-        given = self._session(request)
-        return given if request.session_id is None or given is None else f"{request.session_id}.{given}"
+        given = await _awaited(self._session(request))
+        if not (given is None or isinstance(given, str)):
+            raise ToolkitError(f"`session` must give a text for each request, not a {type(given).__name__}.")
+        if not given:
+            return None
+        return given if request.session_id is None else f"{request.session_id}.{given}"
 
     async def _state_of(self, request: Request) -> State:
         if self._state is None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping
 from typing import Any, NoReturn, Self
 
-from ahvn_tools.binding import Binding, Layers
+from ahvn_tools.binding import Binding, Layers, open_to_bind
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, PickleError, ToolkitError, near_misses
 from ahvn_tools.execution.call import Middleware
@@ -106,7 +106,8 @@ class ToolkitTool(ToolSpec):
         self._view.refuse_change("bind")
         parameters = self._sealed.recipe.inputs.parameters
         if param not in parameters:
-            raise BindError(f"{self.name!r} has no parameter {param!r}. {near_misses(param, parameters)}")
+            near = near_misses(param, open_to_bind(parameters, self._sealed.bindings))
+            raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
         self._entry.refuse_preset(param)
         self._refuse_constant(param)
         binding = Binding.made(param, state_key, default, resolver, is_secret=secret or parameters[param].is_secret)

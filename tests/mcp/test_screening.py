@@ -386,3 +386,8 @@ def test_a_tool_that_hides_nothing_comes_in_json_equal(wire):
         return
     for made in screen([wire]).tools:
         assert written(made) == wire
+
+
+def test_a_refused_name_is_shown_in_one_line():
+    screened = screen([{"name": "a\nb\tc", "inputSchema": {"type": "object"}}])
+    assert list(screened.refused) == ["a\\nb\\tc"]

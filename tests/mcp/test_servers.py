@@ -13,6 +13,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from mcp.server.mcpserver import MCPServer
+from pydantic import SecretStr
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.connection import Connection
@@ -76,6 +77,13 @@ def test_headers_and_token_go_with_a_url() -> None:
 
 def test_headers_may_be_given_as_auth() -> None:
     assert transport(one("http://127.0.0.1:1/mcp", auth={"X-Api-Key": "k"})).headers == {"x-api-key": "k"}
+
+
+async def test_a_secret_is_a_token_a_header_and_a_variable_like_its_text() -> None:
+    assert transport(one("http://127.0.0.1:1/mcp", auth=SecretStr("t"))).auth is not None
+    keyed = one("http://127.0.0.1:1/mcp", auth={"X-Api-Key": SecretStr("k")})
+    assert transport(keyed).headers == {"x-api-key": "k"}
+    assert (await environment(one(RAW, env={"TOKEN": SecretStr("t")})))["TOKEN"] == "t"
 
 
 def test_a_calls_headers_come_before_the_servers() -> None:
@@ -247,6 +255,13 @@ def test_a_name_may_be_given() -> None:
         ("mcp-server-git", {"auth": "t"}, "takes no auth"),
         ("mcp-server-git", {"headers": {"a": "b"}}, "takes no auth"),
         (FastMCP("inside"), {"auth": "t"}, "A FastMCP takes no auth"),
+        ("http://x", {"auth": 5}, "`auth` is a token, .*, not a int"),
+        ("http://x", {"auth": ("ann", "pass")}, "`auth` is a token, .*, not a tuple"),
+        ("http://x", {"auth": "a\nb"}, "cannot be sent as a header"),
+        ("http://x", {"auth": {"X-Key": 5}}, "cannot be sent as a header"),
+        ("http://x", {"headers": {"X Key": "k"}}, "cannot be sent as a header"),
+        ({"a": {"url": "http://x", "headers": {"X-Key": "k\u00e9"}}}, {}, "'X-Key' .*cannot be sent as a header"),
+        ("mcp-server-git", {"env": {"PORT": 5}}, "`env` holds a int for 'PORT'"),
     ],
 )
 def test_what_is_no_server_is_refused(server: Any, options: dict[str, Any], message: str) -> None:

@@ -15,9 +15,10 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair, StaticTokenVerifier
+from fastmcp.tools import Tool
 from mcp.shared.exceptions import MCPError
 
-from ahvn_tools import ToolContext, Toolkit, aserve
+from ahvn_tools import ToolContext, Toolkit, ToolSpec, aserve
 from ahvn_tools.errors import ToolkitError, ToolSpecError
 from ahvn_tools.mcp import serving
 from ahvn_tools.mcp.provider import CatalogProvider, look_up_schemas
@@ -353,3 +354,13 @@ async def test_a_server_says_where_it_is(capfd: pytest.CaptureFixture[str]):
             assert len(await client.list_tools()) == 1
         running.cancel()
         await asyncio.wait({running})
+
+
+async def test_what_is_added_to_the_server_is_served_beside_the_toolkit_which_is_asked_first():
+    server = Toolkit("kit").add(ToolSpec.from_function(lambda: "ours", name="same")).to_fastmcp_server()
+    server.add_tool(Tool.from_function(lambda: "beside", name="other"))
+    server.add_tool(Tool.from_function(lambda: "theirs", name="same"))
+    async with Client(server) as client:
+        assert (await client.call_tool("other")).content[0].text == "beside"
+        assert (await client.call_tool("same")).content[0].text == "ours"
+        assert (await client.call_tool_mcp("none", {})).is_error

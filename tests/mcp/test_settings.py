@@ -58,6 +58,18 @@ def test_a_command_has_arguments_and_texts_in_its_environment() -> None:
     assert entry({"command": ["x", "y"], "args": None}).command == ("x", "y")
 
 
+def test_an_env_file_is_read_and_its_entry_comes_before_it(tmp_path: Path) -> None:
+    text = "# ours\n\nTOKEN=a=b # c\nexport NAME = ann\nQUOTED='x y'\nDOUBLE=\"z\"\nEMPTY=\nSAME=file\n"
+    (tmp_path / ".env").write_text(text, encoding="utf-8")
+    config = {"one": {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"SAME": "entry"}}}
+    seen = entries(config, tmp_path, env={}, inputs={})["one"].env
+    assert seen == {
+        "TOKEN": "a=b # c", "NAME": "ann", "QUOTED": "x y", "DOUBLE": "z", "EMPTY": "", "SAME": "entry",
+    }  # fmt: skip
+    near = {"one": {"command": "x", "envFile": ".env"}}
+    assert entries(near, tmp_path, env={}, inputs={})["one"].env["SAME"] == "file"
+
+
 @pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
 def test_a_url_has_headers_type_and_token(key: str) -> None:
     read = entry({key: "http://x", "headers": {"a": "b"}, "type": "sse", "auth": "oauth"})
@@ -112,6 +124,7 @@ def test_variables_are_filled_in_once(text: str, value: str) -> None:
         ({"command": "x", "env": ["a"]}, "`env` is no JSON object"),
         ({"command": "x", "args": [{}]}, "`args` holds something that is no text"),
         ({"command": {}}, "`args` holds something that is no text"),
+        ({"command": "x", "envFile": "nowhere.env"}, r"'one': 'nowhere\.env' cannot be read: FileNotFoundError"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(value: Any, message: str | None) -> None:

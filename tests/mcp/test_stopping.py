@@ -177,6 +177,39 @@ def test_what_work_raises_is_raised_and_the_handlers_are_put_back():
     assert before == (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, None])
+def test_what_a_task_beside_it_does_to_the_loop_does_not_end_the_work(
+    kind: type[BaseException] | None, caplog: pytest.LogCaptureFixture
+):
+    done = []
+
+    async def beside() -> None:
+        if kind is None:
+            asyncio.get_running_loop().stop()
+        else:
+            raise kind
+
+    async def work() -> None:
+        for _ in range(2):
+            kept.append(asyncio.create_task(beside()))
+            await asyncio.sleep(0.01)
+        done.append(True)
+
+    kept: list[asyncio.Task[None]] = []
+    stopping.run(work())
+    assert done == [True]
+    assert len(caplog.messages) == 2
+    assert all(task.done() and (kind is None or isinstance(task.exception(), kind)) for task in kept)
+
+
+def test_work_that_exits_has_ended():
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        stopping.run(leave())
+
+
 def test_ctrl_c_cancels_the_work_and_is_raised_when_it_has_ended():
     ended = []
 

@@ -39,3 +39,4 @@ def test_schemas_are_not_copied():
 def test_what_is_no_tool_has_no_fields():
     assert written(object()) == {}
     assert written(None) == {}
+    assert written("a text, which has a title() of its own") == {}

@@ -339,3 +339,37 @@ async def test_a_sync_stream_in_a_loop_that_is_cancelled_leaves_its_readers_task
     assert kit.cancel("c1")
     await asyncio.sleep(0.01)
     assert [(result.value, result.is_interrupted) for result in results] == [([0], True)]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("is_inline", [True, False])
+async def test_a_call_that_a_middleware_has_cancelled_does_not_begin(door, is_inline):
+    ran: list[int] = []
+
+    async def cancel(call: Any, next: Any) -> ToolResult:
+        kit.cancel(call.id)
+        if not is_inline:
+            await asyncio.sleep(0)
+        result: ToolResult = await next(call)
+        return result
+
+    def body() -> None:
+        ran.append(1)
+
+    kit = Toolkit("k", middleware=[inline(cancel) if is_inline else cancel]).add(body)
+    last = await door(kit, "body", {})
+    assert (last.is_interrupted, last.error.code, ran) == (True, "cancelled", [])
+
+
+@pytest.mark.parametrize("middleware", [[], [waiting], [inline(waiting_not)]], ids=["none", "awaiting", "inline"])
+def test_what_a_reader_has_got_is_in_the_result_of_a_cancelled_stream(middleware):
+    def count(context: ToolContext) -> Iterator[int]:
+        yield 1
+        kit.cancel(str(context.call_id))
+        yield 2
+        yield 3
+
+    kit = Toolkit("k", middleware=middleware).add(count)
+    *chunks, last = kit.stream("count")
+    assert last.value == [chunk.value for chunk in chunks]
+    assert last.is_interrupted

@@ -15,6 +15,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.server.dependencies import get_access_token
 from fastmcp.tools.base import ToolResult as FastMCPResult
+from pydantic import SecretStr
 
 from ahvn_tools import ToolCall, Toolkit, ToolResult, ToolSpec, mcp
 from ahvn_tools.errors import (
@@ -63,6 +64,38 @@ def kit():
     yield kit
     for name in list(kit.servers):
         kit.remove_mcp(name)
+
+
+SCRIPT = """
+import json, sys
+
+STARTED = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+schema = {"type": "object", "properties": {"limit": {"type": "integer"}}}
+answers = {"initialize": STARTED, "tools/list": {"tools": [{"name": n, "inputSchema": schema} for n in sys.argv[1:]]}}
+for line in sys.stdin:
+    request = json.loads(line)
+    said = {"error": {"code": -32601, "message": "unknown"}}
+    if request["method"] in answers:
+        said = {"result": answers[request["method"]]}
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **said}), flush=True)
+"""
+
+
+@pytest.fixture
+def configuration(tmp_path):
+    """Gives an `mcp.json` of servers with tools of these names."""
+    script = tmp_path / "server.py"
+    script.write_text(SCRIPT)
+
+    def made(**servers: list[str]) -> dict[str, Any]:
+        return {
+            "mcpServers": {
+                name: {"command": sys.executable, "args": [str(script), *tools]} for name, tools in servers.items()
+            }
+        }
+
+    return made
 
 
 class TestAdding:
@@ -124,6 +157,9 @@ class TestAdding:
             ({"include": ["fnd"]}, ToolLookupError, "'find'"),
             ({"preset": {"fnd": {"user": "x"}}}, ToolLookupError, "'find'"),
             ({"preset": {"find": {"usr": "x"}}}, BindError, "'user'"),
+            ({"preset": {"find": {"x": "x"}}}, BindError, r"Known: 'query', 'user', 'limit'\."),
+            ({"idempotent": ["fnd"]}, ToolLookupError, "'find'"),
+            ({"idempotent": "fnd"}, ToolLookupError, "'find'"),
             ({"preset": {"find": {"user": 3}}}, BindError, "'user'"),
         ],
     )
@@ -132,6 +168,33 @@ class TestAdding:
         with pytest.raises(error, match=text):
             kit.add_mcp(notes_server(), **options)
         assert (len(kit), kit.servers) == (0, {})
+
+    @pytest.mark.parametrize("options", [{"include": "find"}, {"exclude": "*t*e*"}, {"include": ["find"]}])
+    def test_one_name_or_pattern_needs_no_list(self, options):
+        kit = Toolkit("k").add_mcp(notes_server(), **{"exclude": ["sleep", "index", "get*"], **options})
+        assert "find" in kit
+        kit.remove_mcp("notes")
+
+    def test_names_that_some_of_several_servers_have_are_known(self, configuration):
+        options = {"include": ["find", "sleep"], "preset": {"find": {"limit": 1}}, "rename": {"sleep": "wait"}}
+        kit = Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), **options)
+        assert [spec.name for spec in kit] == ["first_find", "second_wait"]
+        with pytest.raises(ToolLookupError, match="no tool 'fnd'"):
+            Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), include=["fnd"])
+        for name in list(kit.servers):
+            kit.remove_mcp(name)
+
+    def test_what_a_remote_tool_is_given_by_us_is_no_parameter_of_it(self):
+        server: FastMCP = FastMCP("s")
+        server.tool(lambda number: number, name="plain")
+        server.tool(lambda context: context, name="odd")
+        kit = Toolkit("k").add_mcp(server, preset={"*": {"context": "ours"}})
+        assert (kit.call("odd", {}), list(kit["plain"].params)) == ("ours", ["number"])
+        for refused in (lambda: kit["plain"].bind("nmber"), lambda: kit["plain"].bind("x")):
+            with pytest.raises(BindError) as caught:
+                refused()
+            assert "context" not in str(caught.value)
+        kit.remove_mcp("s")
 
     @pytest.mark.parametrize("policy", ["raise", "replace", "keep"])
     def test_a_name_that_is_taken_is_never_overwritten(self, policy):
@@ -611,7 +674,16 @@ class TestUsers:
         assert (error.code, "KeyError" in error.message) == ("connection", True)
         kit.remove_mcp("u")
 
-    @pytest.mark.parametrize("auth", ["ann-token", {"Authorization": "Bearer ann-token"}])
+    def test_secrets_of_a_session_are_credentials_like_their_texts(self, url):
+        kit = Toolkit("k", state={"token": SecretStr("host")})
+        kit.add_mcp(url, name="u", auth=lambda state: state["token"])
+        assert kit.session(token=SecretStr("ann-token")).call("whoami") == "ann"
+        kit.remove_mcp("u")
+        kit.add_mcp(url, name="u", auth=lambda state: {"Authorization": SecretStr("Bearer bob-token")})
+        assert kit.call("whoami") == "bob"
+        kit.remove_mcp("u")
+
+    @pytest.mark.parametrize("auth", ["ann-token", {"Authorization": "Bearer ann-token"}, SecretStr("ann-token")])
     def test_a_token_or_headers_of_the_host_are_for_all(self, url, auth):
         kit = Toolkit("k").add_mcp(url, name="u", auth=auth)
         assert kit.session().call("whoami") == "ann"
@@ -694,3 +766,10 @@ server.run(show_banner=False)
         kit = Toolkit("k").add_mcp(file, inputs={"key": "k-1"})
         assert kit.call("variable", {"name": "KEY"}) == "k-1"
         kit.remove_mcp("env")
+
+    def test_what_a_server_process_says_aside_goes_into_a_file(self, tmp_path):
+        script, aside = tmp_path / "server.py", tmp_path / "aside.txt"
+        script.write_text("import sys\nprint('aside', file=sys.stderr)\n" + self.SERVER)
+        kit = Toolkit("k").add_mcp(script, stderr=aside)
+        kit.remove_mcp(next(iter(kit.servers)))
+        assert aside.read_text().startswith("aside")

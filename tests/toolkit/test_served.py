@@ -254,6 +254,19 @@ async def test_an_audience_that_cannot_be_found_out_is_an_error_and_no_empty_lis
     assert "password123" not in caplog.text
 
 
+@pytest.mark.parametrize("option", ["audience", "session"])
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError], ids=lambda kind: kind.__name__)
+async def test_no_function_that_is_asked_who_asks_ends_the_server(wire: str, option: str, kind: type[BaseException]):
+    def ending(request: Any) -> Any:
+        raise kind
+
+    async with served(for_roles(), wire, **{option: ending}) as client:
+        with pytest.raises(MCPError, match="The tools cannot be listed"):
+            await client.list_tools()
+        for _ in range(2):
+            assert await told(client, "all") == "Error calling tool 'all'"
+
+
 async def test_a_view_and_a_session_are_served_as_they_are(wire: str):
     kit = noting()
     async with served(kit.select(tags={"read"}).session(user="ann"), wire) as client:
@@ -312,6 +325,30 @@ async def test_an_older_client_is_known_by_its_own_session():
     async with Client(server, mode="legacy") as one, Client(server, mode="legacy") as two:
         await one.call_tool("set_groups", {"math": True})
         assert (await names(one), await names(two)) == (["one", "set_groups"], ["set_groups"])
+
+
+async def test_requests_belong_together_by_what_an_async_function_says_too(wire: str):
+    async def desk(request: Any) -> Any:
+        return request.meta.get("desk")
+
+    def where(context: ToolContext) -> str:
+        return str(context.session_id)
+
+    async with served(Toolkit("where").add(where), wire, session=desk) as client:
+        answers = [(await client.call_tool("where", meta={"desk": "one"})).data for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert answers[0].endswith("one")
+
+
+@pytest.mark.parametrize("given", [5, b"one", ["one"]])
+async def test_what_says_which_requests_belong_together_has_to_be_a_text(wire: str, given: Any):
+    async with served(noting(), wire, session=lambda request: given) as client:
+        assert await told(client, "add", a=1, b=2) == "Error calling tool 'add'"
+
+
+async def test_an_empty_text_says_nothing_of_which_requests_belong_together(wire: str):
+    async with served(grouped(), wire, session=lambda request: "") as client:
+        assert "cannot tell this client from others" in await told(client, "set_groups", math=True)
 
 
 async def test_a_tool_may_finish_with_a_model_for_one_client(wire: str):
