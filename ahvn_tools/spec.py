@@ -105,7 +105,10 @@ class ToolSpec:
         from ahvn_tools.mcp.client import sender
         from ahvn_tools.sources import mcp as mcp_source
 
-        return cls(*mcp_source.recipe(tool, options, sender(client, tool.name) if client is not None else None))
+        if client is None:
+            return cls(*mcp_source.recipe(tool, options))
+        promised = options.get("output_schema") or tool.output_schema
+        return cls(*mcp_source.recipe(tool, options, sender(client, tool.name, output_schema=promised)))
 
     @classmethod
     async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
@@ -119,16 +122,17 @@ class ToolSpec:
         from ahvn_tools.sources import mcp as mcp_source
 
         tool = await find(client, tool_name)
-        send = sender(client, tool_name, asyncio.get_running_loop())
+        promised = options.get("output_schema") or tool.output_schema
+        send = sender(client, tool_name, asyncio.get_running_loop(), output_schema=promised)
         return cls(*mcp_source.recipe(tool, options, send))
 
     @classmethod
-    def from_server(cls, server: Server) -> dict[str, Self]:
+    def from_server(cls, server: Server, *, timeout: float | None = 30) -> dict[str, Self]:
         """Make specs from all tools of an MCP server, by their names there: `from_server(mcp.connect("…"))`.
 
-        Calls are limited to 30 seconds unless `timeout` says otherwise.
+        `timeout`, in seconds, is for each call. Raises DefinitionError for one that is none.
         """
-        return {name: cls(recipe, body) for name, (recipe, body) in server.recipes().items()}
+        return {name: cls(recipe, body) for name, (recipe, body) in server.recipes(timeout=timeout).items()}
 
     # what it is
 

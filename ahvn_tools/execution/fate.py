@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -52,7 +53,7 @@ class Fate:
         self.is_sent = False
         """Whether the task that owns the call has been told of it."""
         self._stop: Callable[[], None] | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._task: Callable[[], asyncio.Task[Any] | None] = _nobody
         self._before = 0
 
     def note(self, error: BaseException | None, result: ToolResult) -> ToolResult:
@@ -77,19 +78,22 @@ class Fate:
     @property
     def is_left(self) -> bool:
         """Whether the CancelledError that has just arrived is about whoever waits for the call, not about the call."""
-        return self._task is not None and self._task.cancelling() > self._before + self.is_sent
+        task = self._task()
+        return task is not None and task.cancelling() > self._before + self.is_sent
 
     @contextlib.contextmanager
     def owned(self) -> Generator[None]:
         """Let `cancel` reach the task that runs in here."""
-        task = self._task = asyncio.current_task()
+        task = asyncio.current_task()
         if task is None:  # a loop runs it by other means
             yield
             return
+        # weakly: a task whose loop was closed under it is collected, and what it holds is let go
+        owner = self._task = weakref.ref(task)
         loop, is_over = task.get_loop(), False
 
         def send() -> None:
-            if not (is_over or self.is_sent):
+            if not (is_over or self.is_sent) and (task := owner()) is not None:
                 self.is_sent = True
                 task.cancel()
 
@@ -101,7 +105,7 @@ class Fate:
         try:
             yield
         finally:
-            is_over, self._stop, self._task = True, None, None
+            is_over, self._stop, self._task = True, None, _nobody
             if self.is_sent:
                 task.uncancel()
 
@@ -114,3 +118,7 @@ class Fate:
     def marked(self, made: ToolResult) -> ToolResult:
         """Return a result, marked where the call was cancelled while its body made it."""
         return replace(made, is_interrupted=True) if self.is_cancelled and not made.is_interrupted else made
+
+
+def _nobody() -> None:
+    """Return the task that owns a call that none does."""

@@ -30,6 +30,8 @@ class Workers:
         self._idle: deque[queue.SimpleQueue[Job]] = deque()
         self.abandoned = 0
         """How many threads run a body that nobody waits for any more."""
+        self.is_forgotten = False
+        """Whether they belong to the process that this one was forked from."""
 
     def run(self, job: Job) -> None:
         """Run a job in an idle thread, or in a new one."""
@@ -44,6 +46,8 @@ class Workers:
         is_kept = True
         while is_kept:
             tell = inbox.get()()
+            if self.is_forgotten:  # pragma: no cover  # a body forked, and this is its child: nobody else is here
+                return
             with self._lock:
                 is_kept = len(self._idle) < MOST_IDLE
                 if is_kept:
@@ -62,6 +66,7 @@ workers = Workers()
 
 def _forget() -> None:  # pragma: no cover  # runs in forked children, which report to nobody
     global workers  # noqa: PLW0603  # a forked child has none of its parent's threads
+    workers.is_forgotten = True
     workers = Workers()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from ahvn_tools.errors import SyncCallError, ToolConnectionError, ToolLookupError, near_misses
+from ahvn_tools.errors import InvalidResultError, SyncCallError, ToolConnectionError, ToolLookupError, near_misses
 from ahvn_tools.execution.bridge import blocked, running_loop
+from ahvn_tools.mcp.answers import Answers
 
 CONNECTION_CLOSED = -32000
 """MCP's error code for a connection that is gone."""
@@ -39,23 +41,35 @@ async def find(client: Client, name: str) -> Any:
     return tools[name]
 
 
-def sender(client: Client, name: str, owner: asyncio.AbstractEventLoop | None = None) -> Callable[..., Awaitable[Any]]:
+def sender(
+    client: Client,
+    name: str,
+    owner: asyncio.AbstractEventLoop | None = None,
+    *,
+    output_schema: Mapping[str, Any] | None = None,
+) -> Callable[..., Awaitable[Any]]:
     """Return the body that calls `name` through `client` on the client's own loop.
 
     The owner is the given loop, the one that runs now, or the one of the first call: a client answers on no other.
+    Answers are checked against the output schema. Raises DefinitionError for one that is no object's.
     """
-    return _Sender(client, name, owner or running_loop())
+    return _Sender(client, name, owner or running_loop(), Answers(name, output_schema))
 
 
 class _Sender:
     """One remote tool. A connection belongs to a loop and a process, so none of it can be pickled."""
 
-    def __init__(self, client: Any, name: str, owner: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, client: Any, name: str, owner: asyncio.AbstractEventLoop | None, answers: Answers) -> None:
         self._send = getattr(client, "call_tool_mcp", None) or client.call_tool
+        self._answers = answers
         self._name = name
         self._owner = owner
 
     async def __call__(self, /, **arguments: Any) -> Any:
+        answer = await self._answer(arguments)
+        return self._answers.result(answer) if hasattr(answer, "is_error") else answer
+
+    async def _answer(self, arguments: dict[str, Any]) -> Any:
         here = asyncio.get_running_loop()
         owner = self._owner = self._owner or here
         if owner is here:
@@ -77,12 +91,22 @@ class _Sender:
         try:
             return await self._send(self._name, arguments)
         except Exception as error:
+            if _is_a_refusal(error):
+                raise InvalidResultError(
+                    f"The answer of {self._name!r} does not fit its output schema.", tool=self._name
+                ) from error
             if not _is_about_the_connection(error):
                 raise
             raise ToolConnectionError(
                 f"The connection behind {self._name!r} is closed or was lost; connect again and make the spec anew.",
                 tool=self._name,
             ) from error
+
+
+def _is_a_refusal(error: Exception) -> bool:
+    """Tell whether mcp's session has refused an answer by its output schema: it says so with a RuntimeError."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, RuntimeError) and bool(frames) and frames[-1].name == "validate_tool_result"
 
 
 def _is_about_the_connection(error: Exception) -> bool:

@@ -187,7 +187,9 @@ def clone(client: Client[Any], handlers: Handlers, limits: Limits, headers: Mapp
         inner = Stdio(command, env=inner.env, cwd=inner.cwd, errors=inner.log_file, limits=limits, lost=handlers.lost)
     elif isinstance(inner, StreamableHttpTransport | SSETransport):
         inner = copy.copy(inner)
-        inner.headers = {**inner.headers, **headers}
+        inner.headers = {name.lower(): value for name, value in {**inner.headers, **headers}.items()}
+        if "authorization" in (name.lower() for name in headers):
+            inner.auth = None  # the client's own token would overwrite the call's
     fresh.transport = Heard(inner, handlers, limits, is_ours=False)
     return fresh
 

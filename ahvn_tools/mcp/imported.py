@@ -29,6 +29,7 @@ from ahvn_tools.mcp.servers import Target, is_header, opened, targets
 from ahvn_tools.mcp.wire import written
 from ahvn_tools.recipe import Recipe
 from ahvn_tools.sources import mcp as mcp_source
+from ahvn_tools.sources.options import checked
 
 if TYPE_CHECKING:
     from mcp_types import Tool as WireTool
@@ -112,7 +113,11 @@ class Server:
     # what it has
 
     def recipes(self, *, timeout: float | None = mcp_source.DEFAULT_TIMEOUT) -> dict[str, tuple[Recipe, Remote]]:
-        """Return what ToolSpecs are made of, by the names that the server uses; a tool that cannot be is refused."""
+        """Return what ToolSpecs are made of, by the names that the server uses; a tool that cannot be is refused.
+
+        Raises DefinitionError for a timeout that is none.
+        """
+        checked({"timeout": timeout})
         made: dict[str, tuple[Recipe, Remote]] = {}
         refused = dict(self.refused)
         for name, tool in self.tools.items():

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from ahvn_tools.formats.content import whole
 from ahvn_tools.results import ToolResult, text_of
 
 Send = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -99,7 +100,15 @@ class Progress:
                 self._reports -= message.is_report
                 said = message.said
             with contextlib.suppress(Exception):  # the client has gone, or this is no number: it is a courtesy
-                await self._send(*said)
+                await self._send(*_sendable(*said))
+
+
+def _sendable(progress: float, total: float | None, text: str | None) -> tuple[float, float | None, str | None]:
+    """Return what JSON can say of a message: another would end the connection. Raises ValueError for no number."""
+    if not math.isfinite(progress):
+        raise ValueError(progress)
+    is_known = total is not None and math.isfinite(total)
+    return progress, total if is_known else None, None if text is None else whole(text)
 
 
 class _Message:

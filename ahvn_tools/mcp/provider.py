@@ -22,6 +22,7 @@ from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.deadline import end, outcome_of
 from ahvn_tools.execution.drive import carried
 from ahvn_tools.execution.outcome import Outcome
+from ahvn_tools.formats.content import whole
 from ahvn_tools.mcp.request import Request
 from ahvn_tools.mcp.tool import SpecTool, adapted
 from ahvn_tools.results import ErrorDetail, ToolResult
@@ -122,7 +123,7 @@ def _set(done: asyncio.Future[None]) -> None:
 def _told(error: BaseException, message: str) -> str:
     """Return what a client is told of a request that could not be served: an error of ours, or the message."""
     if isinstance(error, ToolCallError):
-        return error.message
+        return whole(error.message)
     log.error("%s: %s.", message.rstrip("."), raised(error))
     return message
 

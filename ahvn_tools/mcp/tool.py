@@ -64,22 +64,39 @@ def _own(meta: dict[str, Any]) -> dict[str, Any]:
 
 def adapted(definition: ToolDefinition, run: Run, *, timeout: float | None = None) -> SpecTool:
     """Return the FastMCP tool of a definition; `run` gets the arguments as the client sent them."""
-    annotations, icons = definition.annotations, definition.icons
+    said = definition.kept(_said)
+    annotations, icons = said["annotations"], said["icons"]
     tool = SpecTool(
-        name=definition.name,
-        version=definition.version,
-        title=definition.title,
-        description=definition.description or None,
+        name=said["name"],
+        version=said["version"],
+        title=said["title"],
+        description=said["description"] or None,
         icons=[Icon.model_validate(icon) for icon in icons] if icons else None,
-        tags=set(definition.tags),
-        meta=definition.meta,
-        parameters=definition.input_schema,
-        output_schema=definition.output_schema,
+        tags=set(said["tags"]),
+        meta=said["meta"],
+        parameters=said["input_schema"],
+        output_schema=said["output_schema"],
         annotations=ToolAnnotations.model_validate(annotations) if annotations else None,
         timeout=timeout,
     )
     tool._run_spec = run  # noqa: SLF001  # pydantic takes no private attribute in its constructor
     return tool
+
+
+def _said(definition: ToolDefinition) -> dict[str, Any]:
+    """Return what a client is told of a definition, as JSON."""
+    return {
+        "name": definition.name,
+        "version": definition.version,
+        "title": definition.title,
+        "description": definition.description,
+        "icons": definition.icons,
+        "tags": sorted(definition.tags),
+        "meta": definition.meta,
+        "input_schema": definition.input_schema,
+        "output_schema": definition.output_schema,
+        "annotations": definition.annotations,
+    }
 
 
 def wire(definition: ToolDefinition) -> WireTool:

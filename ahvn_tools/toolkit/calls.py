@@ -150,7 +150,7 @@ def _ready(view: View, name: str, arguments: Arguments | None, terms: Terms) -> 
 
     Raises ToolNotFoundError, ToolNotAvailableError, InvalidParametersError; ToolkitError where no timeout can hold.
     """
-    entry = view.find(name)
+    entry = view.find(name, hides=terms.is_served)
     plan = view.sealed(entry).plan
     if terms is not PLAIN and terms.timeout is not None:
         entry.refuse_endless(terms.timeout)

@@ -32,7 +32,7 @@ State = Mapping[str, Any] | None
 StateOf = Callable[[Request], State | Awaitable[State]]
 Audience = str | Iterable[str] | None
 AudienceOf = Callable[[Request], Audience | Awaitable[Audience]]
-SessionOf = Callable[[Request], str | None | Awaitable[str | None]]
+SessionOf = Callable[[Request], str | Awaitable[str | None] | None]
 
 
 class ServerOptions(TypedDict, total=False):

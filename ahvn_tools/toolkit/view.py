@@ -146,17 +146,20 @@ class View:
         """Yield the tools that the selections admit, those of groups that are not active among them."""
         return (entry for entry in list(self.catalog.entries.values()) if self.admits(entry))
 
-    def find(self, name: str) -> Entry:
-        """Return the tool to call. Raises ToolNotFoundError, or ToolNotAvailableError for one that is not shown."""
+    def find(self, name: str, *, hides: bool = False) -> Entry:
+        """Return the tool to call. Raises ToolNotFoundError, or ToolNotAvailableError for one that is not shown.
+
+        `hides`: whom a tool is not for is not told that there is one.
+        """
         entry = self.catalog.entries.get(name)
-        if entry is None:
+        if entry is None or (hides and not self.admits(entry)):
             known = near_misses(str(name), [entry.name for entry in self.entries()])
             raise ToolNotFoundError(f"There is no tool {name!r}. {known}", tool=name)
         if entry.group != BASIC and not self.is_active(entry.group):
             raise ToolNotAvailableError(
                 f"The tool {name!r} is not available: its group {entry.group!r} is not active.", tool=name
             )
-        if self.selections and not self.admits(entry):
+        if self.selections and not hides and not self.admits(entry):
             raise ToolNotAvailableError(f"The tool {name!r} is not available {self._to_whom()}.", tool=name)
         if entry.is_imported and entry.is_changed:
             raise changed(name)

@@ -347,6 +347,33 @@ print(forks(), coroutine(1))
     assert program(code) == (0, "0 1\n", "")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_that_comes_back_from_a_body_in_a_worker_thread_ends() -> None:
+    code = """
+import asyncio, os, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from ahvn_tools import tool
+
+@tool
+def forks() -> int:
+    return os.fork()
+
+async def main():
+    child = await forks.acall()
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status), await forks.acall() > 0
+        await asyncio.sleep(0.01)
+    os.kill(child, 9)
+    return "it stayed"
+
+print(asyncio.run(main()))
+"""
+    assert program(code) == (0, "(0, True)\n", "")
+
+
 STUBBORN = """
 async def body():
     while True:

@@ -14,6 +14,10 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import PythonStdioTransport
 from fastmcp.exceptions import ToolError as ForeignToolError
+from fastmcp.tools import Tool
+from fastmcp.tools.base import ToolResult as FastMCPResult
+from mcp_types import CallToolResult
+from mcp_types import Tool as WireTool
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import (
@@ -289,6 +293,53 @@ async def test_a_connection_does_not_travel():
         twin = pickle.loads(pickle.dumps(spec))
     assert twin.definition == spec.definition
     assert twin.exec(query="x").error.code == "connection"
+
+
+# what a server answers
+
+ANSWERS = {
+    "seven": {"content": [], "structuredContent": {"n": "seven"}},
+    "silent": {"content": [{"type": "text", "text": "7"}]},
+    "failed": {"isError": True, "content": [{"type": "text", "text": "no\u202e \x1b[31m" + "z" * 9000}]},
+    "fine": {"content": [], "structuredContent": {"n": 7}},
+}
+
+
+class Answering:
+    """A client with no check of its own, as one that is given a tool by hand."""
+
+    async def list_tools(self) -> Any:
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        return [WireTool(name=name, input_schema={"type": "object"}, output_schema=schema) for name in ANSWERS]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        return CallToolResult.model_validate(ANSWERS[name])
+
+
+async def asked(client: Any, name: str) -> Any:
+    return await (await ToolSpec.from_client(client, name)).aexec()
+
+
+async def test_an_answer_is_checked_and_cleaned_whatever_the_client_checks():
+    assert (await asked(Answering(), "fine")).value == 7
+    assert (await asked(Answering(), "seven")).error.code == "invalid_result"
+    assert (await asked(Answering(), "silent")).error.code == "invalid_result"
+    told = (await asked(Answering(), "failed")).error.message
+    assert (len(told) < 2_100, "\u202e" in told, "\x1b" in told) == (True, False, False)
+
+
+@pytest.mark.parametrize("name", ["seven", "silent"])
+async def test_what_the_client_itself_refuses_is_no_lost_connection(name):
+    class Lying(Tool):
+        async def run(self, arguments: dict[str, Any]) -> Any:
+            return FastMCPResult(content="x", structured_content=ANSWERS[name].get("structuredContent"))
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    server = FastMCP("lying")
+    server.add_tool(Lying(name=name, parameters={"type": "object"}, output_schema=schema))
+    async with Client(server) as client:
+        error = (await asked(client, name)).error
+    assert (error.code, error.message) == ("invalid_result", f"The answer of {name!r} does not fit its output schema.")
 
 
 # other clients

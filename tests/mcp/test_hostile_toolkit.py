@@ -23,7 +23,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "duplicate_names": {"bad (2)": "another tool", "echo (2)": "another tool"},
     "bad_names": {
         "": "empty", " ": "empty", "x" * 100: "300 characters", r"a\u200bb": "hidden", r"a\u202eb": "hidden",
-        r"a\x00b": "hidden", "a\nb": "hidden", r"\x1b[31mred": "hidden", r"tag\U000e0041": "hidden",
+        r"a\x00b": "hidden", r"a\nb": "hidden", r"\x1b[31mred": "hidden", r"tag\U000e0041": "hidden",
         "ｅｃｈｏ": "looks the same",
     },
     "hidden_property": {"hiding": "hidden characters"},

@@ -55,6 +55,21 @@ async def test_output_counts_until_the_tool_has_a_measure_of_its_own():
     assert wire.sent == [(1, None, "a"), (2, None, "b"), (10, 20, None)]
 
 
+async def test_what_json_cannot_say_is_not_sent_for_it_would_end_the_connection():
+    wire = Wire()
+    told = Progress(wire.send)
+    told.report(1, float("inf"), "half \ud800")
+    told.report(float("nan"), None, "no number")
+    told.report(float("inf"), None, "no number")
+    await asyncio.sleep(0)
+    await told.finish()
+    assert wire.sent == [(1, None, "half \ufffd")]
+    told = Progress(wire.send)
+    await told.emit(chunk("name \udcff"))
+    await told.finish()
+    assert wire.sent[1:] == [(1, None, "name \ufffd")]
+
+
 async def test_progress_grows_with_each_output():
     wire = Wire()
     told = Progress(wire.send)

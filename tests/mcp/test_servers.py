@@ -229,6 +229,16 @@ def test_a_clients_url_and_headers_are_kept() -> None:
     assert client.transport.headers == {"a": "1"}
 
 
+@pytest.mark.parametrize("own", [{"auth": "own"}, {"headers": {"Authorization": "Bearer own"}}])
+def test_a_calls_credentials_come_before_those_of_a_client(own: dict[str, Any]) -> None:
+    target = one(Client(StreamableHttpTransport("http://127.0.0.1:1/mcp", **own)))
+    made = transport(target, authorization="Bearer call")
+    assert (made.headers, made.auth) == ({"authorization": "Bearer call"}, None)
+    kept = transport(target, other="o")
+    assert kept.headers["other"] == "o"
+    assert kept.auth is not None or kept.headers["authorization"] == "Bearer own"
+
+
 def test_a_client_of_many_servers_is_left_as_it_is() -> None:
     two = {"mcpServers": {"a": {"url": "http://127.0.0.1:1"}, "b": {"url": "http://127.0.0.1:1"}}}
     client = one(Client(two, name="both")).make(Handlers(), {}, Limits())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -165,6 +166,17 @@ async def test_a_call_of_sys_exit_is_an_error():
         sys.exit("goodbye")
 
     assert await told(leave) == "Error calling tool 'leave'"
+
+
+def test_half_a_character_in_a_definition_does_not_keep_the_list_from_being_sent():
+    def find(text: str = "\ud800") -> str:
+        return text
+
+    find.__doc__ = "Find \ud800."
+    spec = ToolSpec.from_function(find, title="\ud800", tags={"\ud800"}, meta={"\ud800": "\ud800"})
+    sent = json.loads(spec.to_fastmcp().to_mcp_tool().model_dump_json())
+    assert (sent["title"], sent["meta"]["\ufffd"]) == ("\ufffd", "\ufffd")
+    assert sent["input_schema"]["properties"]["text"]["default"] == "\ufffd"
 
 
 async def test_a_timeout_is_told():

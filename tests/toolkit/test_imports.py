@@ -160,6 +160,8 @@ class TestAdding:
             ({"preset": {"find": {"x": "x"}}}, BindError, r"Known: 'query', 'user', 'limit'\."),
             ({"idempotent": ["fnd"]}, ToolLookupError, "'find'"),
             ({"idempotent": "fnd"}, ToolLookupError, "'find'"),
+            ({"timeout": -1}, DefinitionError, "timeout"),
+            ({"timeout": "30"}, DefinitionError, "timeout"),
             ({"preset": {"find": {"user": 3}}}, BindError, "'user'"),
         ],
     )
@@ -190,10 +192,10 @@ class TestAdding:
         server.tool(lambda context: context, name="odd")
         kit = Toolkit("k").add_mcp(server, preset={"*": {"context": "ours"}})
         assert (kit.call("odd", {}), list(kit["plain"].params)) == ("ours", ["number"])
-        for refused in (lambda: kit["plain"].bind("nmber"), lambda: kit["plain"].bind("x")):
-            with pytest.raises(BindError) as caught:
-                refused()
-            assert "context" not in str(caught.value)
+        spec = ToolSpec.from_server(kit.servers["s"])["plain"]
+        for bound in (kit["plain"], spec):
+            with pytest.raises(BindError, match=r"no parameter 'x'\. Known: 'number'\.$"):
+                bound.bind("x")
         kit.remove_mcp("s")
 
     @pytest.mark.parametrize("policy", ["raise", "replace", "keep"])
@@ -564,6 +566,10 @@ class TestWithoutAToolkit:
             assert specs["find"].call(query="q", user="u", limit=1) == ["u:q:0"]
             assert specs["find"].clone().bind("user", default="ann").call(query="q", limit=1) == ["ann:q:0"]
             assert specs["get note"].timeout == 30
+            assert ToolSpec.from_server(server, timeout=None)["find"].timeout is None
+            assert ToolSpec.from_server(server, timeout=0.2)["sleep"].exec(seconds=9).error.code == "timeout"
+            with pytest.raises(DefinitionError, match="timeout"):
+                ToolSpec.from_server(server, timeout=-1)
         assert specs["find"].exec(query="q", user="u").error.code == "connection"
 
     async def test_connect_from_a_loop(self):

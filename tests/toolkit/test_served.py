@@ -255,7 +255,9 @@ async def test_an_audience_that_cannot_be_found_out_is_an_error_and_no_empty_lis
 
 
 @pytest.mark.parametrize("option", ["audience", "session"])
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError], ids=lambda kind: kind.__name__
+)
 async def test_no_function_that_is_asked_who_asks_ends_the_server(wire: str, option: str, kind: type[BaseException]):
     def ending(request: Any) -> Any:
         raise kind
@@ -424,7 +426,28 @@ async def test_search_finds_nothing_that_is_not_for_this_client(wire: str):
     async with served(kit, wire) as client:
         found = await client.call_tool("search_tools", {"query": "staff boss"})
         assert found.data == []
-        assert "not available" in await told(client, "call_tool", name="staff")
+        assert "There is no tool" in await told(client, "call_tool", name="staff")
+
+
+async def test_whom_a_tool_is_not_for_learns_nothing_of_it_through_call_tool_either(wire: str):
+    kit = (
+        for_roles().group("night", "Late.").add(giving(1), rename="alarm", group="night", audience="boss").add_search()
+    )
+    async with served(kit, wire) as client:
+        for name in ("staff", "alarm", "nobody"):
+            answer = await told(client, "call_tool", name=name)
+            assert answer.startswith(f"There is no tool {name!r}.")
+            assert "alarm" not in answer.removeprefix(f"There is no tool {name!r}.")
+
+
+async def test_a_tool_error_that_nobody_can_send_is_told_all_the_same(wire: str):
+    def broken(request: Any) -> Any:
+        raise ToolError("not \ud800")
+
+    async with served(for_roles(), wire, audience=broken) as client:
+        with pytest.raises(MCPError, match="not \ufffd"):
+            await client.list_tools()
+        assert await told(client, "all") == "not \ufffd"
 
 
 async def test_a_call_that_needs_an_approval_asks_the_approver_or_says_that_it_waits(wire: str):
