@@ -58,6 +58,7 @@ async def aexecute(
     layers: Layers,
     *,
     is_served: bool = False,
+    shows_errors: bool = False,
 ) -> ToolResult:
     """Return a result; whatever Exception the body raises is in it.
 
@@ -80,7 +81,8 @@ async def aexecute(
         if type(returned) is plan.exact or not is_live(returned):
             return finished(plan, body, returned, values, started)
         return result(plan, body, await carried(agathered, returned), values, started)
-    return result(plan, body, await drive(plan, body, values), values, started, is_served=is_served)
+    outcome = await drive(plan, body, values)
+    return result(plan, body, outcome, values, started, is_served=is_served, shows_errors=shows_errors)
 
 
 async def aprepared(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> Arguments:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ahvn_tools.errors import (
@@ -18,6 +20,8 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.redaction import clip, redact
 from ahvn_tools.results import ErrorDetail
+
+log = logging.getLogger(__name__)
 
 
 def of_call(error: ToolCallError) -> ErrorDetail:
@@ -39,10 +43,20 @@ def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_mas
     if isinstance(error, ToolError) or _is_foreign_tool_error(error):
         return ErrorDetail(code="tool_error", message=clip(redact(_text(error), bound)))
     if is_masked:
+        log.error("Tool %r raised %s.", tool, told(error))  # the host is told what the client is not
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
     text = _text(error)
     kind = type(error).__name__
     return ErrorDetail(code="tool_error", message=clip(redact(f"{kind}: {text}" if text else kind, bound)))
+
+
+def told(error: BaseException) -> str:
+    """Say what was raised, and where: not with which text, which may hold values."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+    return f"{type(error).__name__}{place}"
 
 
 def is_cancellation(error: BaseException) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 from fastmcp import FastMCP
@@ -19,6 +18,7 @@ from mcp_types import INTERNAL_ERROR
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution import failure
 from ahvn_tools.execution.deadline import end, outcome_of
 from ahvn_tools.execution.drive import carried
 from ahvn_tools.execution.outcome import Outcome
@@ -124,17 +124,8 @@ def _told(error: BaseException, message: str) -> str:
     """Return what a client is told of a request that could not be served: an error of ours, or the message."""
     if isinstance(error, ToolCallError):
         return whole(error.message)
-    log.error("%s: %s.", message.rstrip("."), raised(error))
+    log.error("%s: %s.", message.rstrip("."), failure.told(error))
     return message
-
-
-def raised(error: BaseException) -> str:
-    """Say what was raised, and where: not with which text, which may hold values."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
-    return f"{type(error).__name__}{place}"
 
 
 def look_up_schemas(server: FastMCP, provider: CatalogProvider) -> None:

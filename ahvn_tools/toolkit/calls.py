@@ -101,8 +101,10 @@ async def aexecute(view: View, name: str, arguments: Arguments | None, terms: Te
         made = _call(view, entry, plan, given, terms)
         with _running(view, made, terms):
             return await execution.chain.aexecute(middleware, made)
-    layers = view.layers(entry)
-    return await execution.awaited.aexecute(plan, entry.spec.body, (), given, layers, is_served=terms.is_served)
+    body, layers = entry.spec.body, view.layers(entry)
+    return await execution.awaited.aexecute(
+        plan, body, (), given, layers, is_served=terms.is_served, shows_errors=terms.shows_errors
+    )
 
 
 def stream(
@@ -163,9 +165,10 @@ def _ready(view: View, name: str, arguments: Arguments | None, terms: Terms) -> 
 
 
 def _middleware(view: View, entry: Entry, plan: Plan, terms: Terms) -> tuple[Middleware, ...] | None:
-    """Return what stands around a call; None for one that nothing does, and that nobody can cancel."""
+    """Return what stands around a call; None for one that nothing does, and that nobody watches."""
     middleware = view.middleware(entry, plan)
-    return () if middleware is None and terms.id is not None else middleware
+    is_watched = terms.id is not None or terms.emit is not None
+    return () if middleware is None and is_watched else middleware
 
 
 def _running(view: View, call: Call, terms: Terms) -> AbstractContextManager[None]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from fastmcp import FastMCP
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolCallError, ToolkitError, ToolNotAvailableError
-from ahvn_tools.execution.fate import Fate
+from ahvn_tools.errors import ToolkitError, ToolNotAvailableError
 from ahvn_tools.mcp import serving
-from ahvn_tools.mcp.provider import raised
 from ahvn_tools.mcp.request import Request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit import calls
@@ -95,7 +92,7 @@ class Served:
         self._state = _function("state", options.get("state"))
         self._session = _function("session", options.get("session"))
         self._audience = self._for_whom(options.get("audience"))
-        self._shows_errors = not options.get("mask_errors", True)
+        self._terms = calls.Terms(is_served=True, shows_errors=not options.get("mask_errors", True))
         self._clients = Clients()
 
     async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
@@ -135,25 +132,14 @@ class Served:
         return result
 
     async def _run(self, view: View, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
-        progress, fate, call_id = request.progress, Fate(), f"mcp_{os.urandom(16).hex()}"
-        terms = calls.Terms(
-            id=call_id,
-            fate=fate,
-            is_served=True,
-            shows_errors=self._shows_errors,
-            report=None if progress is None else progress.report,
-            emit=None if progress is None else progress.emit,
-        )
+        if (progress := request.progress) is None:  # nobody reads what the tool tells before its result
+            return await calls.aexecute(view, name, arguments, self._terms)
+        terms = replace(self._terms, report=progress.report, emit=progress.emit)
         try:
-            with view.catalog.running.under(call_id, view.holders, fate):
-                result = await calls.aexecute(view, name, arguments, terms)
-            if progress is not None:
-                await progress.finish()
+            result = await calls.aexecute(view, name, arguments, terms)
+            await progress.finish()
         finally:
-            if progress is not None:
-                progress.close()
-        if fate.error is not None and result.error is fate.detail and not isinstance(fate.error, ToolCallError):
-            log.error("Tool %r raised %s.", name, raised(fate.error))  # which the client is not told
+            progress.close()
         return result
 
     async def _seen(self, request: Request, state: State) -> tuple[View, Guest]:
