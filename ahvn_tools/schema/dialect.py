@@ -214,8 +214,7 @@ class _Speaker:
             return value
         holder = {key: value}
         self._inside(holder, where, is_needed=False)
-        (said,) = holder.values()  # under `anyOf` where the branches of a `oneOf` say less now
-        return said
+        return holder[key] if key in holder else holder["anyOf"]  # the branches of a `oneOf` may say less now
 
     def _inside(self, made: JsonObject, where: str, *, is_needed: bool) -> None:
         """Say the schemas inside one."""

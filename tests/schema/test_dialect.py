@@ -351,3 +351,11 @@ def test_a_flat_root_holds_members_and_what_is_required():
     ruled = {**schema, "additionalProperties": {"type": "null"}, "minProperties": 2}
     told = 'additionalProperties: {"type": "null"}. minProperties: 2.'
     assert whole(ruled, OLLAMA) == {**of(a={"type": "string"}), "required": ["a"], "description": told}
+
+
+@pytest.mark.parametrize("other", [{"type": "array"}, {"required": ["a"]}])
+def test_a_rule_that_is_told_beside_another_type_does_not_end_an_export(other):
+    node = {"allOf": [{"type": "object", "additionalProperties": {}}, {"$ref": "#/$defs/A"}]}
+    whole_node = {"type": "object", "additionalProperties": node}
+    for chosen in (GEMINI_PARAMETERS, OLLAMA):
+        assert say(whole_node, chosen, **{"$defs": {"A": {**other, "prefixItems": [{}]}}})["type"] == "object"
