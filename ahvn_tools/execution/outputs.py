@@ -32,7 +32,7 @@ class Outputs:
 
     def put(self, chunk: ToolResult) -> None:
         """Give a chunk from any thread, without waiting for the reader."""
-        if self._call.emit is None:
+        if self._call.emit is None or self._is_over:
             return
         giving = self._emit(chunk)
         try:
