@@ -88,7 +88,7 @@ def outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
     return Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result()
 
 
-async def end(task: asyncio.Task[Outcome]) -> None:
+async def end(task: asyncio.Task[Any]) -> None:
     """Cancel a task unless it is done, and wait until it has ended, for at most `GRACE` seconds."""
     if not (task.done() or task.get_loop().is_closed()):
         _left_behind.add(task)

@@ -52,7 +52,7 @@ async def awaited(call: Call) -> ToolResult:
             raise
         return made
     finally:
-        outputs.drop()
+        await outputs.close()
     if outputs.fault is not None:  # a middleware's own, on a chunk: no error of the tool
         _leave(context)
         raise outputs.fault

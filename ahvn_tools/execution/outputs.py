@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import contextlib
 from collections import deque
 from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.execution.call import Call
+from ahvn_tools.execution.deadline import end
 from ahvn_tools.results import ToolResult
 
 
@@ -22,7 +23,8 @@ class Outputs:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._loop = asyncio.get_running_loop()
-        self._pending: deque[concurrent.futures.Future[None]] = deque()
+        self._appended: deque[ToolResult] = deque()
+        self._pump: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()  # a middleware may wait on one chunk: the next does not overtake it
         self._is_over = False
         self.items: list[Any] = []
@@ -34,11 +36,9 @@ class Outputs:
         """Give a chunk from any thread, without waiting for the reader."""
         if self._call.emit is None or self._is_over:
             return
-        giving = self._emit(chunk)
-        try:
-            self._pending.append(asyncio.run_coroutine_threadsafe(giving, self._loop))
-        except RuntimeError:  # the loop was closed under us: nobody reads
-            giving.close()
+        self._appended.append(chunk)
+        with contextlib.suppress(RuntimeError):  # the loop was closed under us: nobody reads
+            self._loop.call_soon_threadsafe(self._start)
 
     async def give(self, item: Any) -> None:
         """Give an item of the body, when what was appended before it has been taken."""
@@ -47,14 +47,29 @@ class Outputs:
 
     async def delivered(self) -> None:
         """Wait until the reader has taken all that was appended."""
-        while self._pending:
-            await asyncio.wrap_future(self._pending.popleft())
+        while not self._is_over and (self._appended or not (self._pump is None or self._pump.done())):
+            self._start()
+            if self._pump is not None:
+                await asyncio.wait({self._pump})
+            if self.fault is not None:
+                raise UnreadError from self.fault
 
-    def drop(self) -> None:
+    async def close(self) -> None:
         """Forget what no reader has taken, and take nothing more: a thread that is left behind may go on."""
         self._is_over = True
-        for pending in self._pending:
-            pending.cancel()
+        self._appended.clear()
+        if self._pump is not None:
+            await end(self._pump)
+
+    def _start(self) -> None:
+        """Let what was appended go out, in the loop of the call. One task does so: it ends with the call."""
+        if not self._is_over and (self._pump is None or self._pump.done()):
+            self._pump = self._loop.create_task(self._pumping())
+
+    async def _pumping(self) -> None:
+        with contextlib.suppress(UnreadError):  # `fault` says it
+            while self._appended:
+                await self._emit(self._appended.popleft())
 
     async def _emit(self, chunk: ToolResult) -> None:
         if self._call.emit is None or self._is_over:
