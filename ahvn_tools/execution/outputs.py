@@ -23,6 +23,7 @@ class Outputs:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._loop = asyncio.get_running_loop()
+        self._coming: deque[ToolResult] = deque()
         self._appended: deque[ToolResult] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()  # a middleware may wait on one chunk: the next does not overtake it
@@ -36,9 +37,9 @@ class Outputs:
         """Give a chunk from any thread, without waiting for the reader."""
         if self._call.emit is None or self._is_over:
             return
-        self._appended.append(chunk)
+        self._coming.append(chunk)
         with contextlib.suppress(RuntimeError):  # the loop was closed under us: nobody reads
-            self._loop.call_soon_threadsafe(self._start)
+            self._loop.call_soon_threadsafe(self._admit)
 
     async def give(self, item: Any) -> None:
         """Give an item of the body, when what was appended before it has been taken."""
@@ -47,23 +48,36 @@ class Outputs:
 
     async def delivered(self) -> None:
         """Wait until the reader has taken all that was appended."""
-        while not self._is_over and (self._appended or not (self._pump is None or self._pump.done())):
-            self._start()
-            if self._pump is not None:
-                await asyncio.wait({self._pump})
+        while not self._is_over and (self._coming or self._is_pumping):
+            await (asyncio.wait({self._pump}) if self._is_pumping and self._pump is not None else asyncio.sleep(0))
             if self.fault is not None:
                 raise UnreadError from self.fault
 
     async def close(self) -> None:
         """Forget what no reader has taken, and take nothing more: a thread that is left behind may go on."""
         self._is_over = True
+        self._coming.clear()
         self._appended.clear()
         if self._pump is not None:
             await end(self._pump)
 
-    def _start(self) -> None:
-        """Let what was appended go out, in the loop of the call. One task does so: it ends with the call."""
-        if not self._is_over and (self._pump is None or self._pump.done()):
+    @property
+    def _is_pumping(self) -> bool:
+        return self._pump is not None and not self._pump.done()
+
+    def _admit(self) -> None:
+        """Let a chunk in, in the loop of the call: a step later where others go out, behind progress told before it."""
+        if self._is_pumping:
+            self._loop.call_soon(self._append)
+        else:
+            self._append()
+
+    def _append(self) -> None:
+        """Let the next chunk go out. One task sees to all of them: it ends with the call."""
+        if self._is_over or not self._coming:
+            return
+        self._appended.append(self._coming.popleft())
+        if not self._is_pumping:
             self._pump = self._loop.create_task(self._pumping())
 
     async def _pumping(self) -> None:
