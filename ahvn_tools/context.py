@@ -85,6 +85,7 @@ class ToolContext:
         """Tell how far the call has come; `total` where it is known, both in units of the tool's own.
 
         The reader of a stream gets it as a chunk whose `meta["progress"]` has both, with the message as its value.
+        Where 100 chunks wait for a slow reader, what is newer takes the place of the last.
         """
         if self._report is not None:
             self._report(progress, total, message)

@@ -205,5 +205,26 @@ def test_progress_reaches_what_a_middleware_listens_with():
     assert heard == [(1, 2, "half"), (2, None, None)]
 
 
+def test_where_much_waits_for_a_reader_newer_progress_takes_the_place_of_older():
+    kit = Toolkit("kit")
+
+    @kit.tool
+    def work(ctx: ToolContext) -> None:
+        for number in range(10_000):
+            ctx.report_progress(number)
+        ctx.append_output("nearly")
+        ctx.report_progress(10_000)
+
+    reading = kit.stream("work")
+    chunks = [next(reading)]
+    time.sleep(0.2)
+    chunks += [chunk for chunk in reading if not chunk.is_last]
+    told = [chunk.meta["progress"]["progress"] if "progress" in chunk.meta else chunk.value for chunk in chunks]
+    assert told[0] == 0
+    assert told[-3:] == [9_999, "nearly", 10_000]
+    assert len(told) <= 200
+    assert told[:-3] == sorted(told[:-3])
+
+
 def test_it_is_told_by_its_tool():
     assert repr(ToolContext(tool="add")) == "<ToolContext of 'add'>"

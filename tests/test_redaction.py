@@ -25,6 +25,7 @@ from ahvn_tools.redaction import (
     redact,
     secret_parts,
 )
+from tests.ids import named
 
 CANARY = "canary-7f3a9c"
 
@@ -173,7 +174,7 @@ class TestIsSecret:
             Alias,
             Annotated[Alias, "The token."],
         ],
-        ids=str,
+        ids=named,
     )
     def test_these_annotations_mark_a_secret(self, annotation):
         assert is_secret(annotation)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import threading
 from collections import deque
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.deadline import end
 from ahvn_tools.results import ToolResult
+
+MOST_WAITING: Final = 100
+"""When so many chunks wait for the reader, newer progress takes the place of older progress."""
 
 
 class UnreadError(Exception):
@@ -23,7 +28,8 @@ class Outputs:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._loop = asyncio.get_running_loop()
-        self._coming: deque[ToolResult] = deque()
+        self._context = contextvars.copy_context()  # the call's: a thread of the tool's own has another
+        self._putting = threading.Lock()
         self._appended: deque[ToolResult] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()  # a middleware may wait on one chunk: the next does not overtake it
@@ -37,9 +43,13 @@ class Outputs:
         """Give a chunk from any thread, without waiting for the reader."""
         if self._call.emit is None or self._is_over:
             return
-        self._coming.append(chunk)
+        with self._putting:
+            if len(self._appended) >= MOST_WAITING and _is_progress(chunk) and _is_progress(self._appended[-1]):
+                self._appended[-1] = chunk
+                return
+            self._appended.append(chunk)
         with contextlib.suppress(RuntimeError):  # the loop was closed under us: nobody reads
-            self._loop.call_soon_threadsafe(self._admit)
+            self._loop.call_soon_threadsafe(self._go_out)
 
     async def give(self, item: Any) -> None:
         """Give an item of the body, when what was appended before it has been taken."""
@@ -48,7 +58,7 @@ class Outputs:
 
     async def delivered(self) -> None:
         """Wait until the reader has taken all that was appended."""
-        while not self._is_over and (self._coming or self._is_pumping):
+        while not self._is_over and (self._appended or self._is_pumping):
             await (asyncio.wait({self._pump}) if self._is_pumping and self._pump is not None else asyncio.sleep(0))
             if self.fault is not None:
                 raise UnreadError from self.fault
@@ -56,7 +66,6 @@ class Outputs:
     async def close(self) -> None:
         """Forget what no reader has taken, and take nothing more: a thread that is left behind may go on."""
         self._is_over = True
-        self._coming.clear()
         self._appended.clear()
         if self._pump is not None:
             await end(self._pump)
@@ -65,25 +74,19 @@ class Outputs:
     def _is_pumping(self) -> bool:
         return self._pump is not None and not self._pump.done()
 
-    def _admit(self) -> None:
-        """Let a chunk in, in the loop of the call: a step later where others go out, behind progress told before it."""
-        if self._is_pumping:
-            self._loop.call_soon(self._append)
-        else:
-            self._append()
-
-    def _append(self) -> None:
-        """Let the next chunk go out. One task sees to all of them: it ends with the call."""
-        if self._is_over or not self._coming:
-            return
-        self._appended.append(self._coming.popleft())
-        if not self._is_pumping:
-            self._pump = self._loop.create_task(self._pumping())
+    def _go_out(self) -> None:
+        """Let what was appended go out, in the loop of the call. One task sees to all of it: it ends with the call."""
+        if not (self._is_over or self._is_pumping) and self._appended:
+            self._pump = self._loop.create_task(self._pumping(), context=self._context)
 
     async def _pumping(self) -> None:
         with contextlib.suppress(UnreadError):  # `fault` says it
-            while self._appended:
-                await self._emit(self._appended.popleft())
+            while chunk := self._next():
+                await self._emit(chunk)
+
+    def _next(self) -> ToolResult | None:
+        with self._putting:
+            return self._appended.popleft() if self._appended else None
 
     async def _emit(self, chunk: ToolResult) -> None:
         if self._call.emit is None or self._is_over:
@@ -96,3 +99,7 @@ class Outputs:
         except BaseException as error:  # a SystemExit, too: it would end the loop that this runs in
             self.fault = self.fault or error
             raise UnreadError from error
+
+
+def _is_progress(chunk: ToolResult) -> bool:
+    return "progress" in chunk.meta

@@ -128,6 +128,15 @@ _SHOWS: Final = {"properties": "object", "items": "array", "prefixItems": "array
 _CHOICES = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"})
 
 
+def _leave_out_idle(node: JsonObject) -> None:
+    """Drop what a node says of other types than its own."""
+    types = node["type"] if isinstance(node["type"], list) else [node["type"]]
+    for kinds, keywords in _ABOUT.items():
+        if kinds.isdisjoint(types):
+            for keyword in keywords:
+                node.pop(keyword, None)
+
+
 class _Standard:
     """One walk through a schema; findings are collected, so that all are told at once."""
 
@@ -142,9 +151,10 @@ class _Standard:
         made = self.node({**schema, "type": "object"}, "", 0)
         if definitions:
             made["$defs"] = {name: self.node(node, f"$defs.{name}", 0) for name, node in definitions.items()}
-        made = resolved(made, made)
+        made = {**resolved(made, made), "type": "object"}
         made.pop("$ref", None)
-        return {**made, "type": "object"}
+        _leave_out_idle(made)  # the reference may have led to another type
+        return made
 
     def node(self, node: Any, where: str, level: int) -> JsonObject:
         if not isinstance(node, dict):
@@ -193,8 +203,7 @@ class _Standard:
             types = list(dict.fromkeys(kind for key, kind in shown if key in made))
         if types:
             made["type"] = types[0] if len(types) == 1 else types
-            for key in [key for kind, keys in _ABOUT.items() if not kind & set(types) for key in keys if key in made]:
-                del made[key]
+            _leave_out_idle(made)
 
     def _values(self, made: JsonObject, where: str) -> None:
         """Leave only values of the types that are said; where no value is of these, the values are believed."""

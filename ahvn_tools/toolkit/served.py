@@ -134,7 +134,7 @@ class Served:
     async def _run(self, view: View, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         if (progress := request.progress) is None:  # nobody reads what the tool tells before its result
             return await calls.aexecute(view, name, arguments, self._terms)
-        terms = replace(self._terms, report=progress.report, emit=progress.emit)
+        terms = replace(self._terms, emit=progress.emit)
         try:
             result = await calls.aexecute(view, name, arguments, terms)
             await progress.finish()

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from ahvn_tools.mcp.budgets import Budgets, Refused, check_schema, check_whole
+from tests.ids import named
 
 
 def nested(levels, make=lambda inner: {"a": inner}):
@@ -55,7 +56,7 @@ def test_depth_has_a_limit(make):
         check_whole(nested(100_000, make), Budgets())
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, object(), b"x", {1}], ids=repr)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, object(), b"x", {1}], ids=named)
 def test_what_is_no_json_is_refused(value):
     with pytest.raises(Refused, match=r"no JSON|no text"):
         check_whole({"x": value}, Budgets())

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from ahvn_tools import Secret, ToolSpec
 from ahvn_tools.errors import BindError, DefinitionError, UnboundStateError
+from tests.ids import named
 
 CANARY = "Zq7canary"
 
@@ -232,7 +233,7 @@ class TestTheCheckOfABoundValue:
             (Pair, Pair(1, 2)),
             (dt.date, dt.date(2024, 1, 1)),
         ],
-        ids=str,
+        ids=named,
     )
     def test_the_object_itself_is_passed(self, annotation, value):
         assert self.made(annotation)(value) is value

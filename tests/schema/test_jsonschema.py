@@ -20,6 +20,7 @@ from pydantic import SecretStr
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, UnboundStateError
+from tests.ids import named
 
 CANARY = "Zq7canary"
 
@@ -359,7 +360,7 @@ class TestSchemas:
             {"type": "object", "properties": {"it": {"default": object()}}},
             {"type": "object", "required": "it", "properties": {"it": {}}},
         ],
-        ids=str,
+        ids=named,
     )
     def test_one_that_is_none_is_refused_where_the_tool_is_made(self, schema):
         def f(it: Any = None) -> None: ...

@@ -188,6 +188,12 @@ def test_a_root_reference_is_resolved_through_further_references():
         assert "$ref" not in standard(loop)[0]
 
 
+@pytest.mark.parametrize("other", [{"type": "array", "items": {}}, {"type": "string", "minLength": 1}], ids=str)
+def test_a_root_takes_nothing_over_from_a_reference_to_another_type(other):
+    made, _ = standard({"$ref": "#/$defs/A", "type": "object", "properties": {"a": {}}, "$defs": {"A": other}})
+    assert {key: made[key] for key in made.keys() - {"$defs"}} == {"type": "object", "properties": {"a": {}}}
+
+
 def test_references_do_not_multiply_a_schema_without_end():
     wide = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(999)}}
     members = of(**{f"r{i}": {"$ref": f"#/definitions/w/properties/v{i}"} for i in range(99)})

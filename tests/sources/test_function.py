@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 
 from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import BindError, DefinitionError
+from tests.ids import named
 
 if TYPE_CHECKING:
     from nowhere import Elsewhere
@@ -126,7 +127,7 @@ double.__name__ = "double"
         (math.sqrt, {"x": 9}, 3.0),
         (len, {"obj": [1, 2]}, 2),
     ],
-    ids=repr,
+    ids=named,
 )
 async def test_a_callable_becomes_a_tool_at_every_door(function, arguments, value):
     spec = ToolSpec.from_function(function)
@@ -148,7 +149,7 @@ async def test_a_callable_becomes_a_tool_at_every_door(function, arguments, valu
         (double, "double"),
         (len, "len"),
     ],
-    ids=repr,
+    ids=named,
 )
 def test_the_name_is_the_callables_own(function, name):
     assert ToolSpec.from_function(function).name == name
@@ -290,7 +291,7 @@ def test_the_decorator_takes_options():
         (tool(add), "'add' is a tool already; pass its `function`.*`clone\\(\\)`"),
         (functools.partial(tool(add), 1), "is a tool already"),
     ],
-    ids=repr,
+    ids=named,
 )
 def test_what_cannot_be_a_tool_is_refused_with_what_to_pass(function, told):
     with pytest.raises(DefinitionError, match=told):
@@ -649,7 +650,7 @@ def with_argument(text: str, mark: str = "?") -> str:
         (functools.partial(by_default), "x noon"),
         (functools.partial(functools.partial(in_metadata)), "x noon"),
     ],
-    ids=repr,
+    ids=named,
 )
 @pytest.mark.parametrize("options", [{}, {"run_in_thread": False}], ids=repr)
 async def test_an_injected_parameter_is_in_no_schema_and_nobody_elses_to_give(function, value, options):

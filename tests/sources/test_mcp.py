@@ -26,6 +26,7 @@ from ahvn_tools.errors import (
     ToolError,
     UnboundStateError,
 )
+from tests.ids import named
 
 
 def search(query: str, limit: int = 10, tags: list[str] | None = None) -> dict[str, Any]:
@@ -258,7 +259,7 @@ def test_what_models_get_wrong_is_repaired(arguments, got):
         ({"query": "x", "limit": float("nan")}, "NaN"),
         ({"query": "x", "more": object()}, "no JSON form"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_nothing_else_is_coerced(arguments, told):
     with pytest.raises(InvalidParametersError, match=told):

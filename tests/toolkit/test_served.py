@@ -542,6 +542,62 @@ async def test_progress_and_output_reach_the_client_in_order(wire: str):
     assert seen[2][0] > seen[1][0]
 
 
+async def test_whatever_tells_something_it_is_told_in_that_order(wire: str):
+    kit, seen = Toolkit("working"), []
+
+    @kit.tool
+    def work(context: ToolContext) -> None:
+        for number in range(50):
+            context.append_output(f"output {number}")
+            reporting = threading.Thread(target=context.report_progress, args=(number, None, f"report {number}"))
+            reporting.start()
+            reporting.join()
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(message)
+
+    async with served(kit, wire) as client:
+        await client.call_tool("work", progress_handler=take)
+    assert seen == [f"{what} {number}" for number in range(50) for what in ("output", "report")]
+
+
+async def test_a_flood_of_reports_waits_in_bounded_memory_and_the_last_one_arrives(wire: str):
+    kit, seen = Toolkit("working"), []
+
+    @kit.tool
+    async def work(context: ToolContext) -> None:
+        for number in range(10_000):
+            context.report_progress(number)
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+
+    async with served(kit, wire) as client:
+        await client.call_tool("work", progress_handler=take)
+    assert (seen[0], seen[-1]) == (0, 9_999)
+    assert len(seen) <= 200
+
+
+async def test_what_is_told_after_the_end_is_told_nobody(wire: str):
+    kit, seen, contexts = Toolkit("working"), [], []
+
+    @kit.tool
+    def work(context: ToolContext) -> None:
+        contexts.append(context)
+        context.report_progress(1, 2, "half")
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    async with served(kit, wire) as client:
+        await client.call_tool("work", progress_handler=take)
+        contexts[0].report_progress(2, 2, "late")
+        contexts[0].append_output("late")
+        await client.list_tools()
+    assert seen == [(1, 2, "half")]
+    contexts[0].report_progress(2, 2, "when the server has gone")
+
+
 async def test_an_async_tool_may_report_and_return_at_once(wire: str):
     kit, seen = Toolkit("working"), []
 
