@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic_core import to_json, to_jsonable_python
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +150,7 @@ def sendable(result: ToolResult) -> ToolResult:
 
 
 def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else _ENCODER.encode(value)
 
 
 def _is_writable(result: ToolResult) -> bool:

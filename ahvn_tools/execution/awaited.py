@@ -7,7 +7,7 @@ caller's contextvars, unless `run_in_thread=False`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -59,10 +59,12 @@ async def aexecute(
     *,
     is_served: bool = False,
     shows_errors: bool = False,
+    emit: Callable[[ToolResult], Awaitable[None]] | None = None,
 ) -> ToolResult:
     """Return a result; whatever Exception the body raises is in it.
 
-    For a served tool BaseExceptions become results too, and texts that are not meant for the model are masked.
+    For a served tool BaseExceptions become results too, texts that are not meant for the model are masked, and `emit`
+    takes the items that the body makes, as chunks.
     """
     started = perf_counter()
     try:
@@ -81,7 +83,12 @@ async def aexecute(
         if type(returned) is plan.exact or not is_live(returned):
             return finished(plan, body, returned, values, started)
         return result(plan, body, await carried(agathered, returned), values, started)
-    outcome = await drive(plan, body, values)
+
+    async def give(item: Any) -> None:
+        if emit is not None:
+            await emit(plan.output.chunk(item))
+
+    outcome = await drive(plan, body, values, None if emit is None else give)
     return result(plan, body, outcome, values, started, is_served=is_served, shows_errors=shows_errors)
 
 

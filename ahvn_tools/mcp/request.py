@@ -20,16 +20,19 @@ from ahvn_tools.mcp.progress import Progress
 class Request:
     """What one request says. It is read while the request is served; its repr shows no value."""
 
-    def __init__(self, context: Context) -> None:
-        """Take FastMCP's context of the request."""
+    def __init__(self, context: Context | None) -> None:
+        """Take FastMCP's context of the request; None where the host's own code asks, outside of any request."""
         self._context = context
-        self._asked = context.request_context
+        self._asked = None if context is None else context.request_context
         self._token = get_access_token()
 
     @classmethod
     def current(cls) -> Request:
         """Return the request that is being served."""
-        return cls(get_context())
+        try:
+            return cls(get_context())
+        except RuntimeError:  # there is none
+            return cls(None)
 
     @functools.cached_property
     def headers(self) -> Mapping[str, str]:
@@ -67,9 +70,9 @@ class Request:
     @property
     def transport(self) -> str | None:
         """`"stdio"`, `"streamable-http"` or `"sse"`; None in memory."""
-        return self._context.transport
+        return None if self._context is None else self._context.transport
 
-    @functools.cached_property
+    @property
     def session_id(self) -> str | None:
         """What the requests of one client have in common; None where nothing tells one client from another.
 
@@ -89,18 +92,20 @@ class Request:
 
     @property
     def _connection(self) -> str | None:
-        if self._asked is None or self._asked.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if self._context is None or self._asked is None or self._asked.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return "stdio" if self.transport == "stdio" else None
         return self._context.session_id
 
-    @functools.cached_property
     def progress(self) -> Progress | None:
-        """Where to tell how far the call has come; None when the client did not ask for it."""
-        return Progress(self._context.report_progress) if "progressToken" in self.meta else None
+        """Return what tells the client how far its call has come; None when it did not ask for that."""
+        if self._context is None or "progressToken" not in self.meta:
+            return None
+        return Progress(self._context.report_progress)
 
     async def tell_that_tools_changed(self) -> None:
         """Tell the client that the list of tools is another one now, on the stream of this request."""
-        await self._context.send_notification(ToolListChangedNotification())
+        if self._context is not None and self._asked is not None:
+            await self._context.send_notification(ToolListChangedNotification())
 
     def __repr__(self) -> str:
         return f"<Request over {self.transport or 'memory'}>"

@@ -46,7 +46,7 @@ class Terms:
     report: Report | None = None
     """Takes progress."""
     emit: Emit | None = None
-    """Takes what the tool gives before its result, where it is not read as a stream."""
+    """Takes what the tool gives before its result, in a call that is served."""
 
     @classmethod
     def of(cls, timeout: float | None, id: str | None) -> Terms:  # noqa: A002  # the id of the call
@@ -103,7 +103,7 @@ async def aexecute(view: View, name: str, arguments: Arguments | None, terms: Te
             return await execution.chain.aexecute(middleware, made)
     body, layers = entry.spec.body, view.layers(entry)
     return await execution.awaited.aexecute(
-        plan, body, (), given, layers, is_served=terms.is_served, shows_errors=terms.shows_errors
+        plan, body, (), given, layers, is_served=terms.is_served, shows_errors=terms.shows_errors, emit=terms.emit
     )
 
 
@@ -165,10 +165,9 @@ def _ready(view: View, name: str, arguments: Arguments | None, terms: Terms) -> 
 
 
 def _middleware(view: View, entry: Entry, plan: Plan, terms: Terms) -> tuple[Middleware, ...] | None:
-    """Return what stands around a call; None for one that nothing does, and that nobody watches."""
+    """Return what stands around a call; None for one that nothing does, and that nobody can cancel by its id."""
     middleware = view.middleware(entry, plan)
-    is_watched = terms.id is not None or terms.emit is not None
-    return () if middleware is None and is_watched else middleware
+    return () if middleware is None and terms.id is not None else middleware
 
 
 def _running(view: View, call: Call, terms: Terms) -> AbstractContextManager[None]:

@@ -41,7 +41,9 @@ class Clients:
         if session_id is None:
             return Client()
         with self._lock:
-            client = self._known.setdefault(session_id, Client())
+            client = self._known.get(session_id)
+            if client is None:
+                client = self._known[session_id] = Client()
             self._known.move_to_end(session_id)
             if len(self._known) > MOST_CLIENTS:
                 self._known.popitem(last=False)

@@ -132,7 +132,7 @@ class Served:
         return result
 
     async def _run(self, view: View, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
-        if (progress := request.progress) is None:  # nobody reads what the tool tells before its result
+        if (progress := request.progress()) is None:  # nobody reads what the tool tells before its result
             return await calls.aexecute(view, name, arguments, self._terms)
         terms = replace(self._terms, emit=progress.emit)
         try:

@@ -21,13 +21,16 @@ from tests.benchmarks.rows import Row
 
 CHUNK = 0.05
 """Seconds that the slower server should take for its calls of one round: short, so that a moment's load hits both."""
-LONGEST = 12.0
-"""Seconds for all rounds of a row."""
+PAIRS = 8
+"""Pairs of servers of a row: two processes of the very same server differ by up to a tenth, each for all its life."""
+LONGEST = 3.0
+"""Seconds for all rounds of a pair."""
 FEWEST, MOST = 9, 101
-"""Rounds of a row."""
+"""Rounds of a pair."""
 AT_ONCE = 4
 """Calls under way at a time."""
 LONGEST_START = 60.0
+OURS, PLAIN = "ours", "plain"
 
 
 def served_over_stdio() -> Row:
@@ -64,25 +67,31 @@ def _row(transport: str, count: int, limit: float) -> Row:
 
 
 async def _timing(transport: str, count: int) -> Timing:
-    """Call both servers in turn, each round the other one first."""
-    name = f"add_{count // 2}"
-    async with _connected("ours", transport, count) as ours, _connected("plain", transport, count) as plain:
-        slower = max([await _seconds(client, name, 40) for client in (ours, plain)])
-        calls = max(2 * AT_ONCE, round(CHUNK / slower))
-        rounds = min(max(FEWEST, round(LONGEST / (2 * calls * slower))), MOST)
-        gc.collect()
-        pairs = []
-        for number in range(rounds):
-            if number % 2:
-                theirs, mine = await _seconds(plain, name, calls), await _seconds(ours, name, calls)
-            else:
-                mine, theirs = await _seconds(ours, name, calls), await _seconds(plain, name, calls)
-            pairs.append((mine, theirs))
+    """Call pairs of servers in turn; in each pair, and in each round, the other one is first."""
+    name, rounds = f"add_{count // 2}", []
+    for number in range(PAIRS):
+        first, second = (OURS, PLAIN) if number % 2 else (PLAIN, OURS)
+        async with _connected(first, transport, count) as one, _connected(second, transport, count) as other:
+            rounds += await _rounds(name, {first: one, second: other})
     return Timing(
-        ours=statistics.median(mine for mine, _ in pairs),
-        baseline=statistics.median(theirs for _, theirs in pairs),
-        ratio=statistics.median(mine / theirs for mine, theirs in pairs),
+        ours=statistics.median(seconds[OURS] for seconds in rounds),
+        baseline=statistics.median(seconds[PLAIN] for seconds in rounds),
+        ratio=statistics.median(seconds[OURS] / seconds[PLAIN] for seconds in rounds),
     )
+
+
+async def _rounds(name: str, clients: dict[str, Client[Any]]) -> list[dict[str, float]]:
+    """Return the seconds of a call on each of two servers, for each of many rounds."""
+    slower = max([await _seconds(client, name, 40) for client in clients.values()])
+    calls = max(2 * AT_ONCE, round(CHUNK / slower))
+    rounds = min(max(FEWEST, round(LONGEST / (2 * calls * slower))), MOST)
+    order = list(clients)
+    gc.collect()
+    made = []
+    for _ in range(rounds):
+        order.reverse()
+        made.append({whose: await _seconds(clients[whose], name, calls) for whose in order})
+    return made
 
 
 async def _seconds(client: Client[Any], name: str, calls: int) -> float:

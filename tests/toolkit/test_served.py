@@ -542,6 +542,26 @@ async def test_progress_and_output_reach_the_client_in_order(wire: str):
     assert seen[2][0] > seen[1][0]
 
 
+async def test_the_host_may_use_the_server_outside_of_any_request():
+    kit = Toolkit("kit")
+
+    @kit.tool
+    def add(left: int, right: int) -> int:
+        return left + right
+
+    @kit.tool
+    def grow() -> None:
+        kit.add(len)
+
+    server = kit.to_fastmcp_server(state=lambda request: {"over": request.transport})
+    assert [tool.name for tool in await server.list_tools()] == ["add", "grow"]
+    assert not (await server.call_tool("grow")).is_error
+    assert (await server.call_tool("add", {"left": 1, "right": 2})).structured_content == {"result": 3}
+    tool = await server.get_tool("add")
+    assert (await tool.run({"left": 1, "right": 2})).structured_content == {"result": 3}
+    assert await server.get_tool("subtract") is None
+
+
 async def test_whatever_tells_something_it_is_told_in_that_order(wire: str):
     kit, seen = Toolkit("working"), []
 
