@@ -8,15 +8,16 @@ import contextlib
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ahvn_tools.errors import LimitExceededError, ToolConnectionError
+from ahvn_tools.errors import LimitExceededError, ToolChangedError, ToolConnectionError, ToolkitError
 from ahvn_tools.execution import bridge
 from ahvn_tools.mcp import faults, processes, session
 from ahvn_tools.mcp.faults import LostError
 from ahvn_tools.mcp.handlers import Handlers
 from ahvn_tools.mcp.limits import Limits
+from ahvn_tools.mcp.remote import changed
 from ahvn_tools.mcp.servers import NO_HEADERS, Target
 from ahvn_tools.mcp.session import Session
 
@@ -33,6 +34,9 @@ QUIET = 0.05
 
 Progress = Callable[[float, float | None, str | None], None]
 
+Check = Callable[[list[Any]], Awaitable[Collection[str]]]
+"""Gives the names of those of a server's tools that are not to be called as they are now."""
+
 
 class Connection:
     """The way to one server with one set of credentials.
@@ -48,17 +52,22 @@ class Connection:
         limits: Limits | None = None,
         handlers: Handlers | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
+        check: Check | None = None,
     ) -> None:
+        """Take the server. With a `check`, no tool is called over a fresh connection before it was listed there."""
         self.target = target
         self.limits = limits or Limits()
         self._handlers = handlers or Handlers()
         self._headers = dict(headers)
+        self._check = check
+        self._blocked: Collection[str] = ()
         self._session: Session | None = None
         self._sessions: set[Session] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._is_mirrored = False
         self._lister: Callable[[], Any] = lambda: None
+        self._compared: Callable[[], Any] = lambda: None
         self._callbacks: list[Callable[[], None]] = []
         self._telling: asyncio.TimerHandle | None = None
 
@@ -72,11 +81,13 @@ class Connection:
         """
         what = f"Listing the tools of server {self.target.name!r}"
 
+        async def ask(client: Any) -> Any:
+            return client, await self._listed(client)
+
         async def listed() -> list[Tool]:
-            tools: list[Tool] = await self._ask(
-                self._listed, timeout=self.limits.listing, what=what, is_repeatable=True
-            )
-            return tools
+            client, tools = await self._ask(ask, timeout=self.limits.listing, what=what, is_repeatable=True)
+            await self._compare(client, tools)
+            return list(tools)
 
         return await bridge.arun(listed)
 
@@ -93,12 +104,12 @@ class Connection:
         """Call a tool and return the server's result as it came, an error result too.
 
         A call that was under way when the server went is made once more only if it is said to be repeatable. Raises
-        ToolConnectionError, ToolTimeoutError, InvalidResultError, and ToolError for the server's own error.
+        ToolConnectionError, ToolTimeoutError, ToolChangedError, InvalidResultError, and ToolError for the server's own
+        error.
         """
 
         async def ask(client: Any) -> Any:
-            if self._is_mirrored and self._lister() is not client:
-                await self._listed(client)
+            await self._look(client, name)
             return await client.call_tool_mcp(
                 name,
                 dict(arguments),
@@ -217,6 +228,26 @@ class Connection:
         self._lister = weakref.ref(client)
         self._is_mirrored = self.target.takes_headers and _are_mirrored(tools)
         return tools
+
+    async def _look(self, client: Any, name: str) -> None:
+        """Have the tools listed where a call needs that. Raises ToolChangedError for one that is not to be called."""
+        if self._is_mirrored and self._lister() is not client:
+            await self._listed(client)
+        if self._check is None:
+            return
+        if self._compared() is not client or name in self._blocked:  # it may have been accepted in the meantime
+            try:
+                await self._compare(client, await self._listed(client))
+            except ToolkitError as error:
+                message = f"Whether the tool {name!r} is what it was cannot be told. {error}"
+                raise ToolChangedError(message, tool=name) from error
+        if name in self._blocked:
+            raise changed(name)
+
+    async def _compare(self, client: Any, tools: list[Any]) -> None:
+        if self._check is not None:
+            self._blocked = await self._check(tools)
+            self._compared = weakref.ref(client)
 
     def _endless(self, tools: list[Tool], cursors: list[str], cursor: str | None) -> str | None:
         if len(tools) > self.limits.tools:

@@ -12,7 +12,7 @@ from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolLookupError, near_misses
+from ahvn_tools.errors import DefinitionError, ToolChangedError, ToolConnectionError, ToolLookupError, near_misses
 from ahvn_tools.execution import bridge
 from ahvn_tools.execution.drive import carried
 from ahvn_tools.execution.threads import in_thread
@@ -107,7 +107,8 @@ class Server:
         self._keeping_up: asyncio.Task[None] | None = None
         self._is_stale = self._is_closed = False
         handlers = Handlers(elicitation=options.get("elicitation"), sampling=options.get("sampling"))
-        self._pool = Pool(target, handlers=handlers, limits=options.get("limits"))
+        check = None if self._pins is None else self._not_as_pinned
+        self._pool = Pool(target, handlers=handlers, limits=options.get("limits"), check=check)
         self._pool.on_changed(self._refresh_soon)
 
     # what it has
@@ -161,18 +162,26 @@ class Server:
         changes: Changes = bridge.run(carried, self._refreshed_and_told).get()
         return changes
 
-    def accept(self, *names: str) -> None:
-        """Accept what has become of pinned tools; of all, when none is named. Raises ToolLookupError."""
+    def accept(self, *tools: str | WireTool) -> None:
+        """Accept what has become of pinned tools; of all, when none is given.
+
+        A tool by its name is accepted as the server tells it now. A tool of `tools` is accepted if it is still that:
+        what was looked at, and nothing that has come since. Raises ToolLookupError, and ToolChangedError.
+        """
         with self._lock:
-            for name in names:
-                if name not in self.changed:
-                    near = near_misses(name, self.changed)
-                    raise ToolLookupError(f"No tool {name!r} waits to be accepted. {near}")
-            accepted = frozenset(names) or self.changed
+            accepted = frozenset(map(self._acceptable, tools)) or self.changed
             if self._pins is not None:
                 self._pins.accept(self.name, [self._told[name] for name in sorted(accepted)])
             self._withheld -= accepted
             self.changed -= accepted
+
+    def _acceptable(self, tool: str | WireTool) -> str:
+        name = tool if isinstance(tool, str) else tool.name
+        if name not in self.changed:
+            raise ToolLookupError(f"No tool {name!r} waits to be accepted. {near_misses(name, self.changed)}")
+        if not isinstance(tool, str) and written(tool) != written(self._told[name]):
+            raise ToolChangedError(f"The tool {name!r} has changed again: look at what it is now.", tool=name)
+        return name
 
     def withhold(self, name: str) -> None:
         """Let a tool not be called until it is accepted, whatever is pinned."""
@@ -248,6 +257,11 @@ class Server:
             self.changed = frozenset((changed | self._withheld) & now.keys())
             self.tools, self.refused = MappingProxyType(now), MappingProxyType(screened.refused)
         return changes
+
+    async def _not_as_pinned(self, listed: list[Any]) -> Collection[str]:
+        """Return the names of the tools that are not what was pinned, of those that a fresh connection lists."""
+        pins = self._pins
+        return () if pins is None else (await in_thread(lambda _: pins.changed(self.name, listed))).get()
 
     def _refresh_soon(self) -> None:
         """Ask again: the server has said that its tools have changed. On the background loop."""
