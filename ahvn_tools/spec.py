@@ -407,13 +407,13 @@ class ToolSpec:
 
     def to_mcp(self) -> WireTool:
         """Return the definition as an `mcp.types.Tool`."""
-        from ahvn_tools.mcp.tool import wire
+        from ahvn_tools.mcp.out.tool import wire
 
         return wire(self.definition)
 
     def to_fastmcp(self) -> Tool:
         """Return a FastMCP tool to serve: calls go through the spec, with its bindings and state as they are then."""
-        from ahvn_tools.mcp.tool import adapted
+        from ahvn_tools.mcp.out.tool import adapted
 
         return adapted(self.definition, self._serve, timeout=self.timeout)
 

@@ -2,7 +2,7 @@
 
 In: `servers` reads what a server is, `connection` and `pool` own the connections, `screening`, `pins` and `changes`
 look at what it tells, `imported` is the server as a source of tools.
-Out: `provider`, `request` and `serving`; `tool` shows one spec as a FastMCP tool.
+Out: the folder `out`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any, Literal, Unpack
 
 from ahvn_tools.errors import SyncCallError
 from ahvn_tools.execution.bridge import running_loop
-from ahvn_tools.mcp import serving, stopping
+from ahvn_tools.mcp.out import serving, stopping
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.collection import Toolkit

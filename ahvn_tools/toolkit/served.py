@@ -12,8 +12,8 @@ from fastmcp import FastMCP
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, ToolNotAvailableError
-from ahvn_tools.mcp import serving
-from ahvn_tools.mcp.request import Request
+from ahvn_tools.mcp.out import serving
+from ahvn_tools.mcp.out.request import Request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit import search as searching

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ahvn_tools.mcp.standard_input import can_end
+from ahvn_tools.mcp.out.standard_input import can_end
 from tests.mcp.serving import ENVIRONMENT, LONGEST
 
 SCRIPT = """
 import os, sys, threading
-from ahvn_tools.mcp.standard_input import can_end
+from ahvn_tools.mcp.out.standard_input import can_end
 
 before = sys.stdin
 with can_end() as end:

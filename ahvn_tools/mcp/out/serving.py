@@ -17,8 +17,8 @@ from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.mcp.provider import Catalog, CatalogProvider, look_up_schemas
-from ahvn_tools.mcp.standard_input import can_end
+from ahvn_tools.mcp.out.provider import Catalog, CatalogProvider, look_up_schemas
+from ahvn_tools.mcp.out.standard_input import can_end
 
 log = logging.getLogger(__name__)
 

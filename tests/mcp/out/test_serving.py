@@ -20,8 +20,8 @@ from mcp.shared.exceptions import MCPError
 
 from ahvn_tools import ToolContext, Toolkit, ToolSpec, aserve
 from ahvn_tools.errors import ToolkitError, ToolSpecError
-from ahvn_tools.mcp import serving
-from ahvn_tools.mcp.provider import CatalogProvider, look_up_schemas
+from ahvn_tools.mcp.out import serving
+from ahvn_tools.mcp.out.provider import CatalogProvider, look_up_schemas
 from ahvn_tools.toolkit.serve import toolkit_of
 from ahvn_tools.toolkit.served import Served
 from tests.mcp.serving import ENVIRONMENT, over_http

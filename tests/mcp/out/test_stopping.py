@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from ahvn_tools.mcp import stopping
+from ahvn_tools.mcp.out import stopping
 from tests.mcp.serving import LONGEST, process
 
 SOON = 5.0
@@ -21,7 +21,7 @@ SOON = 5.0
 TOOLS = """
 import asyncio, sys, threading, time
 from ahvn_tools import ToolSpec, serve
-from ahvn_tools.mcp import stopping
+from ahvn_tools.mcp.out import stopping
 
 def ready() -> bool:
     return True

@@ -14,7 +14,7 @@ from fastmcp.server.dependencies import get_access_token, get_context, get_http_
 from mcp_types import ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ahvn_tools.mcp.progress import Progress
+from ahvn_tools.mcp.out.progress import Progress
 
 
 class Request:

@@ -23,8 +23,8 @@ from ahvn_tools.execution.deadline import end, outcome_of
 from ahvn_tools.execution.drive import carried
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.formats.content import whole
-from ahvn_tools.mcp.request import Request
-from ahvn_tools.mcp.tool import SpecTool, adapted
+from ahvn_tools.mcp.out.request import Request
+from ahvn_tools.mcp.out.tool import SpecTool, adapted
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 log = logging.getLogger(__name__)

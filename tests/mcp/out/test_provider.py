@@ -8,7 +8,7 @@ from typing import Any
 from fastmcp import Client, FastMCP
 
 from ahvn_tools import Toolkit, ToolResult
-from ahvn_tools.mcp.provider import CatalogProvider
+from ahvn_tools.mcp.out.provider import CatalogProvider
 from ahvn_tools.toolkit.served import Served
 
 

@@ -10,8 +10,8 @@ import pytest
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolResult
-from ahvn_tools.mcp import progress
-from ahvn_tools.mcp.progress import Progress
+from ahvn_tools.mcp.out import progress
+from ahvn_tools.mcp.out.progress import Progress
 
 where = contextvars.ContextVar("where", default="nowhere")
 
