@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.deadline import end
+from ahvn_tools.execution.drive import is_being_cancelled
 from ahvn_tools.results import ToolResult
 
 MOST_WAITING: Final = 100
@@ -76,13 +77,18 @@ class Outputs:
 
     def _go_out(self) -> None:
         """Let what was appended go out, in the loop of the call. One task sees to all of it: it ends with the call."""
-        if not (self._is_over or self._is_pumping) and self._appended:
+        if self._appended and self.fault is None and not (self._is_over or self._is_pumping):
             self._pump = self._loop.create_task(self._pumping(), context=self._context)
 
     async def _pumping(self) -> None:
         with contextlib.suppress(UnreadError):  # `fault` says it
-            while chunk := self._next():
-                await self._emit(chunk)
+            try:
+                while chunk := self._next():
+                    await self._emit(chunk)
+            except asyncio.CancelledError as error:
+                if is_being_cancelled():
+                    raise
+                self.fault = self.fault or error  # a middleware's own, or the reader has gone
 
     def _next(self) -> ToolResult | None:
         with self._putting:

@@ -661,6 +661,33 @@ async def test_chunks_that_a_tool_appends_stay_in_their_order(door):
     assert [chunk.value for chunk in chunks] == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("door", ["stream", "astream"])
+@pytest.mark.parametrize(("raised", "code"), [(asyncio.CancelledError, "cancelled"), (ValueError, "tool_error")])
+async def test_what_a_middleware_raises_on_a_chunk_that_was_appended_ends_the_call(door, raised, code):
+    seen = []
+
+    async def refuse(call, next):
+        async def emit(chunk):
+            seen.append(chunk.value)
+            raise raised("no")
+
+        return await next(replace(call, emit=emit))
+
+    kit = Toolkit("kit", middleware=[refuse])
+
+    @kit.tool
+    def append(context: ToolContext) -> None:
+        for number in range(6):
+            context.append_output(number)
+        time.sleep(0.05)
+
+    async with asyncio.timeout(5):
+        *chunks, last = await through(kit, door, "append", {})
+    assert chunks == []
+    assert last.error.code == code
+    assert seen[0] == 0
+
+
 def test_a_sync_body_is_told_when_a_middleware_waits_for_it_no_longer():
     async def impatient(call, next):
         with contextlib.suppress(TimeoutError):
