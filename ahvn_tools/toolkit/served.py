@@ -115,6 +115,10 @@ class Served:
         entry = self._view.catalog.entries.get(name)
         return None if entry is None else self._view.definition(entry)
 
+    def mark(self) -> tuple[Any, ...]:
+        """Return what is another whenever the list may be another for anybody."""
+        return _mark(self._view)
+
     async def serve(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call in a session of its own, and tell the client when its list of tools is not the same any more."""
         view, guest = await self._seen(request, await self._state_of(request))
@@ -189,7 +193,8 @@ def _mark(view: View) -> tuple[Any, ...]:
     """Return what is another whenever the list of tools may be another."""
     catalog = view.catalog
     switched = [(holder.switched, holder.finishes) for holder in view.holders]
-    return catalog.added, catalog.entries, catalog.groups, catalog.rebound, catalog.offer, switched
+    blocked = [imported.server.changed for imported in catalog.servers.values()]
+    return catalog.added, catalog.entries, catalog.groups, catalog.rebound, catalog.offer, switched, blocked
 
 
 def _spec(view: View, name: str) -> object:

@@ -42,6 +42,9 @@ class Catalog(Protocol):
     def named(self, name: str) -> ToolDefinition | None:
         """Return the tool of that name, whoever asks. It is for what every client is told alike."""
 
+    def mark(self) -> Any:
+        """Return what is another whenever what is listed may be another."""
+
     async def serve(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call. Errors of all kinds are results."""
 

@@ -17,6 +17,7 @@ from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.mcp.out.listening import let_listen
 from ahvn_tools.mcp.out.provider import Catalog, CatalogProvider, look_up_schemas
 from ahvn_tools.mcp.out.standard_input import can_end
 
@@ -60,6 +61,7 @@ def server(catalog: Catalog, name: str, **options: Any) -> FastMCP:
     made.first = provider
     made.provider_error_strategy = "raise"  # who cannot be served is told so, and not that there are no tools
     look_up_schemas(made, provider)
+    made.end_listening = let_listen(made, catalog.mark)
     return made
 
 
@@ -70,6 +72,8 @@ class _Server(FastMCP):
     """
 
     first: CatalogProvider
+    end_listening: Callable[[], None]
+    """Ends the streams of those who wait for news, which would hold up the end of a server over HTTP."""
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
         found = await self.first.get_tool(name, version)
@@ -112,7 +116,7 @@ async def _over_http(server: FastMCP, options: RunOptions) -> None:
     config = uvicorn.Config(app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=int(FINISHING))
     with _listening(options) as sockets:
         _tell(server, sockets, path)
-        listener = _Listener(config)
+        listener = _Listener(config, getattr(server, "end_listening", None))
         await _until_stopped(asyncio.create_task(listener.serve(sockets)), listener.leave)
 
 
@@ -132,12 +136,18 @@ async def _until_stopped(running: asyncio.Task[None], stop: Callable[[], None]) 
 class _Listener(uvicorn.Server):
     """Leaves the signals alone: who runs the process sees to them."""
 
+    def __init__(self, config: uvicorn.Config, end_listening: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._end_listening = end_listening
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
 
     def leave(self) -> None:
         self.should_exit = True
+        if self._end_listening is not None:
+            self._end_listening()
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
+from mcp.client.subscriptions import listen
 
 from ahvn_tools.mcp.out import stopping
 from tests.mcp.serving import LONGEST, process
@@ -118,6 +119,22 @@ async def test_a_server_over_http_ends_in_good_order(wire: str, tool: str):
             assert time.perf_counter() - began < SOON
             with pytest.raises(Exception):
                 await call
+        assert "it returned" in started.stderr.read()
+
+
+async def test_who_listens_over_http_is_told_of_the_end_and_holds_nothing_up():
+    with process(TOOLS, "http") as started:
+        url = started.stderr.readline().split()[-1]
+        async with (
+            asyncio.timeout(LONGEST),
+            Client(url) as client,
+            listen(client.session, tools_list_changed=True) as news,
+        ):
+            began = time.perf_counter()
+            started.terminate()
+            assert [event async for event in news] == []
+            assert await asyncio.to_thread(started.wait, LONGEST) == 0
+            assert time.perf_counter() - began < SOON
         assert "it returned" in started.stderr.read()
 
 
