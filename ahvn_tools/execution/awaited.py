@@ -88,7 +88,7 @@ async def aexecute(
         if emit is not None:
             await emit(plan.output.chunk(item))
 
-    outcome = await drive(plan, body, values, None if emit is None else give)
+    outcome = await drive(plan, body, values, None if emit is None else give, waits_for_reader=False)
     return result(plan, body, outcome, values, started, is_served=is_served, shows_errors=shows_errors)
 
 

@@ -26,15 +26,17 @@ async def drive(
     deadline: Deadline | None = None,
     *,
     items: list[Any] | None = None,
+    waits_for_reader: bool = True,
 ) -> Outcome:
     """Run the body to its end, in loop or thread, within the plan's timeout; give items to `emit` as they come.
 
     `deadline` is the clock of the timeout where somebody else reads it too; `items` is filled with what the body makes.
+    The clock stands still while a reader takes an item, unless nobody `waits_for_reader`.
     """
     if plan.timeout is None:
         return await carried(_produce, plan, body, values, emit, items)
     deadline = deadline or Deadline(plan.timeout)
-    timed = None if emit is None else _unhurried(emit, deadline)
+    timed = emit if emit is None or not waits_for_reader else _unhurried(emit, deadline)
     return await within(
         deadline, late(plan, _fate(plan)), carried, _produce, plan, body, values, timed, items, deadline
     )

@@ -68,7 +68,9 @@ async def _driven(call: Call, values: Arguments, outputs: Outputs) -> Outcome:
     give = None if call.emit is None else outputs.give
     fate.clock = None if plan.timeout is None else Deadline(plan.timeout)
     try:
-        return await drive(plan, call.body, values, give, fate.clock, items=outputs.items)
+        return await drive(
+            plan, call.body, values, give, fate.clock, items=outputs.items, waits_for_reader=not call.is_served
+        )
     finally:
         fate.clock = None
 

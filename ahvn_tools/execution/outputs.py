@@ -14,9 +14,12 @@ from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.deadline import end
 from ahvn_tools.execution.drive import is_being_cancelled
 from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.output import Output
 
 MOST_WAITING: Final = 100
 """When so many chunks wait for the reader, newer progress takes the place of older progress."""
+
+_ANYTHING: Final = Output()
 
 
 class UnreadError(Exception):
@@ -84,7 +87,7 @@ class Outputs:
         with contextlib.suppress(UnreadError):  # `fault` says it
             try:
                 while chunk := self._next():
-                    await self._emit(chunk)
+                    await self._emit(_shown(chunk))
             except asyncio.CancelledError as error:
                 if is_being_cancelled():
                     raise
@@ -105,6 +108,14 @@ class Outputs:
         except BaseException as error:  # a SystemExit, too: it would end the loop that this runs in
             self.fault = self.fault or error
             raise UnreadError from error
+
+
+def _shown(chunk: ToolResult) -> ToolResult:
+    """Return what a tool has appended in the form that its items have."""
+    if _is_progress(chunk):
+        return chunk
+    made = _ANYTHING.chunk(chunk.value)
+    return replace(made, id=chunk.id, meta={**made.meta, **chunk.meta})
 
 
 def _is_progress(chunk: ToolResult) -> bool:

@@ -8,16 +8,15 @@ import contextlib
 import functools
 import logging
 import weakref
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ahvn_tools.errors import LimitExceededError, ToolChangedError, ToolConnectionError, ToolkitError
+from ahvn_tools.errors import LimitExceededError, ToolConnectionError
 from ahvn_tools.execution import bridge
 from ahvn_tools.mcp import faults, processes, session
 from ahvn_tools.mcp.faults import LostError
 from ahvn_tools.mcp.handlers import Handlers
 from ahvn_tools.mcp.limits import Limits
-from ahvn_tools.mcp.remote import changed
 from ahvn_tools.mcp.servers import NO_HEADERS, Target
 from ahvn_tools.mcp.session import Session
 
@@ -32,10 +31,17 @@ LONGEST_EXIT = 5.0
 QUIET = 0.05
 """Seconds to wait after a change, so that a row of them is told once."""
 
+UNKNOWN_METHOD = -32601
+"""What a server answers to what it does not know."""
+
 Progress = Callable[[float, float | None, str | None], None]
 
-Check = Callable[[list[Any]], Awaitable[Collection[str]]]
-"""Gives the names of those of a server's tools that are not to be called as they are now."""
+
+class Confirm(Protocol):
+    """Makes sure that a tool is still what it was; raises what its caller is told where it is not."""
+
+    def __call__(self, name: str, *, is_fresh: bool) -> Awaitable[None]:
+        """`is_fresh`: nothing was called yet over this connection, so the server may be another one by now."""
 
 
 class Connection:
@@ -52,22 +58,22 @@ class Connection:
         limits: Limits | None = None,
         handlers: Handlers | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
-        check: Check | None = None,
+        confirm: Confirm | None = None,
     ) -> None:
-        """Take the server. With a `check`, no tool is called over a fresh connection before it was listed there."""
+        """Take the server. `confirm` is awaited before each call of a tool."""
         self.target = target
         self.limits = limits or Limits()
         self._handlers = handlers or Handlers()
         self._headers = dict(headers)
-        self._check = check
-        self._blocked: Collection[str] = ()
+        self._confirm = confirm
+        self._listing = asyncio.Lock()
         self._session: Session | None = None
         self._sessions: set[Session] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._is_mirrored = False
         self._lister: Callable[[], Any] = lambda: None
-        self._compared: Callable[[], Any] = lambda: None
+        self._confirmed: Callable[[], Any] = lambda: None
         self._callbacks: list[Callable[[], None]] = []
         self._telling: asyncio.TimerHandle | None = None
 
@@ -81,13 +87,11 @@ class Connection:
         """
         what = f"Listing the tools of server {self.target.name!r}"
 
-        async def ask(client: Any) -> Any:
-            return client, await self._listed(client)
-
         async def listed() -> list[Tool]:
-            client, tools = await self._ask(ask, timeout=self.limits.listing, what=what, is_repeatable=True)
-            await self._compare(client, tools)
-            return list(tools)
+            tools: list[Tool] = await self._ask(
+                self._listed, timeout=self.limits.listing, what=what, is_repeatable=True
+            )
+            return tools
 
         return await bridge.arun(listed)
 
@@ -204,6 +208,7 @@ class Connection:
             if (told := changed()) is not None:
                 told()
 
+        self._listing = asyncio.Lock()  # in a forked child the old one may be held for ever
         made = Session(lambda handlers: make(handlers, headers, limits), self._handlers, limits, tell)
         self._sessions.add(made)
         made.owner.add_done_callback(lambda _, sessions=self._sessions: sessions.discard(made))  # type: ignore[misc]
@@ -218,7 +223,9 @@ class Connection:
         tools: list[Tool] = []
         cursors: list[str] = []
         while True:
-            page = await client.list_tools_mcp(cursor=cursors[-1] if cursors else None)
+            page = await _page(client, cursors)
+            if page is None:
+                break
             tools += [*page.tools, *_malformed(client)]
             if (reason := self._endless(tools, cursors, page.next_cursor)) is not None:
                 raise LimitExceededError(f"The list of tools of server {self.target.name!r} {reason}.")
@@ -230,24 +237,14 @@ class Connection:
         return tools
 
     async def _look(self, client: Any, name: str) -> None:
-        """Have the tools listed where a call needs that. Raises ToolChangedError for one that is not to be called."""
+        """Do what a call over this client needs before it. Raises what `confirm` does."""
         if self._is_mirrored and self._lister() is not client:
-            await self._listed(client)
-        if self._check is None:
-            return
-        if self._compared() is not client or name in self._blocked:  # it may have been accepted in the meantime
-            try:
-                await self._compare(client, await self._listed(client))
-            except ToolkitError as error:
-                message = f"Whether the tool {name!r} is what it was cannot be told. {error}"
-                raise ToolChangedError(message, tool=name) from error
-        if name in self._blocked:
-            raise changed(name)
-
-    async def _compare(self, client: Any, tools: list[Any]) -> None:
-        if self._check is not None:
-            self._blocked = await self._check(tools)
-            self._compared = weakref.ref(client)
+            async with self._listing:  # many calls want it at once, and one list is enough for all
+                if self._lister() is not client:
+                    await self._listed(client)
+        if self._confirm is not None:
+            await self._confirm(name, is_fresh=self._confirmed() is not client)
+            self._confirmed = weakref.ref(client)
 
     def _endless(self, tools: list[Tool], cursors: list[str], cursor: str | None) -> str | None:
         if len(tools) > self.limits.tools:
@@ -278,6 +275,16 @@ async def _report(progress: Progress, done: float, total: float | None, message:
         progress(done, total, message)
     except Exception:
         log.exception("What is told of progress raised.")
+
+
+async def _page(client: Any, cursors: list[str]) -> Any:
+    """Return a page of tools; None from a server that has none, and so does not know what is asked."""
+    try:
+        return await client.list_tools_mcp(cursor=cursors[-1] if cursors else None)
+    except Exception as error:
+        if getattr(error, "code", None) == UNKNOWN_METHOD and not cursors:
+            return None
+        raise
 
 
 def _malformed(client: Any) -> list[Any]:

@@ -69,6 +69,10 @@ def connecting(error: BaseException, status: int | None) -> str:
         return "its program may not be run"
     if type(root).__name__ == "MCPError":
         return said(str(getattr(root, "message", ""))) or "the server refused to shake hands"
+    if isinstance(root, RuntimeError) and "protocol version" in str(root):
+        return said(str(root))
+    if isinstance(root, ValueError):
+        return "its answer to the handshake is no valid MCP"
     return f"it cannot be reached ({type(root).__name__})"
 
 

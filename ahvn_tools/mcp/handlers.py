@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ahvn_tools.execution.drive import carried
 from ahvn_tools.execution.threads import in_thread
 
 log = logging.getLogger(__name__)
@@ -43,14 +44,17 @@ def bridged(handler: Callable[..., Any] | None) -> Callable[..., Awaitable[Any]]
     if handler is None:
         return None
 
+    async def asked(*arguments: Any) -> Any:
+        if inspect.iscoroutinefunction(handler):
+            return await handler(*arguments)
+        value = (await in_thread(lambda _: handler(*arguments))).get()
+        return await value if inspect.isawaitable(value) else value
+
     async def answer(*arguments: Any) -> Any:
-        try:
-            if inspect.iscoroutinefunction(handler):
-                return await handler(*arguments)
-            value = (await in_thread(lambda _: handler(*arguments))).get()
-            return await value if inspect.isawaitable(value) else value
-        except Exception:
-            log.exception("What answers the requests of servers raised.")
+        outcome = await carried(asked, *arguments)  # a SystemExit would end the connection of everybody
+        if outcome.error is not None:
+            log.error("What answers the requests of servers raised.", exc_info=outcome.error)
             raise HandlerError from None
+        return outcome.value
 
     return answer

@@ -6,13 +6,22 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from ahvn_tools.errors import DefinitionError, ToolChangedError, ToolConnectionError, ToolLookupError, near_misses
+from ahvn_tools.errors import (
+    DefinitionError,
+    ToolChangedError,
+    ToolConnectionError,
+    ToolkitError,
+    ToolLookupError,
+    ToolTimeoutError,
+    near_misses,
+)
 from ahvn_tools.execution import bridge
 from ahvn_tools.execution.drive import carried
 from ahvn_tools.execution.threads import in_thread
@@ -23,7 +32,7 @@ from ahvn_tools.mcp.handlers import Handlers
 from ahvn_tools.mcp.limits import Limits
 from ahvn_tools.mcp.pins import Pins
 from ahvn_tools.mcp.pool import Pool
-from ahvn_tools.mcp.remote import Remote, free_name
+from ahvn_tools.mcp.remote import Remote, changed, free_name
 from ahvn_tools.mcp.screening import screen
 from ahvn_tools.mcp.servers import Target, is_header, opened, targets
 from ahvn_tools.mcp.wire import written
@@ -40,6 +49,9 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.1
 """How many seconds a server's news are waited with: there may be more in a moment."""
+
+CONFIRMED = 2.0
+"""Seconds that what a pinned server was asked holds over HTTP, where nothing tells that it was started anew."""
 
 LONGEST_PAUSE = 30.0
 """How many seconds there are at most between two questions to a server that always has news."""
@@ -103,12 +115,15 @@ class Server:
         self._withheld: frozenset[str] = frozenset()
         self._lock = threading.RLock()
         """Held by who says which tools are blocked: what one blocks, another does not let go by accident."""
-        self._asking: asyncio.Lock | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asking = asyncio.Lock()
+        self._asked_at = -math.inf
+        self._tasks: set[asyncio.Task[None]] = set()
         self._keeping_up: asyncio.Task[None] | None = None
         self._is_stale = self._is_closed = False
         handlers = Handlers(elicitation=options.get("elicitation"), sampling=options.get("sampling"))
-        check = None if self._pins is None else self._not_as_pinned
-        self._pool = Pool(target, handlers=handlers, limits=options.get("limits"), check=check)
+        confirm = None if self._pins is None else self._confirm
+        self._pool = Pool(target, handlers=handlers, limits=options.get("limits"), confirm=confirm)
         self._pool.on_changed(self._refresh_soon)
 
     # what it has
@@ -171,15 +186,15 @@ class Server:
         with self._lock:
             accepted = frozenset(map(self._acceptable, tools)) or self.changed
             if self._pins is not None:
-                self._pins.accept(self.name, [self._told[name] for name in sorted(accepted)])
+                self._pins.accept(self.name, [self._told[name] for name in sorted(accepted & self._told.keys())])
             self._withheld -= accepted
             self.changed -= accepted
 
     def _acceptable(self, tool: str | WireTool) -> str:
-        name = tool if isinstance(tool, str) else tool.name
-        if name not in self.changed:
-            raise ToolLookupError(f"No tool {name!r} waits to be accepted. {near_misses(name, self.changed)}")
-        if not isinstance(tool, str) and written(tool) != written(self._told[name]):
+        name = tool if isinstance(tool, str) else getattr(tool, "name", None)
+        if not isinstance(name, str) or name not in self.changed:
+            raise ToolLookupError(f"No tool {name!r} waits to be accepted. {near_misses(str(name), self.changed)}")
+        if not isinstance(tool, str) and written(tool) != written(self.tools[name]):
             raise ToolChangedError(f"The tool {name!r} has changed again: look at what it is now.", tool=name)
         return name
 
@@ -234,15 +249,27 @@ class Server:
             await self._tell(changes)
         return changes
 
-    async def _refreshed(self) -> Changes:
-        """Ask for the tools, on the background loop; one asks at a time."""
-        if self._asking is None:
-            self._asking = asyncio.Lock()
+    async def _refreshed(self, *, unless_since: float = math.inf) -> Changes:
+        """Ask for the tools, on the background loop; one asks at a time.
+
+        Many who want to know at once what there is since a moment are content with one answer.
+        """
+        self._begin_anew_in_another_loop()
         async with self._asking:
+            if self._asked_at > unless_since:
+                return Changes()
+            began = asyncio.get_running_loop().time()
             listed = await self._pool.tools(headers=await self._headers(self.host_state()))
             # in a thread: what a server tells may be large, and nobody else is to wait for it
             changes: Changes = (await in_thread(lambda _: self._looked_at(listed))).get()
+            self._asked_at = began
             return changes
+
+    def _begin_anew_in_another_loop(self) -> None:
+        """Forget what belongs to a loop that is not this one: in a forked child it may be held for ever."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._asking, self._keeping_up = loop, asyncio.Lock(), None
 
     def _looked_at(self, listed: list[WireTool]) -> Changes:
         """Take what the server tells, and return what has changed."""
@@ -258,13 +285,28 @@ class Server:
             self.tools, self.refused = MappingProxyType(now), MappingProxyType(screened.refused)
         return changes
 
-    async def _not_as_pinned(self, listed: list[Any]) -> Collection[str]:
-        """Return the names of the tools that are not what was pinned, of those that a fresh connection lists."""
-        pins = self._pins
-        return () if pins is None else (await in_thread(lambda _: pins.changed(self.name, listed))).get()
+    async def _confirm(self, name: str, *, is_fresh: bool) -> None:
+        """Make sure that a tool is what was pinned. Raises ToolChangedError, ToolConnectionError."""
+        moment = asyncio.get_running_loop().time()
+        is_old = self._pool.target.takes_headers and moment - self._asked_at > CONFIRMED
+        if is_fresh or is_old:
+            try:
+                changes = await self._refreshed(unless_since=moment)
+            except ToolkitError as error:
+                message = f"Whether the tool {name!r} is what it was cannot be told. {error}"
+                raise ToolChangedError(message, tool=name) from error
+            except ToolTimeoutError as error:  # not the call's own time
+                raise ToolConnectionError(error.message, tool=name) from error
+            if changes:
+                telling = asyncio.create_task(self._tell(changes))
+                self._tasks.add(telling)
+                telling.add_done_callback(self._tasks.discard)
+        if name in self.changed:
+            raise changed(name)
 
     def _refresh_soon(self) -> None:
         """Ask again: the server has said that its tools have changed. On the background loop."""
+        self._begin_anew_in_another_loop()
         self._is_stale = True
         if self._keeping_up is None or self._keeping_up.done():
             self._keeping_up = asyncio.get_running_loop().create_task(self._keep_up())
@@ -280,14 +322,14 @@ class Server:
                 await self._refreshed_and_told()
             except Exception as error:  # noqa: BLE001  # a server may fail in any way; what is known of it stands
                 if not self._is_closed:
-                    log.warning("The tools of the MCP server %r were not brought up to date: %s.", self.name, error)
+                    log.warning("The tools of the MCP server %r were not brought up to date: %s", self.name, error)
 
     async def _tell(self, changes: Changes) -> None:
         for listener in list(self._listeners):
-            try:
-                await _asked(listener, self, changes)
-            except Exception:
-                log.exception("A listener to the changes of the MCP server %r failed.", self.name)
+            outcome = await carried(_asked, listener, self, changes)  # whatever it raises, SystemExit too
+            if outcome.error is not None:
+                what = "A listener to the changes of the MCP server %r failed."
+                log.error(what, self.name, exc_info=outcome.error)
 
     async def _send(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Call a tool for a call, with the credentials that its state gives."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.execution import bridge
-from ahvn_tools.mcp.connection import Check, Connection, Progress
+from ahvn_tools.mcp.connection import Confirm, Connection, Progress
 from ahvn_tools.mcp.handlers import Handlers
 from ahvn_tools.mcp.limits import Limits
 from ahvn_tools.mcp.servers import Target
@@ -56,12 +56,12 @@ class Pool:
         handlers: Handlers | None = None,
         most: int = MOST,
         idle: float = IDLE,
-        check: Check | None = None,
+        confirm: Confirm | None = None,
     ) -> None:
         """Take the server. The connection without headers stays; of others there are at most `most`."""
         self.target = target
         self._limits, self._handlers, self._most, self._idle = limits, handlers, most, idle
-        self._check = check
+        self._confirm = confirm
         self._own = self._connection(())
         self._members: OrderedDict[Key, _Member] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
@@ -141,7 +141,7 @@ class Pool:
 
     def _connection(self, key: Key) -> Connection:
         connection = Connection(
-            self.target, limits=self._limits, handlers=self._handlers, headers=dict(key), check=self._check
+            self.target, limits=self._limits, handlers=self._handlers, headers=dict(key), confirm=self._confirm
         )
         connection.on_changed(self._tell)
         return connection

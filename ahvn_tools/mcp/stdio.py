@@ -57,10 +57,11 @@ class Stdio(ClientTransport):
         self._flood = Flood(limits.notifications)
         self._process: asyncio.subprocess.Process | None = None
         self._fault: str | None = None
+        self._is_ending = False
 
     def fault(self) -> str | None:
         """Say why nothing can be sent any more; None while the server lives, as far as can be seen."""
-        if self._fault is None and self._process is not None:
+        if self._fault is None and self._process is not None and not self._is_ending:
             self._fault = has_ended(self._process)
         return self._fault
 
@@ -86,7 +87,7 @@ class Stdio(ClientTransport):
                 yield session
         finally:
             try:
-                self._fault = self._fault or "the connection was closed"
+                self._is_ending = True  # what comes of that is no fault of the server
                 await end(process, self._patience)
             finally:
                 kill(process.pid)
@@ -141,7 +142,7 @@ class Stdio(ClientTransport):
             outgoing.close()
 
     def _break(self, reason: str) -> None:
-        if self._fault is None:
+        if self._fault is None and not self._is_ending:
             self._fault = reason
             if self._lost is not None:
                 self._lost(reason)

@@ -105,8 +105,8 @@ class Catalog:
         """What a model is listed; None: every tool that is shown."""
         self.toolsets: dict[str, Selection] = {}
         self.bindings: Mapping[str, Binding] = {}
-        self.added = 0
-        """How often tools were added here."""
+        self.changes = 0
+        """How often tools or groups were added or removed here."""
         self.rebound = 0
         """How often anything was bound or unbound here."""
         self.secrets: frozenset[Key] = frozenset()
@@ -126,9 +126,10 @@ class Catalog:
             for entry in entries:
                 other = added.get(entry.name) or self.entries.get(entry.name)
                 if other is not None and (self._on_duplicate == "raise" or is_foreign):
+                    way = "" if is_foreign else ", or make the toolkit with on_duplicate='keep' or 'replace'"
                     raise ToolkitError(
                         f"There are two tools {entry.name!r}: from {other.origin} and from {entry.origin}. "
-                        "Add one with prefix=… or rename=…, or make the toolkit with on_duplicate='keep' or 'replace'."
+                        f"Add one with prefix=… or rename=…{way}."
                     )
                 if other is None or self._on_duplicate == "replace":
                     added[entry.name] = entry
@@ -137,7 +138,7 @@ class Catalog:
                     self._put(groups.get(entry.group) or Group(name=entry.group, is_active=True))
             self._keep_secrets(added)
             self.entries.update(added)
-            self.added += 1
+            self.changes += 1
 
     def remove(self, names: list[str]) -> None:
         """Remove these. Raises ToolLookupError for a name that is not there, and removes none then."""
@@ -147,6 +148,7 @@ class Catalog:
                     raise ToolLookupError(f"There is no tool {name!r}. {near_misses(name, self.entries)}")
             self._keep_secrets(names)
             self.entries = {name: entry for name, entry in self.entries.items() if name not in names}
+            self.changes += 1
 
     def known(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return names of tools. Raises ToolLookupError for one that is not there."""
@@ -176,6 +178,7 @@ class Catalog:
         known = self.groups.get(group.name)
         number = next(self._numbers) if known is None else known.number
         self.groups = {**self.groups, group.name: replace(group, number=number)}
+        self.changes += 1
 
     def switch(self, switches: Switches, active: Mapping[str, bool]) -> None:
         """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
@@ -203,6 +206,7 @@ class Catalog:
             self._keep_secrets([key for key, entry in self.entries.items() if entry.group == name])
             self.entries = {key: entry for key, entry in self.entries.items() if entry.group != name}
             self.groups = {key: group for key, group in self.groups.items() if key != name}
+            self.changes += 1
 
     def toolset(self, name: str) -> Selection:
         """Return a saved selection. Raises ToolLookupError."""

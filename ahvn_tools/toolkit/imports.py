@@ -18,7 +18,7 @@ from ahvn_tools.execution.threads import in_thread
 from ahvn_tools.mcp.imported import Server, ServerOptions, servers_of
 from ahvn_tools.middleware.postprocess import Postprocess
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit.entry import Entry, EntryOptions
+from ahvn_tools.toolkit.entry import Entry, EntryOptions, named
 from ahvn_tools.toolkit.exclusive import Exclusive
 
 if TYPE_CHECKING:
@@ -311,6 +311,8 @@ def _imports(server: Any, name: str | None, timeout: float | None, options: Impo
         raise ToolkitError(f"Unknown options {sorted(unknown)}; known: {', '.join(ImportOptions.__annotations__)}.")
     of_server = {key: value for key, value in options.items() if key in ServerOptions.__annotations__}
     of_server.pop("on_change", None)  # it hears of changes when they are here
+    for new_name in (*options.get("rename", {}).values(), *([] if name is None else [name])):
+        named("new name of a server or of one of its tools", new_name)
     is_ours = not isinstance(server, Server)
     if not is_ours and (of_server or name is not None):
         said = sorted(of_server) + (["name"] if name is not None else [])
@@ -333,10 +335,11 @@ def _refuse_unknown(made: Sequence[Import], options: ImportOptions) -> None:
     """Raise ToolLookupError for names in the options that none of the servers has."""
     known = {name for one in made for name in (*one.server.tools, *one.server.refused)}
     idempotent = options.get("idempotent", ())
-    named = {*options.get("rename", {}), *options.get("preset", {}).keys() - {"*"}}
-    named.update(name for name in _listed(options.get("include", ())) if not _is_pattern(name))
-    named.update(() if isinstance(idempotent, bool) else _listed(idempotent))
-    for name in sorted(named - known):
+    wanted = {*options.get("rename", {}), *options.get("preset", {}).keys() - {"*"}}
+    for patterns in (options.get("include", ()), options.get("exclude", ())):
+        wanted.update(name for name in _listed(patterns) if not _is_pattern(name))
+    wanted.update(() if isinstance(idempotent, bool) else _listed(idempotent))
+    for name in sorted(wanted - known):
         where = " or ".join(repr(one.server.name) for one in made)
         raise ToolLookupError(f"The MCP server {where} has no tool {name!r}. {near_misses(name, known)}")
 

@@ -61,6 +61,13 @@ def server(toolkit_name: str, view: View, options: ServerOptions) -> FastMCP:
     unknown = options.keys() - ServerOptions.__annotations__.keys()
     if unknown:
         raise ToolkitError(f"Unknown options {sorted(unknown)}; known: {', '.join(ServerOptions.__annotations__)}.")
+    if (auth := options.get("auth")) is not None and not hasattr(auth, "verify_token"):
+        raise ToolkitError(
+            f"`auth` of a server is a FastMCP auth provider or token verifier, such as JWTVerifier, "
+            f"not a {type(auth).__name__}."
+        )
+    if twice := options.get("fastmcp", {}).keys() & ("name", "instructions", "version", "auth"):
+        raise ToolkitError(f"Give {sorted(twice)} beside `fastmcp`, and not in it.")
     notes = "\n\n".join(group.notes for group in view.groups().values() if group.is_active and group.notes)
     return serving.server(
         Served(view, options),
@@ -111,9 +118,10 @@ class Served:
         return view.definition(entry) if audience is None or audience.admits(entry, view.definition) else None
 
     def named(self, name: str) -> ToolDefinition | None:
-        """Return a tool, whoever asks."""
-        entry = self._view.catalog.entries.get(name)
-        return None if entry is None else self._view.definition(entry)
+        """Return a tool that is for somebody here, whoever asks."""
+        view = self._view.narrowed(self._audience) if isinstance(self._audience, For) else self._view
+        entry = view.catalog.entries.get(name)
+        return view.definition(entry) if entry is not None and view.admits(entry) else None
 
     def mark(self) -> tuple[Any, ...]:
         """Return what is another whenever the list may be another for anybody."""
@@ -194,7 +202,7 @@ def _mark(view: View) -> tuple[Any, ...]:
     catalog = view.catalog
     switched = [(holder.switched, holder.finishes) for holder in view.holders]
     blocked = [imported.server.changed for imported in catalog.servers.values()]
-    return catalog.added, catalog.entries, catalog.groups, catalog.rebound, catalog.offer, switched, blocked
+    return catalog.changes, catalog.rebound, catalog.offer, switched, blocked
 
 
 def _spec(view: View, name: str) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -23,7 +24,13 @@ from mcp.client.streamable_http import streamable_http_client
 
 import ahvn_tools
 from ahvn_tools.cli.app import main
-from tests.cli.served import ENVIRONMENT, LONGEST, Served, run
+from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST, Served, run
+
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 TOOLS = """
 import os
@@ -131,6 +138,44 @@ async def test_a_name_in_a_module_that_is_found_from_here_is_served_under_anothe
     async with over_stdio("shed:kit", "--name", "other") as client:
         assert client.server_info.name == "other"
         assert "greet" in [tool.name for tool in await client.list_tools()]
+
+
+@pytest.mark.parametrize(
+    ("name", "neighbour"), [("mcp.py", None), ("fastmcp.py", None), ("shed.py", "uvicorn.py"), ("shed.py", "mcp.py")]
+)
+async def test_a_file_or_its_neighbour_may_have_the_name_of_what_serves_it(tmp_path, name, neighbour):
+    written = tmp_path / name
+    written.write_text("from ahvn_tools import tool\n\n@tool\ndef greet() -> str:\n    return 'hello'\n")
+    if neighbour is not None:
+        (tmp_path / neighbour).write_text("raise ImportError\n")
+    assert await listed(over_stdio(written)) == ["greet"]
+
+
+def test_what_tools_print_over_stdio_is_on_stderr_at_once_and_never_the_clients(tmp_path):
+    written = tmp_path / "shed.py"
+    written.write_text(
+        "from ahvn_tools import tool\n\n@tool\ndef greet() -> str:\n    print('aloud')\n    print('half', end='')\n"
+        "    return 'hello'\n"
+    )
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "greet", "_meta": MODERN}}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*COMMAND, "serve", str(written)],
+        env={**os.environ, **ENVIRONMENT},
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+    ) as serving:
+        serving.stdin.write(json.dumps(call) + "\n")
+        serving.stdin.flush()
+        assert serving.stderr.readline() == "aloud\n"
+        answer = json.loads(serving.stdout.readline())
+        assert answer["result"]["structuredContent"] == {"result": "hello"}
+        serving.stdin.close()
+        assert serving.stdout.read() == ""
+        assert serving.stderr.read() == "half"
+        assert serving.wait(LONGEST) == 0
 
 
 async def test_the_process_over_stdio_ends_with_its_client(file):

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from mcp_types import TextContent
+from pydantic import BaseModel, SecretStr
 
 from ahvn_tools import ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import (
@@ -22,6 +24,7 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.middleware import inline
 from ahvn_tools.results import ErrorDetail
+from ahvn_tools.toolkit import calls
 
 mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 
@@ -686,6 +689,56 @@ async def test_what_a_middleware_raises_on_a_chunk_that_was_appended_ends_the_ca
     assert chunks == []
     assert last.error.code == code
     assert seen[0] == 0
+
+
+@pytest.mark.parametrize("middleware", [[], [passing]], ids=["straight", "through middleware"])
+async def test_the_time_of_a_client_that_does_not_read_counts_for_a_served_tool(middleware):
+    kit = Toolkit("kit", timeout=0.2, middleware=middleware)
+
+    @kit.tool
+    async def count_for_ever():
+        while True:
+            yield 1
+
+    @kit.tool
+    def count_in_a_thread():
+        yield from range(1_000)
+
+    async def stuck(_chunk):
+        await asyncio.sleep(60)
+
+    for name in kit:
+        async with asyncio.timeout(5):
+            result = await calls.aexecute(kit._view, name.name, {}, calls.Terms(is_served=True, emit=stuck))
+        assert result.error.code == "timeout"
+
+
+@pytest.mark.parametrize("door", ["stream", "astream"])
+async def test_what_a_tool_appends_has_the_form_that_its_items_have(door):
+    class Point(BaseModel):
+        x: int
+        key: SecretStr = SecretStr("hidden")
+
+    class Odd:
+        def __repr__(self) -> str:
+            raise ValueError
+
+    kit = Toolkit("kit")
+
+    @kit.tool
+    def append(context: ToolContext) -> str:
+        context.append_output(Point(x=1))
+        context.append_output({"at": (1, 2)})
+        context.append_output(TextContent(type="text", text="block"))
+        context.append_output(Odd())
+        return "done"
+
+    point, pair, block, odd, last = await through(kit, door, "append", {})
+    assert (point.value, pair.value) == ({"x": 1, "key": "**********"}, {"at": [1, 2]})
+    assert block.content[0].text == "block"
+    assert odd.error.code == "invalid_result"
+    assert all(chunk.meta["output"] is True for chunk in (point, pair, block, odd))
+    assert last.value == "done"
 
 
 def test_a_sync_body_is_told_when_a_middleware_waits_for_it_no_longer():

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from ahvn_tools import ToolContext, ToolError, Toolkit, tool
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.toolkit.served import Served
 
 WIRES = ("legacy", "auto")
 
@@ -540,6 +541,28 @@ async def test_progress_and_output_reach_the_client_in_order(wire: str):
     assert [message for _, _, message in seen] == ["first", "half", '{"a": 1}', "whole"]
     assert [progress for progress, _, _ in seen] == pytest.approx([1, 1, 1, 2])
     assert seen[2][0] > seen[1][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"auth": "secret"}, "`auth` of a server is a FastMCP auth provider or token verifier.*not a str"),
+        ({"fastmcp": {"name": "x", "auth": None}}, r"Give \['auth', 'name'\] beside `fastmcp`"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_with_what_to_give(options: Any, told: str):
+    with pytest.raises(ToolkitError, match=told):
+        noting().to_fastmcp_server(**options)
+
+
+def test_what_every_client_is_told_alike_is_nothing_of_a_tool_that_is_for_none_of_them():
+    kit = Toolkit("kit").add(giving(1), rename="for_all").add(giving(2), rename="for_clerks", audience="clerk")
+    for options in ({}, {"audience": "guest"}):
+        served = Served(kit._view, options)
+        assert served.named("for_all") is not None
+        assert served.named("for_clerks") is None
+    for options in ({"audience": "clerk"}, {"audience": lambda request: "clerk"}):
+        assert Served(kit._view, options).named("for_clerks") is not None
 
 
 async def test_the_host_may_use_the_server_outside_of_any_request():

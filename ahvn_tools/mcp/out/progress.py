@@ -22,6 +22,9 @@ Send = Callable[[float, float | None, str | None], Awaitable[None]]
 MOST_WAITING = 100
 """When more messages than this wait to be sent, the tool waits for its client."""
 
+PATIENCE = 2.0
+"""Seconds that a tool waits for a client which reads none of what it is told."""
+
 
 class Progress:
     """The progress messages of one call. Must be made and used in the loop that sends them."""
@@ -34,28 +37,46 @@ class Progress:
         self._pump: asyncio.Task[None] | None = None
         self._last: tuple[float, float | None] | None = None
         self._outputs = 0
+        self._told = -math.inf
+        self._is_closed = False
 
     async def emit(self, chunk: ToolResult) -> None:
-        """Tell the client of a chunk; where much waits to be sent, wait for that."""
+        """Tell the client of a chunk; where much waits to be sent, wait for that, unless the client reads nothing."""
+        if self._is_closed:
+            await asyncio.sleep(0)  # a body that never waits is not to hold the loop
+            return
         told = chunk.meta.get("progress")
         message = self._output(chunk) if told is None else self._progress(told, chunk)
         if message is None:
             return
-        self._waiting.append(message)
+        self._waiting.append(self._grown(message))
         if self._pump is None or self._pump.done():
             self._pump = asyncio.get_running_loop().create_task(self._sending(), context=self._context)
         if len(self._waiting) > MOST_WAITING:
             await self.finish()
 
     async def finish(self) -> None:
-        """Wait until all is sent."""
-        if self._pump is not None:
-            await asyncio.wait({self._pump})
+        """Wait until all is sent; a client that reads nothing for `PATIENCE` seconds is told nothing more."""
+        while self._pump is not None and not self._pump.done():
+            before = len(self._waiting)
+            await asyncio.wait({self._pump}, timeout=PATIENCE)
+            if not self._pump.done() and len(self._waiting) >= before:
+                self.close()
+                return
 
     def close(self) -> None:
         """Send nothing more."""
+        self._is_closed = True
+        self._waiting.clear()
         if self._pump is not None:
             self._pump.cancel()
+
+    def _grown(self, message: Message) -> Message:
+        """Return a message with more progress than any before it: MCP wants that, whatever a tool reports."""
+        progress, total, text = message
+        least = min(math.nextafter(self._told, math.inf), sys.float_info.max)
+        self._told = max(progress, least)
+        return self._told, total, text
 
     def _progress(self, told: Any, chunk: ToolResult) -> Message | None:
         """Return the message of a report of the tool; none for what is no number."""
@@ -73,9 +94,7 @@ class Progress:
         if self._last is None:
             self._outputs += 1
             return self._outputs, None, whole(text)
-        progress, total = self._last  # progress has to grow, and nobody but the tool knows what its measure means
-        self._last = min(math.nextafter(progress, math.inf), sys.float_info.max), total
-        return (*self._last, whole(text))
+        return (*self._last, whole(text))  # a step further: nobody but the tool knows what its measure means
 
     async def _sending(self) -> None:
         while self._waiting:

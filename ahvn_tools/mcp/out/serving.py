@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import ipaddress
 import logging
+import os
 import socket
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -39,9 +41,9 @@ class RunOptions(TypedDict, total=False):
     """8000 by default; 0: any that is free."""
     path: str
     """`"/mcp"` by default."""
-    allowed_hosts: Sequence[str]
-    """Names, beside localhost, that clients may call it by."""
-    allowed_origins: Sequence[str]
+    allowed_hosts: str | Sequence[str]
+    """A name or names, beside localhost, that clients may call it by."""
+    allowed_origins: str | Sequence[str]
     """Web pages that may call it, such as `"https://app.example"`."""
     sockets: Sequence[socket.socket]
     """Sockets to listen on, in the place of host and port."""
@@ -97,10 +99,32 @@ async def run(server: FastMCP, transport: str, **options: Unpack[RunOptions]) ->
 
 
 async def _over_stdio(server: FastMCP, log_level: str) -> None:
-    with can_end() as end_input:
+    with can_end() as end_input, _prints_at_once():
         await _until_stopped(
             asyncio.create_task(server.run_stdio_async(show_banner=False, log_level=log_level)), end_input
         )
+
+
+@contextlib.contextmanager
+def _prints_at_once() -> Generator[None]:
+    """Let what tools print be on stderr at once: when the server has ended, stdout is the client's again."""
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper) or stream.fileno() != 1:
+        yield
+        return
+    was_buffered = stream.line_buffering
+    stream.reconfigure(line_buffering=True)
+    try:
+        yield
+    finally:
+        kept = os.dup(1)
+        try:
+            os.dup2(2, 1)
+            stream.flush()
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+            stream.reconfigure(line_buffering=was_buffered)
 
 
 async def _over_http(server: FastMCP, options: RunOptions) -> None:
@@ -173,5 +197,5 @@ def _tell(server: FastMCP, sockets: Iterable[socket.socket], path: str) -> None:
             log.warning("%r is open to whoever reaches %s: give it auth=…, or listen on 127.0.0.1.", server.name, host)
 
 
-def _listed(names: Sequence[str] | None) -> list[str] | None:
-    return None if names is None else list(names)
+def _listed(names: str | Sequence[str] | None) -> list[str] | None:
+    return [names] if isinstance(names, str) else None if names is None else list(names)

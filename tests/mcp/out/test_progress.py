@@ -93,6 +93,43 @@ async def test_much_output_waits_for_its_client():
     assert [text for _, _, text in wire.sent] == [str(number) for number in range(1_000)]
 
 
+async def test_a_client_that_reads_nothing_is_told_nothing_more_and_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.05)
+    wire = Wire()
+    wire.gate.clear()
+    told = Progress(wire.send)
+    async with asyncio.timeout(5):
+        for number in range(1_000):
+            await told.emit(chunk(number))
+        await told.finish()
+    wire.gate.set()
+    await told.emit(chunk("late"))
+    await asyncio.sleep(0.01)
+    assert wire.sent == []
+
+
+async def test_a_slow_client_is_told_all(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.05)
+    sent = []
+
+    async def send(*message: Any) -> None:
+        await asyncio.sleep(0.002)
+        sent.append(message[2])
+
+    told = Progress(send)
+    for number in range(300):
+        await told.emit(chunk(number))
+    await told.finish()
+    assert sent == [str(number) for number in range(300)]
+
+
+async def test_progress_grows_whatever_a_tool_reports():
+    sent = await told_all(chunk("a"), chunk("b"), report(1, 3), report(2, 3), report(2, 3), report(1, 3), report(3, 3))
+    values = [value for value, _, _ in sent]
+    assert values == sorted(set(values))
+    assert values == pytest.approx([1, 2, 2, 2, 2, 2, 3])
+
+
 async def test_what_sends_runs_in_the_context_of_the_request_whoever_reports():
     seen = []
 
