@@ -32,6 +32,9 @@ from ahvn_tools.mcp.limits import Limits
 from ahvn_tools.mcp.stdio import Stdio
 from ahvn_tools.mcp.web import Web
 
+_CHANGED = frozenset({"tools", "include_tags", "exclude_tags"})
+"""What an entry of FastMCP's configuration says of the tools behind it."""
+
 A_DAY = 86_400.0
 """Seconds: the connection has its own clocks, and a shorter one of FastMCP's would cut a long call."""
 
@@ -192,6 +195,15 @@ def clone(client: Client[Any], handlers: Handlers, limits: Limits, headers: Mapp
             inner.auth = None  # the client's own token would overwrite the call's
     fresh.transport = Heard(inner, handlers, limits, is_ours=False)
     return fresh
+
+
+def configuration(thing: Any) -> dict[str, Any] | None:
+    """Return the configuration that a client is made of; None where there is none, or where it changes the tools."""
+    if not (is_client(thing) and isinstance(thing.transport, MCPConfigTransport)):
+        return None
+    config: dict[str, Any] = thing.transport.config.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    is_plain = all(_CHANGED.isdisjoint(entry) for entry in config.get("mcpServers", {}).values())
+    return config if is_plain else None
 
 
 def place(client: Client[Any]) -> str | list[str] | None:

@@ -195,6 +195,8 @@ class Connection:
             self._session.retire()
             if self._session.was_ready():
                 self._tell_soon()
+        if self._loop is not loop:
+            self._telling = None  # in a forked child it is its parent's
         self._loop = loop
         self._session = self._new()
         return self._session

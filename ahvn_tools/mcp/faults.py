@@ -71,7 +71,7 @@ def connecting(error: BaseException, status: int | None) -> str:
         return said(str(getattr(root, "message", ""))) or "the server refused to shake hands"
     if isinstance(root, RuntimeError) and "protocol version" in str(root):
         return said(str(root))
-    if isinstance(root, ValueError):
+    if type(root).__name__ == "ValidationError":
         return "its answer to the handshake is no valid MCP"
     return f"it cannot be reached ({type(root).__name__})"
 

@@ -67,6 +67,7 @@ class Pool:
         self._closing: set[asyncio.Task[None]] = set()
         self._room: asyncio.Event | None = None
         self._sweeping: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._callbacks: list[Callable[[], None]] = []
         self._is_closed = False
 
@@ -169,6 +170,9 @@ class Pool:
 
     async def _member(self, key: Key) -> _Member:
         """Return the connection of a key, counted as used; a new one once there is room."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # in a forked child, what belongs to its parent's
+            self._loop, self._sweeping, self._room = loop, None, None
         while key not in self._members and not self._has_room():
             if self._room is None:
                 self._room = asyncio.Event()

@@ -99,6 +99,10 @@ def _read(server: Any, settings: _Settings) -> list[Target]:
         return [_process(_words(server), settings)]
     if isinstance(server, Sequence) and not isinstance(server, bytes | bytearray):
         return [_process([str(word) for word in server], settings)]
+    from ahvn_tools.mcp import clients
+
+    if (config := clients.configuration(server)) is not None:
+        return _configured(config, Path.cwd(), settings)
     return [_object(server, settings)]
 
 

@@ -216,16 +216,20 @@ def fail(identifier, arguments, token):
 
 def answer(message):
     method, params, identifier = message["method"], message.get("params") or {}, message.get("id")
-    if method == "initialize":
+    if method == "initialize" and MODE == "refuses_the_handshake":
+        send({"id": identifier, "error": {"code": -32000, "message": "no licence: set RAW_KEY"}})
+    elif method == "initialize" and MODE == "shapeless_handshake":
+        send({"id": identifier, "result": {"protocolVersion": 5}})
+    elif method == "initialize":
         about = {"name": "raw", "version": "1"}
-        version = params["protocolVersion"]
+        version = "1999-01-01" if MODE == "of_another_age" else params["protocolVersion"]
         send(
             {
                 "id": identifier,
                 "result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about},
             }
         )
-    elif method == "tools/list":
+    elif method == "tools/list" and MODE != "without_tools":
         send({"id": identifier, "result": listed(params)})
     elif method == "tools/call":
         token = (params.get("_meta") or {}).get("progressToken")

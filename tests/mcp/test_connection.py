@@ -111,6 +111,25 @@ async def test_nothing_is_started_before_the_first_request(connect: Connect, mar
     assert len(pids(mark)) == 1
 
 
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("refuses_the_handshake", "no licence: set RAW_KEY"),
+        ("of_another_age", "protocol version.*1999-01-01"),
+        ("shapeless_handshake", "its answer to the handshake is no valid MCP"),
+    ],
+)
+async def test_why_there_is_no_connection_is_told(connect: Connect, mode: str, told: str) -> None:
+    connection = connect(mode)
+    for _ in range(2):
+        with pytest.raises(ToolConnectionError, match=told):
+            await connection.tools()
+
+
+async def test_a_server_that_knows_no_tools_has_none(connect: Connect) -> None:
+    assert await connect("without_tools").tools() == []
+
+
 async def test_every_call_gets_its_own_answer_from_one_process(connect: Connect, mark: Path) -> None:
     connection = connect()
     assert await asyncio.gather(*(answer(connection, "echo", number=number) for number in range(200))) == [

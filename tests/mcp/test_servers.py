@@ -239,8 +239,18 @@ def test_a_calls_credentials_come_before_those_of_a_client(own: dict[str, Any]) 
     assert kept.auth is not None or kept.headers["authorization"] == "Bearer own"
 
 
-def test_a_client_of_many_servers_is_left_as_it_is() -> None:
-    two = {"mcpServers": {"a": {"url": "http://127.0.0.1:1"}, "b": {"url": "http://127.0.0.1:1"}}}
+def test_a_client_of_a_configuration_is_the_servers_that_it_names() -> None:
+    two = {"mcpServers": {"a": {"url": "http://127.0.0.1:1"}, "b": {"command": "server", "args": ["x"]}}}
+    found = targets(Client(two, name="both"))
+    assert [(target.name, target.takes_headers, target.is_stdio) for target in found] == [
+        ("a", True, False),
+        ("b", False, True),
+    ]
+
+
+def test_a_client_whose_configuration_changes_the_tools_is_left_as_it_is() -> None:
+    entry = {"url": "http://127.0.0.1:1", "tools": {"find": {"name": "search"}}}
+    two = {"mcpServers": {"a": entry, "b": {"url": "http://127.0.0.1:1"}}}
     client = one(Client(two, name="both")).make(Handlers(), {}, Limits())
     assert type(client.transport).__name__ == "MCPConfigTransport"
 

@@ -528,6 +528,36 @@ class TestFollowing:
         await kit.aremove_mcp("notes")
 
 
+class TestNames:
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            ({"exclude": ["delete_note"]}, "no tool 'delete_note'"),
+            ({"include": ["fnid"]}, "no tool 'fnid'"),
+        ],
+    )
+    def test_one_that_the_server_does_not_have_is_refused(self, options, told):
+        kit = Toolkit("k")
+        with pytest.raises(ToolLookupError, match=told):
+            kit.add_mcp(notes_server(), **options)
+        assert list(kit) == []
+
+    @pytest.mark.parametrize("options", [{"rename": {"find": ""}}, {"rename": {"find": 5}}, {"name": ""}, {"name": 5}])
+    def test_a_new_one_is_a_text_with_something_in_it(self, options):
+        with pytest.raises(ToolkitError, match="is a text with something in it"):
+            Toolkit("k").add_mcp(notes_server(), **options)
+
+    def test_a_pattern_need_not_fit_anything(self):
+        kit = Toolkit("k").add_mcp(notes_server(), exclude=["delete*"])
+        assert "find" in kit
+        kit.remove_mcp("notes")
+
+    def test_a_clash_names_a_way_out_that_there_is(self):
+        kit = Toolkit("k", on_duplicate="replace").add(ToolSpec.from_function(len, name="find"))
+        with pytest.raises(ToolkitError, match=r"two tools 'find'.*prefix=… or rename=…\.$"):
+            kit.add_mcp(notes_server())
+
+
 class TestPins:
     def test_a_tool_that_has_changed_is_blocked_until_it_is_accepted(self, tmp_path):
         pin, server = tmp_path / "mcp.lock", notes_server()

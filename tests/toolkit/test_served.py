@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
+from fastmcp.server.providers import Provider
 from mcp.shared.exceptions import MCPError
 from mcp_types import ToolListChangedNotification
 from pydantic import BaseModel
@@ -563,6 +564,22 @@ def test_what_every_client_is_told_alike_is_nothing_of_a_tool_that_is_for_none_o
         assert served.named("for_clerks") is None
     for options in ({"audience": "clerk"}, {"audience": lambda request: "clerk"}):
         assert Served(kit._view, options).named("for_clerks") is not None
+
+
+async def test_what_a_host_adds_beside_the_toolkit_neither_hides_nor_breaks_it(wire: str):
+    class Down(Provider):
+        async def _list_tools(self) -> Any:
+            raise RuntimeError
+
+    kit = Toolkit("kit").add(giving(1), rename="one")
+    server = kit.to_fastmcp_server()
+    server.tool(name="one")(giving("theirs"))
+    server.tool(name="two")(giving(2))
+    server.add_provider(Down())
+    async with Client(server, mode=wire) as client:
+        assert await names(client) == ["one", "two"]
+        assert (await client.call_tool("one")).data == 1
+        assert (await client.call_tool("two")).data == 2
 
 
 async def test_the_host_may_use_the_server_outside_of_any_request():

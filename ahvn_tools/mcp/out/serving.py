@@ -56,26 +56,28 @@ class RunOptions(TypedDict, total=False):
 def server(catalog: Catalog, name: str, **options: Any) -> FastMCP:
     """Return a FastMCP server of a catalog; options are those of FastMCP."""
     provider = CatalogProvider(catalog)
-    providers = [provider, *options.pop("providers", ())]
-    made = _Server(
-        name, **{"dereference_schemas": False, "mask_error_details": True, **options, "providers": providers}
-    )
+    made = _Server(name, **{"dereference_schemas": False, "mask_error_details": True, **options})
     made.first = provider
-    made.provider_error_strategy = "raise"  # who cannot be served is told so, and not that there are no tools
     look_up_schemas(made, provider)
     made.end_listening = let_listen(made, catalog.mark)
     return made
 
 
 class _Server(FastMCP):
-    """Asks for a tool in the catalog first, and elsewhere only for what is not there.
+    """Asks the catalog first, and FastMCP's providers for what the host has added beside it.
 
-    FastMCP itself asks all of its providers at once, in a task each, and one of them is always there: its own.
+    A tool of the catalog has its name for itself. When the catalog cannot be asked that is an error; a provider that
+    fails is left out, as FastMCP does.
     """
 
     first: CatalogProvider
     end_listening: Callable[[], None]
     """Ends the streams of those who wait for news, which would hold up the end of a server over HTTP."""
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        own = await self.first.list_tools()
+        names = {tool.name for tool in own}
+        return [*own, *(tool for tool in await super()._list_tools() if tool.name not in names)]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
         found = await self.first.get_tool(name, version)
