@@ -392,6 +392,14 @@ def one_of(server: Any, name: str | None, options: ServerOptions) -> Server:
 def servers_of(server: Any, name: str | None, options: ServerOptions) -> list[Server]:
     """Return the servers that `server` names, none of them connected. Raises DefinitionError."""
     auth = options.get("auth")
+    for option, kind in (("limits", Limits), ("budgets", Budgets), ("env", Mapping), ("inputs", Mapping)):
+        given = options.get(option)
+        if not (given is None or isinstance(given, kind)):
+            wanted = "mapping" if kind is Mapping else kind.__name__
+            raise DefinitionError(f"`{option}` of a server is a {wanted}, not a {type(given).__name__}.")
+    for option in ("elicitation", "sampling", "on_change"):
+        if not ((given := options.get(option)) is None or callable(given)):
+            raise DefinitionError(f"`{option}` of a server is a function, not a {type(given).__name__}.")
     found = targets(
         server,
         name=name,

@@ -311,6 +311,11 @@ def _imports(server: Any, name: str | None, timeout: float | None, options: Impo
         raise ToolkitError(f"Unknown options {sorted(unknown)}; known: {', '.join(ImportOptions.__annotations__)}.")
     of_server = {key: value for key, value in options.items() if key in ServerOptions.__annotations__}
     of_server.pop("on_change", None)  # it hears of changes when they are here
+    preset: Any = options.get("preset", {})
+    if not (isinstance(preset, Mapping) and all(isinstance(given, Mapping) for given in preset.values())):
+        raise ToolkitError('`preset` of a server says it by tool: {"tool": {"parameter": value}}.')
+    if not ((listener := options.get("on_change")) is None or callable(listener)):
+        raise ToolkitError(f"`on_change` of a server is a function, not a {type(listener).__name__}.")
     for new_name in (*options.get("rename", {}).values(), *([] if name is None else [name])):
         named("new name of a server or of one of its tools", new_name)
     is_ours = not isinstance(server, Server)

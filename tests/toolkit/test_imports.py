@@ -547,6 +547,23 @@ class TestNames:
         with pytest.raises(ToolkitError, match="is a text with something in it"):
             Toolkit("k").add_mcp(notes_server(), **options)
 
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            ({"limits": 5}, "`limits` of a server is a Limits, not a int"),
+            ({"budgets": {}}, "`budgets` of a server is a Budgets, not a dict"),
+            ({"env": ["A=b"]}, "`env` of a server is a mapping, not a list"),
+            ({"elicitation": 5}, "`elicitation` of a server is a function, not a int"),
+            ({"sampling": "x"}, "`sampling` of a server is a function"),
+            ({"on_change": 5}, "`on_change` of a server is a function"),
+            ({"preset": 5}, "`preset` of a server says it by tool"),
+            ({"preset": {"find": "x"}}, "`preset` of a server says it by tool"),
+        ],
+    )
+    def test_options_of_a_wrong_kind_are_refused_with_the_right_one(self, options, told):
+        with pytest.raises((ToolkitError, DefinitionError), match=told):
+            Toolkit("k").add_mcp(notes_server(), **options)
+
     def test_a_pattern_need_not_fit_anything(self):
         kit = Toolkit("k").add_mcp(notes_server(), exclude=["delete*"])
         assert "find" in kit

@@ -10,13 +10,14 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 import uvicorn
 from fastmcp import FastMCP
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
+from uvicorn.config import LOG_LEVELS
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.mcp.out.listening import let_listen
@@ -27,6 +28,11 @@ log = logging.getLogger(__name__)
 
 FINISHING: Final = 2.0
 """Seconds that calls under way have to end when a server is stopped."""
+
+MOST_PORT: Final = 65_535
+
+_OURS = frozenset({"path", "host_origin_protection", "allowed_hosts", "allowed_origins"})
+"""What is given to FastMCP's `http_app` here."""
 
 LEAVING: Final = 1.0
 """Seconds more that a server has to close what it holds; then it is left behind."""
@@ -95,9 +101,26 @@ async def run(server: FastMCP, transport: str, **options: Unpack[RunOptions]) ->
     if transport == "stdio":
         await _over_stdio(server, options.get("log_level", "warning"))
     elif transport == "http":
+        _refuse_unfit(options)
         await _over_http(server, options)
     else:
         raise ToolSpecError(f"A server runs over 'stdio' or 'http', not over {transport!r}.")
+
+
+def _refuse_unfit(options: RunOptions) -> None:
+    """Raise ToolSpecError for options that uvicorn or FastMCP would fail on without saying how."""
+    given: Mapping[str, Any] = options  # a caller may give anything
+    path, host, port = given.get("path", "/mcp"), given.get("host", "127.0.0.1"), given.get("port", 8000)
+    level, twice = given.get("log_level", "warning"), options.get("http", {}).keys() & _OURS
+    for fits, told in (
+        (isinstance(path, str) and path.startswith("/"), f"`path` begins with a slash, not as in {path!r}"),
+        (isinstance(host, str), f"`host` is a text, not a {type(host).__name__}"),
+        (isinstance(port, int) and 0 <= port <= MOST_PORT, f"`port` is a number from 0 to {MOST_PORT}, not {port!r}"),
+        (level in LOG_LEVELS, f"`log_level` is one of {', '.join(LOG_LEVELS)}, not {level!r}"),
+        (not twice, f"give {sorted(twice)} beside `http`, and not in it"),
+    ):
+        if not fits:
+            raise ToolSpecError(f"The server cannot run: {told}.")
 
 
 async def _over_stdio(server: FastMCP, log_level: str) -> None:

@@ -235,6 +235,21 @@ async def test_hosts_and_origins_that_are_allowed_are_served_and_no_others(allow
         assert (await asked(url, Origin="https://evil.test")).status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"path": "mcp"}, "`path` begins with a slash"),
+        ({"host": None}, "`host` is a text"),
+        ({"port": 70_000}, "`port` is a number from 0 to 65535, not 70000"),
+        ({"log_level": "loud"}, "`log_level` is one of critical"),
+        ({"http": {"path": "/x"}}, r"give \['path'\] beside `http`"),
+    ],
+)
+async def test_options_that_do_not_fit_are_told(options: dict[str, Any], told: str):
+    with pytest.raises(ToolSpecError, match=told):
+        await aserve(Toolkit("safe"), "http", **options)
+
+
 async def asked(url: str, **headers: str) -> Any:
     """Open a session as an older client does, with these headers, too."""
     async with httpx2.AsyncClient() as client:
