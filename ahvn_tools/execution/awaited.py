@@ -21,6 +21,9 @@ from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.settle import cancelled, failed, finished, raised, result, shown
 from ahvn_tools.results import ToolResult
 
+Emit = Callable[[ToolResult], Awaitable[None]]
+"""Takes one chunk."""
+
 CancelledError = asyncio.CancelledError
 
 
@@ -59,7 +62,7 @@ async def aexecute(
     *,
     is_served: bool = False,
     shows_errors: bool = False,
-    emit: Callable[[ToolResult], Awaitable[None]] | None = None,
+    emit: Emit | None = None,
 ) -> ToolResult:
     """Return a result; whatever Exception the body raises is in it.
 
@@ -83,13 +86,18 @@ async def aexecute(
         if type(returned) is plan.exact or not is_live(returned):
             return finished(plan, body, returned, values, started)
         return result(plan, body, await carried(agathered, returned), values, started)
+    give = None if emit is None else _giving(plan, emit)
+    outcome = await drive(plan, body, values, give, waits_for_reader=False)
+    return result(plan, body, outcome, values, started, is_served=is_served, shows_errors=shows_errors)
+
+
+def _giving(plan: Plan, emit: Emit) -> Callable[[Any], Awaitable[None]]:
+    """Return what gives the body's items to `emit` as chunks."""
 
     async def give(item: Any) -> None:
-        if emit is not None:
-            await emit(plan.output.chunk(item))
+        await emit(plan.output.chunk(item))
 
-    outcome = await drive(plan, body, values, None if emit is None else give, waits_for_reader=False)
-    return result(plan, body, outcome, values, started, is_served=is_served, shows_errors=shows_errors)
+    return give
 
 
 async def aprepared(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, layers: Layers) -> Arguments:
