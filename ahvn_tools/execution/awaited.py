@@ -14,15 +14,13 @@ from typing import Any
 from ahvn_tools.binding import Layers
 from ahvn_tools.errors import CallCancelledError, ToolCallError
 from ahvn_tools.execution import failure
+from ahvn_tools.execution.call import Emit
 from ahvn_tools.execution.deadline import Deadline, within
 from ahvn_tools.execution.drive import agathered, carried, drive, is_being_cancelled, late
 from ahvn_tools.execution.outcome import Outcome, is_live
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.settle import cancelled, failed, finished, raised, result, shown
 from ahvn_tools.results import ToolResult
-
-Emit = Callable[[ToolResult], Awaitable[None]]
-"""Takes one chunk."""
 
 CancelledError = asyncio.CancelledError
 

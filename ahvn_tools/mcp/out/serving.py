@@ -22,20 +22,20 @@ from uvicorn.config import LOG_LEVELS
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.mcp.out.listening import let_listen
 from ahvn_tools.mcp.out.provider import Catalog, CatalogProvider, look_up_schemas
-from ahvn_tools.mcp.out.standard_input import can_end
+from ahvn_tools.mcp.out.standard_input import can_end, is_own
 
 log = logging.getLogger(__name__)
 
 FINISHING: Final = 2.0
 """Seconds that calls under way have to end when a server is stopped."""
 
+LEAVING: Final = 1.0
+"""Seconds more that a server has to close what it holds; then it is left behind."""
+
 MOST_PORT: Final = 65_535
 
 _OURS = frozenset({"path", "host_origin_protection", "allowed_hosts", "allowed_origins"})
 """What is given to FastMCP's `http_app` here."""
-
-LEAVING: Final = 1.0
-"""Seconds more that a server has to close what it holds; then it is left behind."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -134,7 +134,7 @@ async def _over_stdio(server: FastMCP, log_level: str) -> None:
 def _prints_at_once() -> Generator[None]:
     """Let what tools print be on stderr at once: when the server has ended, stdout is the client's again."""
     stream = sys.stdout
-    if not isinstance(stream, io.TextIOWrapper) or stream.fileno() != 1:
+    if not (isinstance(stream, io.TextIOWrapper) and is_own(stream, 1)):
         yield
         return
     was_buffered = stream.line_buffering

@@ -8,6 +8,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Generator
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -18,7 +19,7 @@ def can_end() -> Generator[Callable[[], None]]:
     a tool nor what it starts takes away what the client sends.
     Where standard input is not the process's own, or cannot be waited for (Windows), it stays as it is.
     """
-    if os.name == "nt" or not _is_the_process_own():  # pragma: no cover  # Windows has no `select` for pipes
+    if os.name == "nt" or not is_own(sys.stdin, 0):  # pragma: no cover  # Windows has no `select` for pipes
         yield _nothing
         return
     kept, wire = sys.stdin, os.dup(0)
@@ -41,9 +42,10 @@ def can_end() -> Generator[Callable[[], None]]:
         os.dup2(wire, 0)
 
 
-def _is_the_process_own() -> bool:
+def is_own(stream: Any, descriptor: int) -> bool:
+    """Tell whether a stream is the process's own of that number, and not what somebody has put in its place."""
     try:
-        return sys.stdin.fileno() == 0
+        return bool(stream.fileno() == descriptor)
     except (AttributeError, OSError, ValueError):
         return False
 

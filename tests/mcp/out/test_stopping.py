@@ -122,6 +122,13 @@ async def test_a_server_over_http_ends_in_good_order(wire: str, tool: str):
         assert "it returned" in started.stderr.read()
 
 
+def test_a_server_over_stdio_ends_well_where_stdout_is_not_the_processs_own():
+    script = "import io, sys\nfrom ahvn_tools import serve\nsys.stdout = io.TextIOWrapper(io.BytesIO())\nserve(len)"
+    with process(script) as started:
+        _, said = started.communicate(timeout=LONGEST)
+    assert (started.returncode, said) == (0, "")
+
+
 async def test_who_listens_over_http_is_told_of_the_end_and_holds_nothing_up():
     with process(TOOLS, "http") as started:
         url = started.stderr.readline().split()[-1]
