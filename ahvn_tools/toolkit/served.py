@@ -201,7 +201,7 @@ def _mark(view: View) -> tuple[Any, ...]:
     """Return what is another whenever the list of tools may be another."""
     catalog = view.catalog
     switched = [(holder.switched, holder.finishes) for holder in view.holders]
-    blocked = [imported.server.changed for imported in catalog.servers.values()]
+    blocked = [imported.server.changed for imported in list(catalog.servers.values())]  # others may be added meanwhile
     return catalog.changes, catalog.rebound, catalog.offer, switched, blocked
 
 
