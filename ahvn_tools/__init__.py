@@ -36,7 +36,7 @@ __all__ = [
     "tool",
 ]
 
-_HOMES = {
+_PUBLIC_MODULES = {
     "Secret": "redaction",
     "ToolCall": "results",
     "ToolCallError": "errors",
@@ -57,9 +57,9 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used (PEP 562)."""
-    if name not in _HOMES:
+    if name not in _PUBLIC_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(f"{__name__}.{_PUBLIC_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ahvn_tools.errors import BindError
-from ahvn_tools.state import MISSING, UNSET, Key, own_containers
+from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers
 
-Layers = Sequence[Mapping[str, Any]]
+StateScopes = Sequence[Mapping[str, Any]]
 """States in the order in which they are asked: a session's, a toolkit's, the spec's own."""
 
 
@@ -20,14 +20,14 @@ class Binding:
     """One parameter's source: a key into the state, a resolver, or a constant (then `key` is None)."""
 
     parameter: str
-    key: Key | None = None
+    key: StateKey | None = None
     default: Any = field(default=UNSET, repr=False)
     """The constant, or what is taken where no layer of the state has the key."""
     resolver: Callable[..., Any] | None = field(default=None, repr=False)
     """Gives the value at call time; called with nothing, or with the state when it takes one argument."""
     is_secret: bool = False
     takes_state: bool = False
-    is_left_behind: bool = False
+    is_value_removed: bool = False
     """Whether the value did not travel with a pickle; then not even the function's own default stands in for it."""
 
     @classmethod
@@ -36,7 +36,9 @@ class Binding:
         return cls(parameter=parameter, default=value, is_secret=is_secret)
 
     @classmethod
-    def resolved(cls, parameter: str, key: Key, resolver: Callable[..., Any], *, is_secret: bool = False) -> Binding:
+    def from_resolver(
+        cls, parameter: str, key: StateKey, resolver: Callable[..., Any], *, is_secret: bool = False
+    ) -> Binding:
         """Return a binding to a resolver. Raises BindError for one that takes more than the state."""
         if not callable(resolver):
             raise BindError(f"The resolver of {parameter!r} is not callable; give a function, or bind a state key.")
@@ -44,7 +46,7 @@ class Binding:
         return cls(parameter=parameter, key=key, resolver=resolver, is_secret=is_secret, takes_state=takes_state)
 
     @classmethod
-    def made(
+    def create(
         cls,
         parameter: str,
         state_key: str | None,
@@ -57,14 +59,14 @@ class Binding:
 
         Raises BindError for a resolver and a default at once, StateKeyError for a malformed key.
         """
-        key = Key.of(parameter) if state_key is None else Key.parse(state_key)
+        key = StateKey.from_name(parameter) if state_key is None else StateKey.parse(state_key)
         if resolver is None:
-            return cls(parameter=parameter, key=key, default=own_containers(default), is_secret=is_secret)
+            return cls(parameter=parameter, key=key, default=copy_containers(default), is_secret=is_secret)
         if default is not UNSET:
             raise BindError(
                 f"{parameter!r} cannot have both a resolver and a default; let the resolver give the default."
             )
-        return cls.resolved(parameter, key, resolver, is_secret=is_secret)
+        return cls.from_resolver(parameter, key, resolver, is_secret=is_secret)
 
     @property
     def is_constant(self) -> bool:
@@ -72,55 +74,55 @@ class Binding:
         return self.key is None
 
     @property
-    def is_awaited(self) -> bool:
+    def is_async(self) -> bool:
         """Whether the value comes from a coroutine function."""
         return self.resolver is not None and (
             inspect.iscoroutinefunction(self.resolver)
             or inspect.iscoroutinefunction(getattr(self.resolver, "__call__", None))  # noqa: B004  # the method is wanted
         )
 
-    def read(self, layers: Layers) -> Any:
+    def read(self, scopes: StateScopes) -> Any:
         """Return the value as it stands, or MISSING. Raises whatever a resolver or a property raises."""
         if self.resolver is not None:
-            return self._resolved(layers)
-        value = MISSING if self.key is None else self.key.find(layers)
-        return self.given() if value is MISSING else value
+            return self._call_resolver(scopes)
+        value = MISSING if self.key is None else self.key.find(scopes)
+        return self.default_value() if value is MISSING else value
 
-    def given(self) -> Any:
+    def default_value(self) -> Any:
         """Return the constant, or the default that stands in where no layer has the key, or MISSING.
 
         A default's containers are new each time: nothing that a tool does to one reaches another call.
         """
         if self.default is UNSET:
             return MISSING
-        return self.default if self.key is None else own_containers(self.default)
+        return self.default if self.key is None else copy_containers(self.default)
 
-    def _resolved(self, layers: Layers) -> Any:
+    def _call_resolver(self, scopes: StateScopes) -> Any:
         resolver: Callable[..., Any] = self.resolver  # type: ignore[assignment]  # `read` has looked
-        value = resolver(view(layers)) if self.takes_state else resolver()
-        if inspect.iscoroutine(value) and not self.is_awaited:
+        value = resolver(chain_scopes(scopes)) if self.takes_state else resolver()
+        if inspect.iscoroutine(value) and not self.is_async:
             value.close()
             raise BindError(f"The resolver of {self.parameter!r} gave a coroutine; write it with `async def`.")
         return value
 
-    def store(self, default: Any, state: MutableMapping[str, Any]) -> None:
+    def store_default(self, default: Any, state: MutableMapping[str, Any]) -> None:
         """Put a default that was given into the state, where that has nothing under the key. Raises StateKeyError."""
         if self.key is not None and default is not UNSET and self.key.read(state) is MISSING:
             self.key.write(state, default)
 
-    def left_behind(self) -> Binding:
+    def without_value(self) -> Binding:
         """Return the binding of a secret as it may travel: without its default, constant and resolver."""
-        return replace(self, default=UNSET, resolver=None, is_left_behind=True)
+        return replace(self, default=UNSET, resolver=None, is_value_removed=True)
 
 
-def open_to_bind(parameters: Iterable[str], bindings: Mapping[str, Binding]) -> list[str]:
+def bindable_parameters(parameters: Iterable[str], bindings: Mapping[str, Binding]) -> list[str]:
     """Return the parameters that may be bound: all but those that were fixed when the tool was made."""
     return [name for name in parameters if not (name in bindings and bindings[name].is_constant)]
 
 
-def view(layers: Layers) -> Mapping[str, Any]:
+def chain_scopes(scopes: StateScopes) -> Mapping[str, Any]:
     """Return layers as one mapping, the nearest first, as resolvers and contexts are shown them."""
-    return layers[0] if len(layers) == 1 else ChainMap(*map(dict, layers))
+    return scopes[0] if len(scopes) == 1 else ChainMap(*map(dict, scopes))
 
 
 def _takes_state(parameter: str, resolver: Callable[..., Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError
 from ahvn_tools.results import ToolResult
 
-Report = Callable[[float, float | None, str | None], None]
+ProgressCallback = Callable[[float, float | None, str | None], None]
 """Takes progress, its total and a message."""
 
 
@@ -31,8 +31,20 @@ class ToolContext:
     """
 
     __slots__ = (
-        "_cancelled", "_open_toolkit", "_put", "_report", "call_id", "ends_session", "is_approved", "is_served",
-        "roots", "run_id", "session_id", "shows_errors", "state", "tool",
+        "_cancelled",
+        "_emit",
+        "_open_toolkit",
+        "_report",
+        "call_id",
+        "ends_session",
+        "is_approved",
+        "is_served",
+        "roots",
+        "run_id",
+        "session_id",
+        "shows_errors",
+        "state",
+        "tool",
     )  # fmt: skip
 
     def __init__(
@@ -45,8 +57,8 @@ class ToolContext:
         state: Mapping[str, Any] = MappingProxyType({}),
         roots: Sequence[Path] = (),
         open_toolkit: Callable[[], Any] | None = None,
-        put: Callable[[ToolResult], None] | None = None,
-        report: Report | None = None,
+        emit: Callable[[ToolResult], None] | None = None,
+        report: ProgressCallback | None = None,
         is_approved: bool = False,
         is_served: bool = False,
         shows_errors: bool = False,
@@ -72,7 +84,7 @@ class ToolContext:
         self.shows_errors = shows_errors
         """Whether what a tool raises is told over a wire, too."""
         self._open_toolkit = open_toolkit
-        self._put = put
+        self._emit = emit
         self._report = report
         self._cancelled = threading.Event()
 
@@ -89,14 +101,14 @@ class ToolContext:
         """
         if self._report is not None:
             self._report(progress, total, message)
-        elif self._put is not None:
+        elif self._emit is not None:
             told = {"progress": progress, "total": total}
-            self._put(ToolResult(message, meta={"progress": told}, is_last=False, id=self.call_id))
+            self._emit(ToolResult(message, meta={"progress": told}, is_last=False, id=self.call_id))
 
     def append_output(self, output: Any) -> None:
         """Give the reader of a stream something before the result: a chunk whose `meta["output"]` is true."""
-        if self._put is not None:
-            self._put(ToolResult(output, meta={"output": True}, is_last=False, id=self.call_id))
+        if self._emit is not None:
+            self._emit(ToolResult(output, meta={"output": True}, is_last=False, id=self.call_id))
 
     @property
     def cancelled(self) -> bool:
@@ -129,22 +141,22 @@ class ToolContext:
         return f"<ToolContext of {self.tool!r}>"
 
 
-current: ContextVar[ToolContext | None] = ContextVar("current", default=None)
+current_context: ContextVar[ToolContext | None] = ContextVar("current", default=None)
 """The context of the call whose arguments are being made; set by the runner of the call."""
 
 
-def of_call(state: Mapping[str, Any]) -> ToolContext:
+def resolve_context(state: Mapping[str, Any]) -> ToolContext:
     """Return the context for a call; one that leads nowhere when the runner has set none."""
-    return current.get() or ToolContext(state=MappingProxyType(dict(state)))
+    return current_context.get() or ToolContext(state=MappingProxyType(dict(state)))
 
 
-def of_carrier(state: Mapping[str, Any]) -> ToolContext:
+def resolve_transport_context(state: Mapping[str, Any]) -> ToolContext:
     """Return the context for what carries a call to another process: what comes of the call does not depend on it."""
-    return of_call(state)
+    return resolve_context(state)
 
 
-def is_asked_for(annotation: Any) -> bool:
+def is_context_annotation(annotation: Any) -> bool:
     """Tell whether a parameter of this annotation asks for the context."""
     if get_origin(annotation) in (Annotated, Union, UnionType):
-        return any(map(is_asked_for, get_args(annotation)))
+        return any(map(is_context_annotation, get_args(annotation)))
     return annotation is ToolContext

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 JsonObject = dict[str, Any]
 
 
-class Json:
+class JsonField:
     """A dataclass field that is kept as JSON text and handed out as a fresh copy each time."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -47,18 +47,18 @@ class ToolDefinition:
     name: str
     title: str | None = None
     description: str = ""
-    input_schema: Json = Json()
+    input_schema: JsonField = JsonField()
     """JSON Schema of the arguments; the root is an object."""
-    output_schema: Json = Json()
+    output_schema: JsonField = JsonField()
     """JSON Schema of `structured_content`; the root is an object. None: nothing is promised."""
     tags: frozenset[str] = frozenset()
-    annotations: Json = Json()
+    annotations: JsonField = JsonField()
     """MCP's hints under their wire names, such as `{"readOnlyHint": true}`; None when there are none."""
-    examples: Json = Json()
+    examples: JsonField = JsonField()
     """Sample calls, a list of `{"inputs": …}` with optional `expected` and `note`; None when there are none."""
-    meta: Json = Json()
+    meta: JsonField = JsonField()
     version: str | None = None
-    icons: Json = Json()
+    icons: JsonField = JsonField()
     """MCP icons, a list of `{"src": …}`; None when there are none."""
     returns: str = ""
     """What comes back, in the words of the docstring."""
@@ -75,23 +75,23 @@ class ToolDefinition:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256, in hex, over everything that a model can see of the tool."""
-        canonical = json.dumps(self._visible(), sort_keys=True, separators=(",", ":"))
+        canonical = json.dumps(self._visible_fields(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def kept(self, make: Callable[..., JsonObject], *options: Any) -> JsonObject:
+    def memoize(self, make: Callable[..., JsonObject], *options: Any) -> JsonObject:
         """Return what `make(self, *options)` gives, made once for each set of options and handed out as a fresh copy.
 
         A definition never changes, so what is made of it is kept as long as it lives. `make` is a module's function,
         and gives JSON; half a character (a lone surrogate), which nobody can send, is replaced.
         """
-        made = self.__dict__.setdefault("_made", {})
+        made = self.__dict__.setdefault("_memoized", {})
         text = made.get((make, *options))
         if text is None:
-            text = made[make, *options] = _sendable(json.dumps(make(self, *options), ensure_ascii=False))
+            text = made[make, *options] = _encode_utf8(json.dumps(make(self, *options), ensure_ascii=False))
         copy: JsonObject = from_json(text)
         return copy
 
-    def _visible(self) -> JsonObject:
+    def _visible_fields(self) -> JsonObject:
         return {
             name: sorted(value) if isinstance(value, frozenset) else value
             for name in self.__dataclass_fields__
@@ -105,13 +105,13 @@ class ToolDefinition:
         return hash(self.fingerprint)
 
     def __getstate__(self) -> JsonObject:
-        return {name: value for name, value in self.__dict__.items() if name != "_made"}
+        return {name: value for name, value in self.__dict__.items() if name != "_memoized"}
 
     def __repr__(self) -> str:
         return f"<ToolDefinition {self.name!r}({', '.join(self.input_schema.get('properties', {}))})>"
 
 
-def _sendable(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -108,10 +108,10 @@ class UnboundStateError(ToolCallError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Carry the keyword-only parts over a process border."""
-        return (_unbound, (self.message, self.tool, self.parameter, self.key))
+        return (_rebuild_unbound_state_error, (self.message, self.tool, self.parameter, self.key))
 
 
-def _unbound(message: str, tool: str | None, parameter: str, key: str) -> UnboundStateError:
+def _rebuild_unbound_state_error(message: str, tool: str | None, parameter: str, key: str) -> UnboundStateError:
     return UnboundStateError(message, tool=tool, parameter=parameter, key=key)
 
 
@@ -169,7 +169,7 @@ class ToolError(ToolCallError):
     """Raise it in a tool to speak to the model: the text is shown everywhere, as it is."""
 
 
-def of_code(code: str, message: str, *, tool: str | None = None) -> ToolCallError:
+def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolCallError:
     """Return the error that stands for a result with this code."""
     for kind in ToolCallError.__subclasses__():
         if kind.code == code and kind is not UnboundStateError:
@@ -179,13 +179,13 @@ def of_code(code: str, message: str, *, tool: str | None = None) -> ToolCallErro
     return error
 
 
-CLOSE_ENOUGH = 0.7
+MIN_SIMILARITY = 0.7
 """How alike a known name must be to be offered, from 0 to 1: one that is not meant leads a model astray."""
 
-MOST_COMPARED = 500
+MAX_COMPARED_NAMES = 500
 """A name is compared with so many known ones at most; of more, with those that begin alike: comparing takes time."""
 
-MOST_NAMES = 12
+MAX_LISTED_NAMES = 12
 """A message lists all known names when they are at most this many."""
 
 
@@ -194,11 +194,11 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     import difflib
 
     names = compared = list(known)
-    if len(names) > MOST_COMPARED:
-        compared = [known for known in names if known[:1] == name[:1]][:MOST_COMPARED]
-    close = difflib.get_close_matches(name, compared, n=3, cutoff=CLOSE_ENOUGH)
+    if len(names) > MAX_COMPARED_NAMES:
+        compared = [known for known in names if known[:1] == name[:1]][:MAX_COMPARED_NAMES]
+    close = difflib.get_close_matches(name, compared, n=3, cutoff=MIN_SIMILARITY)
     if close:
         return f"Did you mean {' or '.join(map(repr, close))}?"
-    if names and len(names) <= MOST_NAMES:
+    if names and len(names) <= MAX_LISTED_NAMES:
         return f"Known: {', '.join(map(repr, names))}."
     return f"There are {len(names)} known names, none like it." if names else "There are none."

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, Unpack, get_args, get_origin, overload
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
-from ahvn_tools.execution.sealed import Sealed
-from ahvn_tools.schema.annotations import Names, attempt, caller_locals, names_of
+from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.schema.annotations import Namespace, annotation_namespace, caller_locals, try_resolve
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.injection import Injected
-from ahvn_tools.sources.options import ToolOptions, checked
+from ahvn_tools.sources.injection import InjectedBody
+from ahvn_tools.sources.options import ToolOptions, validate_options
 from ahvn_tools.spec import ToolSpec
 
 Method = TypeVar("Method", bound="Callable[..., Any] | classmethod[Any, ..., Any] | staticmethod[..., Any]")
@@ -34,7 +34,7 @@ def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
 
     Raises DefinitionError for an unknown option.
     """
-    checked(options)
+    validate_options(options)
 
     def mark(method: Any) -> Any:
         if not isinstance(method, _DESCRIPTORS):
@@ -67,7 +67,7 @@ def tool(
     namespace = caller_locals()
 
     def decorate(function: Callable[..., Any]) -> ToolSpec:
-        return ToolSpec(*function_source.recipe(function, options, namespace=namespace))
+        return ToolSpec(*function_source.build_template(function, options, namespace=namespace))
 
     return decorate if function is None else decorate(function)
 
@@ -77,31 +77,31 @@ class ToolMethod:
     """One tool of a class: everything that all instances share."""
 
     method_name: str
-    sealed: Sealed
+    compiled: CompiledTool
     descriptor: Any
     """What the class has under the method's name: a function, a classmethod or a staticmethod."""
-    injected: Injected | None = None
+    injected_body: InjectedBody | None = None
     """The body without what FastMCP injects, on no instance; None when nothing is injected."""
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         """What the method's annotations came to, where that differs from what is written."""
-        annotations: Mapping[str, Any] = self.sealed.recipe.hints["annotations"]
+        annotations: Mapping[str, Any] = self.compiled.template.rebuild_arguments["annotations"]
         return annotations
 
-    def spec(self, instance: Any) -> ToolSpec:
+    def to_toolspec(self, instance: Any) -> ToolSpec:
         """Return a new spec of one instance."""
         body = self.descriptor.__get__(instance, type(instance))
-        if self.injected is not None:
-            body = self.injected.on(body)
-        return ToolSpec(self.sealed.recipe, body, sealed=self.sealed)
+        if self.injected_body is not None:
+            body = self.injected_body.with_function(body)
+        return ToolSpec(self.compiled.template, body, compiled=self.compiled)
 
 
 @dataclass(frozen=True)
-class Unscanned:
+class PendingScan:
     """Stands for the tools of a class whose annotations name what is still to come."""
 
-    definer: Names
+    parent_namespace: Namespace
     """Those locals of the definer that the annotations name."""
 
 
@@ -123,7 +123,7 @@ class ToolRegistry:
     3
     """
 
-    _toolspecs: ClassVar[Mapping[str, ToolMethod] | Unscanned] = {}
+    _toolspecs: ClassVar[Mapping[str, ToolMethod] | PendingScan] = {}
     """The tools of the class by tool name; each scanned class has its own."""
 
     __slots__ = ()
@@ -131,18 +131,18 @@ class ToolRegistry:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Scan the class. Raises DefinitionError for a method that cannot be a tool, and for two of one name."""
         super().__init_subclass__(**kwargs)
-        definer = _definer_locals(cls)
+        definer = _parent_frame_namespace(cls)
         try:
-            cls._toolspecs = _scanned(cls, definer)
+            cls._toolspecs = _scan(cls, definer)
         except DefinitionError as error:
-            if not _may_come_later(cls, error.__cause__):
+            if not _is_resolvable_later(cls, error.__cause__):
                 raise
-            words = _words_of_annotations(cls)
-            cls._toolspecs = Unscanned({name: value for name, value in definer.items() if name in words})
+            words = _annotation_words(cls)
+            cls._toolspecs = PendingScan({name: value for name, value in definer.items() if name in words})
 
     def to_toolspecs(self) -> dict[str, ToolSpec]:
         """Return new specs of this instance, by tool name; what is bound on one is not bound on the next."""
-        return {name: method.spec(self) for name, method in _tools(type(self)).items()}
+        return {name: method.to_toolspec(self) for name, method in _tools(type(self)).items()}
 
     def list_toolspecs(self) -> list[str]:
         """Return the names of the tools."""
@@ -154,37 +154,37 @@ class ToolRegistry:
         found = methods.get(name) or next((m for m in methods.values() if m.method_name == name), None)
         if found is None:
             raise ToolLookupError(f"{type(self).__name__} has no tool {name!r}. {near_misses(name, methods)}")
-        return found.spec(self)
+        return found.to_toolspec(self)
 
 
 def _tools(cls: type[ToolRegistry]) -> Mapping[str, ToolMethod]:
     """Return the tools of a class; scan it now if that could not be done when it was made."""
-    found: Mapping[str, ToolMethod] | Unscanned | None = cls.__dict__.get("_toolspecs")
-    if found is None or isinstance(found, Unscanned):
-        found = cls._toolspecs = _scanned(cls, _kept(cls))
+    found: Mapping[str, ToolMethod] | PendingScan | None = cls.__dict__.get("_toolspecs")
+    if found is None or isinstance(found, PendingScan):
+        found = cls._toolspecs = _scan(cls, _pending_namespace(cls))
     return found
 
 
-def _kept(cls: type) -> Names:
+def _pending_namespace(cls: type) -> Namespace:
     """Return what is kept of the definer's locals until the class is scanned."""
     found = vars(cls).get("_toolspecs")
-    return found.definer if isinstance(found, Unscanned) else {}
+    return found.parent_namespace if isinstance(found, PendingScan) else {}
 
 
-def _may_come_later(cls: type, reason: BaseException | None) -> bool:
+def _is_resolvable_later(cls: type, reason: BaseException | None) -> bool:
     """Tell whether an annotation names what comes later in the module, or the class itself, which is not whole yet."""
     is_unfinished = getattr(reason, "code", None) == "class-not-fully-defined"
     return isinstance(reason, NameError) or is_unfinished or repr(cls) in str(reason)
 
 
-def _scanned(cls: type, definer: Names) -> Mapping[str, ToolMethod]:
+def _scan(cls: type, parent_namespace: Namespace) -> Mapping[str, ToolMethod]:
     tools: dict[str, ToolMethod] = {}
     for name in _marked_names(cls):
         descriptor = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
         if descriptor is None:
             continue
-        made = _tool_method(cls, name, descriptor, definer)
-        tool_name = made.sealed.recipe.name
+        made = _build_tool_method(cls, name, descriptor, parent_namespace)
+        tool_name = made.compiled.template.name
         if tool_name in tools:
             raise DefinitionError(
                 f"{tools[tool_name].method_name!r} and {name!r} of {cls.__name__!r} are both the tool {tool_name!r}; "
@@ -194,31 +194,31 @@ def _scanned(cls: type, definer: Names) -> Mapping[str, ToolMethod]:
     return types.MappingProxyType(tools)
 
 
-def _tool_method(cls: type, name: str, descriptor: Any, definer: Names) -> ToolMethod:
+def _build_tool_method(cls: type, name: str, descriptor: Any, parent_namespace: Namespace) -> ToolMethod:
     if not isinstance(descriptor, _DESCRIPTORS):
         raise DefinitionError(
             f"{cls.__name__}.{name} overrides a tool with a {type(descriptor).__name__}; "
             f"write a method, or `{name} = None` to remove the tool."
         )
     _refuse_without_self(cls, name, descriptor)
-    function = _without_self(descriptor)
-    origin, known = _resolved_before(cls, name, descriptor)
-    namespace, scope = _names(cls, name, function, definer)
-    written = names_of(function, namespace, scope)
+    function = _drop_self(descriptor)
+    origin, known = _inherited_annotations(cls, name, descriptor)
+    namespace, scope = _annotation_namespaces(cls, name, function, parent_namespace)
+    written = annotation_namespace(function, namespace, scope)
     options = {"name": name, **_options(cls, name)}
-    recipe, body = function_source.recipe(
+    recipe, body = function_source.build_template(
         function,
         options,
         namespace=namespace,
-        scope=scope,
+        definition_namespace=scope,
         docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
-        annotations={**known, **_substituted(_type_arguments(cls, origin), function, known, written)},
+        annotations={**known, **_substitute_type_variables(_type_arguments(cls, origin), function, known, written)},
     )
     return ToolMethod(
         method_name=name,
-        sealed=Sealed(recipe, recipe.bindings),
+        compiled=CompiledTool(recipe, recipe.bindings),
         descriptor=descriptor,
-        injected=body if isinstance(body, Injected) else None,
+        injected_body=body if isinstance(body, InjectedBody) else None,
     )
 
 
@@ -233,7 +233,7 @@ def _refuse_without_self(cls: type, name: str, descriptor: Any) -> None:
         )
 
 
-def _resolved_before(cls: type, name: str, descriptor: Any) -> tuple[type, Mapping[str, Any]]:
+def _inherited_annotations(cls: type, name: str, descriptor: Any) -> tuple[type, Mapping[str, Any]]:
     """Return the class that first made a tool of a method, where its names are known, and what they came to there."""
     for base in reversed(cls.__mro__[1:]):
         methods = vars(base).get("_toolspecs")
@@ -243,12 +243,16 @@ def _resolved_before(cls: type, name: str, descriptor: Any) -> tuple[type, Mappi
     return _owner(cls, name), {}
 
 
-def _names(cls: type, name: str, function: Any, definer: Names) -> tuple[Names, Names]:
+def _annotation_namespaces(
+    cls: type, name: str, function: Any, parent_namespace: Namespace
+) -> tuple[Namespace, Namespace]:
     """Return the names of where a method is used, and of where it was written, as `names_of` takes them."""
     owner = _owner(cls, name)
     bodies = [dict(vars(base)) for base in owner.__mro__]
-    own = dict(definer if owner is cls else _kept(owner))
-    namespace = ChainMap({owner.__name__: owner}, bodies[0], own, *bodies[1:], {cls.__name__: cls}, dict(definer))
+    own = dict(parent_namespace if owner is cls else _pending_namespace(owner))
+    namespace = ChainMap(
+        {owner.__name__: owner}, bodies[0], own, *bodies[1:], {cls.__name__: cls}, dict(parent_namespace)
+    )
     if function.__module__ != owner.__module__:
         return namespace, {}
     types_inside = {name: value for name, value in bodies[0].items() if isinstance(value, type)}
@@ -262,10 +266,10 @@ def _marked_names(cls: type) -> list[str]:
 
 
 def _is_marked(value: Any) -> bool:
-    return isinstance(value, _DESCRIPTORS) and bool(getattr(_bearer(value), _MARK, False))
+    return isinstance(value, _DESCRIPTORS) and bool(getattr(_marked_object(value), _MARK, False))
 
 
-def _bearer(value: Any) -> Any:
+def _marked_object(value: Any) -> Any:
     """Return what bears the mark: the descriptor, or the function inside one that was put around it afterwards."""
     return value if hasattr(value, _MARK) else getattr(value, "__func__", value)
 
@@ -273,7 +277,7 @@ def _bearer(value: Any) -> Any:
 def _options(cls: type, name: str) -> Mapping[str, Any]:
     """Return the options of the nearest mark: an override without one keeps its parent's."""
     marked = next(vars(base)[name] for base in cls.__mro__ if _is_marked(vars(base).get(name)))
-    options: Mapping[str, Any] = getattr(_bearer(marked), _OPTIONS)
+    options: Mapping[str, Any] = getattr(_marked_object(marked), _OPTIONS)
     return options
 
 
@@ -285,24 +289,24 @@ def _inherited_docstring(cls: type, name: str) -> str | None:
     return None
 
 
-def _without_self(descriptor: Any) -> Any:
+def _drop_self(descriptor: Any) -> Any:
     """Return what a caller calls: without the instance or class that Python fills in, and without any in it."""
     if isinstance(descriptor, staticmethod):
         return descriptor.__func__
-    return types.MethodType(getattr(descriptor, "__func__", descriptor), _NOBODY)
+    return types.MethodType(getattr(descriptor, "__func__", descriptor), _PLACEHOLDER_INSTANCE)
 
 
-def _definer_locals(cls: type) -> Names:
+def _parent_frame_namespace(cls: type) -> Namespace:
     """Return the locals of the frame that executes the class statement, to look up what annotations name."""
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001  # the way to the caller that `typing` and `collections` take too
     while frame is not None:
-        if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name not in _CLASS_MAKERS:
+        if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name not in _CLASS_CREATION_HOOKS:
             return frame.f_locals
         frame = frame.f_back
     return {}
 
 
-def _words_of_annotations(cls: type) -> set[str]:
+def _annotation_words(cls: type) -> set[str]:
     tools = (vars(_owner(cls, name))[name] for name in _marked_names(cls))
     functions = (getattr(descriptor, "__func__", descriptor) for descriptor in tools)
     annotations = (a for function in functions for a in getattr(function, "__annotations__", {}).values())
@@ -313,26 +317,28 @@ def _owner(cls: type, name: str) -> type:
     return next(base for base in cls.__mro__ if name in vars(base))
 
 
-def _substituted(types_of: Mapping[Any, Any], function: Any, known: Mapping[str, Any], names: Names) -> dict[str, Any]:
+def _substitute_type_variables(
+    type_arguments: Mapping[Any, Any], function: Any, known: Mapping[str, Any], names: Namespace
+) -> dict[str, Any]:
     """Return the annotations in which a subclass of a generic class has put types for type variables."""
-    if not types_of:
+    if not type_arguments:
         return {}
     written = function.__annotations__
-    resolved = {name: attempt(annotation, names) for name, annotation in written.items()} | dict(known)
+    resolved = {name: try_resolve(annotation, names) for name, annotation in written.items()} | dict(known)
     return {
-        name: _filled(annotation, types_of)
+        name: _substitute(annotation, type_arguments)
         for name, annotation in resolved.items()
         if isinstance(annotation, TypeVar) or hasattr(annotation, "__parameters__")
     }
 
 
-def _filled(annotation: Any, types_of: Mapping[Any, Any]) -> Any:
+def _substitute(annotation: Any, type_arguments: Mapping[Any, Any]) -> Any:
     if isinstance(annotation, TypeVar):
-        return types_of.get(annotation, annotation)
+        return type_arguments.get(annotation, annotation)
     parameters = getattr(annotation, "__parameters__", ())
     if not parameters or isinstance(annotation, type):
         return annotation
-    return annotation[tuple(types_of.get(parameter, parameter) for parameter in parameters)]
+    return annotation[tuple(type_arguments.get(parameter, parameter) for parameter in parameters)]
 
 
 def _type_arguments(cls: type, owner: type) -> dict[Any, Any]:
@@ -345,12 +351,12 @@ def _type_arguments(cls: type, owner: type) -> dict[Any, Any]:
     base, given = next((base, given) for base, given in bases if isinstance(base, type) and issubclass(base, owner))
     types_here = dict(zip(getattr(base, "__parameters__", ()), given, strict=False))
     below = _type_arguments(base, owner)
-    return {**types_here, **{parameter: _filled(type_, types_here) for parameter, type_ in below.items()}}
+    return {**types_here, **{parameter: _substitute(type_, types_here) for parameter, type_ in below.items()}}
 
 
-_CLASS_MAKERS = frozenset({"__init_subclass__", "__new__"})
+_CLASS_CREATION_HOOKS = frozenset({"__init_subclass__", "__new__"})
 """Where a class statement passes through before it comes to the scan: hooks of a base, or of a metaclass."""
 
 _DESCRIPTORS = (types.FunctionType, classmethod, staticmethod)
-_NOBODY = object()
+_PLACEHOLDER_INSTANCE = object()
 _WORD = re.compile(r"\w+")

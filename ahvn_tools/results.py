@@ -103,7 +103,7 @@ class ToolResult:
         if self.error is not None:
             return self.error.message
         try:
-            return _written(self.value)
+            return _to_text(self.value)
         except (RecursionError, ValueError):  # a tool's own ToolResult may hold a circle, or be too deep
             return f"<{type(self.value).__name__}>"
 
@@ -118,7 +118,7 @@ class ToolResult:
 
         return [TextContent(type="text", text=self.text)]
 
-    def answering(self, id: str) -> Self:  # noqa: A002  # the field's name
+    def as_final_result(self, id: str) -> Self:  # noqa: A002  # the field's name
         """Return this as the last result of the call of that id. Every call of a chain gets one: `replace` is slow."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, id=id, is_last=True)
@@ -128,7 +128,7 @@ class ToolResult:
         """Return MCP's form of this result, as a server sends it: an error where there is none."""
         from mcp_types import CallToolResult
 
-        sent = sendable(self)
+        sent = to_sendable(self)
         return CallToolResult(
             content=sent.content,
             structured_content=sent.structured_content,
@@ -137,25 +137,25 @@ class ToolResult:
         )
 
 
-def sendable(result: ToolResult) -> ToolResult:
+def to_sendable(result: ToolResult) -> ToolResult:
     """Return a result that can be written as JSON in UTF-8: the given one, or an error result in its place."""
-    if _is_writable(result):
+    if _is_serializable(result):
         return result
     error = result.error or ErrorDetail(
         code="invalid_result",
         message="The tool returned what cannot be sent; return JSON-able data, with texts that UTF-8 can write.",
     )
-    meta = {key: part for key, part in result.meta.items() if _is_writable(ToolResult(meta={key: part}))}
+    meta = {key: part for key, part in result.meta.items() if _is_serializable(ToolResult(meta={key: part}))}
     return ToolResult(error=error, meta=meta)
 
 
-def _written(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else _ENCODER.encode(value)
 
 
-def _is_writable(result: ToolResult) -> bool:
+def _is_serializable(result: ToolResult) -> bool:
     try:
-        content = result.content if result.blocks is not None or result.is_error else _written(result.value)
+        content = result.content if result.blocks is not None or result.is_error else _to_text(result.value)
         to_json((content, result.structured_content, result.meta))
     except Exception:  # noqa: BLE001  # a value of a class of its own may raise anything
         return False
@@ -174,13 +174,13 @@ def has_content(value: object) -> bool:
     return isinstance(value, kinds)
 
 
-def from_content(value: Any) -> ToolResult:
+def result_from_content(value: Any) -> ToolResult:
     """Return the result of content: a block, FastMCP's media or ToolResult, MCP's CallToolResult, a list of these."""
     is_result = isinstance(value, _result_kinds())
     structured = value.structured_content if is_result else None
     parts = value if isinstance(value, list | tuple) else [value]
-    blocks = tuple(block for part in parts for block in _blocks(part))
-    text = text_of(blocks)
+    blocks = tuple(block for part in parts for block in _to_blocks(part))
+    text = join_text_blocks(blocks)
     error = None
     if is_result and getattr(value, "is_error", False):
         error = ErrorDetail(code="tool_error", message=text or "The tool failed.")
@@ -197,17 +197,17 @@ def from_content(value: Any) -> ToolResult:
 def item_value(item: Any) -> Any:
     """Return what an item of a stream adds to the list of all items: the value of a result, else the item itself."""
     if isinstance(item, _result_kinds()):
-        item = from_content(item)
+        item = result_from_content(item)
     return item.value if isinstance(item, ToolResult) else item
 
 
-def text_of(blocks: tuple[Any, ...]) -> str | None:
+def join_text_blocks(blocks: tuple[Any, ...]) -> str | None:
     """Return the text of text blocks, joined by newlines; None when a block is no text (or there is none)."""
     texts = [getattr(block, "text", None) if getattr(block, "type", None) == "text" else None for block in blocks]
     return "\n".join(str(text) for text in texts) if texts and None not in texts else None
 
 
-def _blocks(value: Any) -> tuple[Any, ...]:
+def _to_blocks(value: Any) -> tuple[Any, ...]:
     """Return one piece of content as blocks; a result gives its own."""
     if _is_result(value):
         return tuple(value.content)
@@ -227,17 +227,19 @@ def _is_result(value: object) -> bool:
 
 
 def _block_kinds() -> tuple[Any, ...]:
-    return _loaded("mcp_types", ("TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource"))
+    return _loaded_classes(
+        "mcp_types", ("TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource")
+    )
 
 
 def _media_kinds() -> tuple[Any, ...]:
-    return _loaded("fastmcp.utilities.types", ("Image", "Audio", "File"))
+    return _loaded_classes("fastmcp.utilities.types", ("Image", "Audio", "File"))
 
 
 def _result_kinds() -> tuple[Any, ...]:
-    return (*_loaded("mcp_types", ("CallToolResult",)), *_loaded("fastmcp.tools.base", ("ToolResult",)))
+    return (*_loaded_classes("mcp_types", ("CallToolResult",)), *_loaded_classes("fastmcp.tools.base", ("ToolResult",)))
 
 
-def _loaded(module: str, names: tuple[str, ...]) -> tuple[Any, ...]:
+def _loaded_classes(module: str, names: tuple[str, ...]) -> tuple[Any, ...]:
     found = sys.modules.get(module)
     return tuple(getattr(found, name) for name in names if hasattr(found, name)) if found is not None else ()

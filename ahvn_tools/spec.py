@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from pydantic_core import ValidationError
 
 from ahvn_tools import execution, text
-from ahvn_tools.binding import Binding, Layers, open_to_bind
+from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, DefinitionError, ToolSpecError, near_misses
-from ahvn_tools.execution import direct
-from ahvn_tools.execution.sealed import Sealed
-from ahvn_tools.recipe import Recipe
+from ahvn_tools.execution import sync_call
+from ahvn_tools.execution.compiled import CompiledTool
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import caller_locals
-from ahvn_tools.schema.strict import strict as strict_schema
+from ahvn_tools.schema.dialects.strict import to_strict as strict_schema
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.injection import Injected
+from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions
-from ahvn_tools.state import UNSET, Key, own_containers, own_state
+from ahvn_tools.state import UNSET, StateKey, copy_containers, copy_state
+from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
     from mcp_types import Tool as WireTool
 
-    from ahvn_tools import travel
-    from ahvn_tools.mcp.imported import Server
+    from ahvn_tools import pickling
+    from ahvn_tools.mcp.client.remote_server import RemoteServer
 
 JsonObject = dict[str, Any]
 Function = Callable[..., Any]
@@ -53,23 +53,27 @@ class ToolSpec:
     ['name']
     """
 
-    _secrets: frozenset[Key] = frozenset()
+    _secrets: frozenset[StateKey] = frozenset()
     """Keys that were ever bound as secret here: unbinding makes nothing in the state public."""
 
     def __init__(
-        self, recipe: Recipe | None = None, body: Function | None = None, *, sealed: Sealed | None = None
+        self,
+        template: ToolTemplate | None = None,
+        body: Function | None = None,
+        *,
+        compiled: CompiledTool | None = None,
     ) -> None:
         """Take what a source yields (and the sealed recipe where one is shared); the `from_…` doors make specs."""
-        if not isinstance(recipe, Recipe) or body is None:
+        if not isinstance(template, ToolTemplate) or body is None:
             raise DefinitionError(
                 "A ToolSpec is made by one of its doors: from_function (or @tool), from_code, from_mcp, from_client."
             )
         self._lock = threading.Lock()
-        self._sealed = sealed or Sealed(recipe, recipe.bindings)
+        self._compiled = compiled or CompiledTool(template, template.bindings)
         self._body: Function = body
         self._state: MutableMapping[str, Any] = {}
-        self._adapter: tuple[Sealed, Tool] | None = None
-        self.examples = recipe.examples
+        self._adapter: tuple[CompiledTool, Tool] | None = None
+        self.examples = template.examples
 
     # doors in
 
@@ -79,7 +83,7 @@ class ToolSpec:
 
         Raises DefinitionError for what cannot be a tool, and for an unknown option.
         """
-        return cls(*function_source.recipe(func, options, namespace=caller_locals()))
+        return cls(*function_source.build_template(func, options, namespace=caller_locals()))
 
     @classmethod
     def from_code(
@@ -94,7 +98,7 @@ class ToolSpec:
         `func_name` chooses among several functions, `env` gives names that the code may use. Raises DefinitionError
         (a ValueError) when there is no function, more than one to choose from, or none of that name (seed 003, 3.3).
         """
-        return cls(*code_source.recipe(code, func_name, env, options))
+        return cls(*code_source.build_template(code, func_name, env, options))
 
     @classmethod
     def from_mcp(cls, tool: Tool | WireTool, *, client: Any = None, **options: Unpack[ToolOptions]) -> Self:
@@ -102,13 +106,13 @@ class ToolSpec:
 
         The latter is called through `client`; without one everything but calling works.
         """
-        from ahvn_tools.mcp.client import sender
+        from ahvn_tools.mcp.client.borrowed_client import make_body
         from ahvn_tools.sources import mcp as mcp_source
 
         if client is None:
-            return cls(*mcp_source.recipe(tool, options))
+            return cls(*mcp_source.build_template(tool, options))
         promised = options.get("output_schema") or tool.output_schema
-        return cls(*mcp_source.recipe(tool, options, sender(client, tool.name, output_schema=promised)))
+        return cls(*mcp_source.build_template(tool, options, make_body(client, tool.name, output_schema=promised)))
 
     @classmethod
     async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
@@ -118,28 +122,28 @@ class ToolSpec:
         """
         import asyncio
 
-        from ahvn_tools.mcp.client import find, sender
+        from ahvn_tools.mcp.client.borrowed_client import find_tool, make_body
         from ahvn_tools.sources import mcp as mcp_source
 
-        tool = await find(client, tool_name)
+        tool = await find_tool(client, tool_name)
         promised = options.get("output_schema") or tool.output_schema
-        send = sender(client, tool_name, asyncio.get_running_loop(), output_schema=promised)
-        return cls(*mcp_source.recipe(tool, options, send))
+        send = make_body(client, tool_name, asyncio.get_running_loop(), output_schema=promised)
+        return cls(*mcp_source.build_template(tool, options, send))
 
     @classmethod
-    def from_server(cls, server: Server, *, timeout: float | None = 30) -> dict[str, Self]:
+    def from_server(cls, server: RemoteServer, *, timeout: float | None = 30) -> dict[str, Self]:
         """Make specs from all tools of an MCP server, by their names there: `from_server(mcp.connect("…"))`.
 
         `timeout`, in seconds, is for each call. Raises DefinitionError for one that is none.
         """
-        return {name: cls(recipe, body) for name, (recipe, body) in server.recipes(timeout=timeout).items()}
+        return {name: cls(recipe, body) for name, (recipe, body) in server.templates(timeout=timeout).items()}
 
     # what it is
 
     @property
-    def sealed(self) -> Sealed:
+    def compiled(self) -> CompiledTool:
         """What its calls go by now: recipe, bindings and plan. For what is built on specs; a change makes a new one."""
-        return self._sealed
+        return self._compiled
 
     @property
     def body(self) -> Function:
@@ -147,51 +151,51 @@ class ToolSpec:
         return self._body
 
     @property
-    def layers(self) -> Layers:
+    def state_scopes(self) -> StateScopes:
         """The states that its calls ask, in their order. For what is built on specs."""
         return (self._state,)
 
     @property
     def name(self) -> str:
         """The name that models call it by."""
-        return self._sealed.recipe.name
+        return self._compiled.template.name
 
     @property
     def title(self) -> str | None:
         """The name that people are shown."""
-        return self._sealed.recipe.title
+        return self._compiled.template.title
 
     @property
     def description(self) -> str:
         """What it does."""
-        return self._sealed.recipe.texts.description
+        return self._compiled.template.texts.description
 
     @property
     def tags(self) -> frozenset[str]:
         """Its tags."""
-        return self._sealed.recipe.tags
+        return self._compiled.template.tags
 
     @property
     def timeout(self) -> float | None:
         """Seconds a call may take; None: no limit."""
-        return self._sealed.recipe.timeout
+        return self._compiled.template.timeout
 
     @property
     def function(self) -> Function:
         """The function it was made from, or that the FastMCP tool it was made from runs; else what runs its calls."""
-        body = self._body.function if isinstance(self._body, Injected) else self._body
-        function: Function = getattr(self._sealed.recipe.tool, "fn", body)
+        body = self._body.function if isinstance(self._body, InjectedBody) else self._body
+        function: Function = getattr(self._compiled.template.tool, "fn", body)
         return function
 
     @property
     def source(self) -> str | None:
         """The code text it was made from; None for a spec that was made otherwise."""
-        return self._sealed.recipe.source
+        return self._compiled.template.source
 
     @property
     def definition(self) -> ToolDefinition:
         """What a model is shown of it: a frozen value without the bound parameters."""
-        return self._sealed.definition
+        return self._compiled.definition
 
     @property
     def input_schema(self) -> JsonObject:
@@ -227,7 +231,7 @@ class ToolSpec:
     @property
     def binds(self) -> Mapping[str, str]:
         """A read-only view: bound parameter -> dotted state key."""
-        return self._sealed.keys
+        return self._compiled.state_keys
 
     def bind(
         self,
@@ -246,17 +250,19 @@ class ToolSpec:
 
         Raises BindError for a parameter that the tool does not have, StateKeyError for a malformed key.
         """
-        parameter = self._sealed.recipe.inputs.parameters.get(param)
+        parameter = self._compiled.template.inputs.parameters.get(param)
         if parameter is None:
-            near = near_misses(param, open_to_bind(self._sealed.recipe.inputs.parameters, self._sealed.bindings))
+            near = near_misses(
+                param, bindable_parameters(self._compiled.template.inputs.parameters, self._compiled.bindings)
+            )
             raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
         self._refuse_constant(param)
-        binding = Binding.made(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
+        binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
         with self._lock:
-            binding.store(default, self._state)
+            binding.store_default(default, self._state)
             if binding.is_secret and binding.key is not None:
                 self._secrets |= {binding.key}
-            self._sealed = self._sealed.with_binding(binding)
+            self._compiled = self._compiled.with_binding(binding)
         return self
 
     def unbind(self, param: str) -> Self:
@@ -265,44 +271,44 @@ class ToolSpec:
         Raises BindError for one that was fixed when the tool was made, or whose type has no JSON form.
         """
         self._refuse_constant(param)
-        if param in self._sealed.recipe.inputs.unschemed:
+        if param in self._compiled.template.inputs.parameters_without_schema:
             raise BindError(
                 f"{param!r} of {self.name!r} cannot be shown to a model: its type has no JSON form. Keep it bound."
             )
         with self._lock:
-            self._sealed = self._sealed.without_binding(param)
+            self._compiled = self._compiled.without_binding(param)
         return self
 
     def _refuse_constant(self, param: str) -> None:
-        binding = self._sealed.bindings.get(param)
+        binding = self._compiled.bindings.get(param)
         if binding is not None and binding.is_constant:
             raise BindError(f"{param!r} of {self.name!r} was fixed when the tool was made; make a tool without it.")
         method = self.function
         if inspect.ismethod(method) and param == next(iter(inspect.signature(method.__func__).parameters), None):
             raise BindError(f"{param!r} of {self.name!r} is what its method belongs to; take the tool of another one.")
 
-    def renew(self, recipe: Recipe, body: Function) -> None:
+    def replace_template(self, template: ToolTemplate, body: Function) -> None:
         """Be another tool from now on, with what is bound here where it has that parameter. For what imports tools."""
         with self._lock:
-            kept = {name: made for name, made in self._sealed.bindings.items() if made.key is not None}
-            known = {name: made for name, made in kept.items() if name in recipe.inputs.parameters}
-            self._sealed, self._body = Sealed(recipe, {**recipe.bindings, **known}), body
-            self.examples = recipe.examples
+            kept = {name: made for name, made in self._compiled.bindings.items() if made.key is not None}
+            known = {name: made for name, made in kept.items() if name in template.inputs.parameters}
+            self._compiled, self._body = CompiledTool(template, {**template.bindings, **known}), body
+            self.examples = template.examples
 
     def clone(self) -> Self:
         """Return a copy of the same class with its own bindings, state and examples, nested containers included."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._lock = threading.Lock()
-        twin._state = own_state(self._state)
+        twin._state = copy_state(self._state)
         twin._adapter = None
-        twin.examples = own_containers(self.examples)
+        twin.examples = copy_containers(self.examples)
         return twin
 
     def _clear_cache(self) -> None:
         """Drop what is compiled (seed 003, 9.3). Nothing needs it: no change leaves anything stale."""
         with self._lock:
-            self._sealed = self._sealed.fresh()
+            self._compiled = self._compiled.recompile()
 
     # doors of a call
 
@@ -312,59 +318,59 @@ class ToolSpec:
         Raises the function's own exception unchanged, or a ToolCallError: InvalidParametersError, UnboundStateError,
         InvalidResultError, ToolTimeoutError. Works inside a running event loop too.
         """
-        plan = self._sealed.plan
-        if plan.is_simple and not args:  # the short way: nothing to spread or to carry over a bridge
+        plan = self._compiled.plan
+        if plan.has_fast_path and not args:  # the short way: nothing to spread or to carry over a bridge
             try:
-                values = plan.quick(arguments)[1]  # type: ignore[misc]  # a simple plan has one
+                values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # a simple plan has one
             except ValidationError:
-                values = plan.accept(arguments)
-            if plan.bound:
-                plan.fill(values, (self._state,))
-            return direct.called(plan, self._body, values)
-        return direct.call(plan, self._body, args, arguments, (self._state,))
+                values = plan.validate(arguments)
+            if plan.bound_parameters:
+                plan.add_bound_values(values, (self._state,))
+            return sync_call.call_body(plan, self._body, values)
+        return sync_call.call(plan, self._body, args, arguments, (self._state,))
 
     __call__ = call
 
     async def acall(self, /, *args: Any, **arguments: Any) -> Any:
         """Call from async code and return the value. Raises as `call` does."""
-        plan = self._sealed.plan
-        if not plan.is_simple_coroutine or args:
-            return await execution.awaited.acall(plan, self._body, args, arguments, (self._state,))
+        plan = self._compiled.plan
+        if not plan.has_async_fast_path or args:
+            return await execution.async_call.acall(plan, self._body, args, arguments, (self._state,))
         try:  # the short way, as in `call`
-            values = plan.quick(arguments)[1]  # type: ignore[misc]  # a simple plan has one
+            values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # a simple plan has one
         except ValidationError:
-            values = plan.accept(arguments)
+            values = plan.validate(arguments)
         try:
             returned = await self._body(**values)
-        except execution.awaited.CancelledError as error:
-            raise execution.awaited.cancellation(plan, error) from None
-        if type(returned) is plan.exact:
+        except execution.async_call.CancelledError as error:
+            raise execution.async_call.cancellation_error(plan, error) from None
+        if type(returned) is plan.exact_type:
             return returned
-        return await execution.awaited.asettled(plan, self._body, returned, values)
+        return await execution.async_call.aunwrap_value(plan, self._body, returned, values)
 
     def exec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call from sync code and return a ToolResult, an error result for whatever exception came of it.
 
         KeyboardInterrupt and SystemExit are raised: they are about this process and not about the call.
         """
-        return direct.execute(self._sealed.plan, self._body, args, arguments, (self._state,))
+        return sync_call.execute(self._compiled.plan, self._body, args, arguments, (self._state,))
 
     async def aexec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call from async code and return a ToolResult, as `exec` does."""
-        return await execution.awaited.aexecute(self._sealed.plan, self._body, args, arguments, (self._state,))
+        return await execution.async_call.aexecute(self._compiled.plan, self._body, args, arguments, (self._state,))
 
     def stream(self, /, *args: Any, **arguments: Any) -> Generator[ToolResult, None, None]:
         """Call from sync code and yield one result per item as it is made, then one with `is_last=True`: the whole."""
-        return execution.stream.stream(self._sealed.plan, self._body, args, arguments, (self._state,))
+        return execution.stream_call.stream(self._compiled.plan, self._body, args, arguments, (self._state,))
 
     def astream(self, /, *args: Any, **arguments: Any) -> AsyncGenerator[ToolResult, None]:
         """Call from async code and yield results as `stream` does."""
-        return execution.stream.astream(self._sealed.plan, self._body, args, arguments, (self._state,))
+        return execution.stream_call.astream(self._compiled.plan, self._body, args, arguments, (self._state,))
 
     async def _serve(self, arguments: JsonObject) -> ToolResult:
         """Run a call that came over a wire: nothing it does is raised."""
-        return await execution.awaited.aexecute(
-            self._sealed.plan, self._body, (), arguments, (self._state,), is_served=True
+        return await execution.async_call.aexecute(
+            self._compiled.plan, self._body, (), arguments, (self._state,), is_served=True
         )
 
     # doors out
@@ -372,13 +378,13 @@ class ToolSpec:
     @property
     def tool(self) -> Tool:
         """The FastMCP tool: the one it was made from, else one whose `run` goes through the spec's own call path."""
-        given = self._sealed.recipe.tool
+        given = self._compiled.template.tool
         return given if given is not None else self.binded
 
     @property
     def binded(self) -> Tool:
         """The FastMCP tool without the bound parameters (seed 003, 9.2)."""
-        sealed, adapter = self._sealed, self._adapter
+        sealed, adapter = self._compiled, self._adapter
         if adapter is None or adapter[0] is not sealed:
             adapter = self._adapter = (sealed, self.to_fastmcp())
         return adapter[1]
@@ -407,15 +413,15 @@ class ToolSpec:
 
     def to_mcp(self) -> WireTool:
         """Return the definition as an `mcp.types.Tool`."""
-        from ahvn_tools.mcp.out.tool import wire
+        from ahvn_tools.mcp.server.tool import to_mcp_tool
 
-        return wire(self.definition)
+        return to_mcp_tool(self.definition)
 
     def to_fastmcp(self) -> Tool:
         """Return a FastMCP tool to serve: calls go through the spec, with its bindings and state as they are then."""
-        from ahvn_tools.mcp.out.tool import adapted
+        from ahvn_tools.mcp.server.tool import to_fastmcp_tool
 
-        return adapted(self.definition, self._serve, timeout=self.timeout)
+        return to_fastmcp_tool(self.definition, self._serve, timeout=self.timeout)
 
     def to(self, format: str, /, **options: Any) -> JsonObject:  # noqa: A002  # the word for it
         """Return this tool as a format writes it down, such as `"openai"`; the options are those of its `export`.
@@ -451,33 +457,33 @@ class ToolSpec:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle through cloudpickle, so that any pickler can carry any function."""
-        from ahvn_tools import travel
+        from ahvn_tools import pickling
 
-        if travel.is_packing():
+        if pickling.is_pickling():
             return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]  # public, but not in typeshed
-        return travel.unpacked, (travel.packed(self),)
+        return pickling.load_spec, (pickling.dump_spec(self),)
 
-    def __getstate__(self) -> travel.Parcel:
+    def __getstate__(self) -> pickling.PickledSpec:
         """Return what goes over: no secret, no plan, no connection."""
-        from ahvn_tools import travel
+        from ahvn_tools import pickling
 
-        own = ("_lock", "_sealed", "_body", "_state", "_secrets", "_adapter")
+        own = ("_lock", "_compiled", "_body", "_state", "_secrets", "_adapter")
         others = {name: value for name, value in self.__dict__.items() if name not in own}
-        return travel.parcel(self._sealed, self._body, self._state, self._secrets, others)
+        return pickling.to_pickled_spec(self._compiled, self._body, self._state, self._secrets, others)
 
-    def __setstate__(self, parcel: travel.Parcel) -> None:
+    def __setstate__(self, pickled: pickling.PickledSpec) -> None:
         """Make the spec again from what came over."""
-        from ahvn_tools import travel
+        from ahvn_tools import pickling
 
         def finish() -> None:
-            self._sealed, self._body = travel.opened(parcel)
+            self._compiled, self._body = pickling.rebuild_compiled(pickled)
 
         self._lock = threading.Lock()
-        self._state = dict(parcel.state)
-        self._secrets = parcel.secrets
+        self._state = dict(pickled.state)
+        self._secrets = pickled.secrets
         self._adapter = None
-        self.__dict__.update(parcel.others)
-        travel.when_whole(finish)
+        self.__dict__.update(pickled.extra_attributes)
+        pickling.call_after_load(finish)
 
     def __copy__(self) -> Self:
         return self.clone()

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ahvn_tools.errors import StateKeyError
 
 
-class _Mark(Enum):
+class _Sentinel(Enum):
     """Singletons that survive copying and pickling."""
 
     MISSING = "missing"
@@ -25,10 +25,10 @@ class _Mark(Enum):
         return self.name
 
 
-MISSING: Final = _Mark.MISSING
+MISSING: Final = _Sentinel.MISSING
 """What a key reads as where the state has nothing under it (None is something)."""
 
-UNSET: Final = _Mark.UNSET
+UNSET: Final = _Sentinel.UNSET
 """An option that was not given (None is a value)."""
 
 
@@ -40,12 +40,12 @@ _SPECIAL = re.compile(r"[.\[\\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class StateKey:
     r"""A dotted key: `text` as it was written, `steps` as a call walks them.
 
     A step is a mapping key, a list index or a public attribute. `\.` and `\[` are literal:
 
-    >>> Key.parse(r"users.items[0].first\.name").steps
+    >>> StateKey.parse(r"users.items[0].first\.name").steps
     ('users', 'items', 0, 'first.name')
     """
 
@@ -53,26 +53,26 @@ class Key:
     steps: tuple[str | int, ...]
 
     @classmethod
-    def parse(cls, text: str) -> Key:
+    def parse(cls, text: str) -> StateKey:
         r"""Parse `a.b[0].c`. Raises StateKeyError for empty segments and for brackets without an integer."""
         if not isinstance(text, str):
             raise StateKeyError(f"A state key is a text like 'user.id', not {type(text).__name__}.")
         if text.isidentifier():
             return cls(text, (text,))
-        return cls(text, tuple(_steps(text)))
+        return cls(text, tuple(_parse_steps(text)))
 
     @classmethod
-    def of(cls, name: str) -> Key:
-        r"""Return the key of one name, whatever is in it: `Key.of("user.id").text` is `user\.id`."""
+    def from_name(cls, name: str) -> StateKey:
+        r"""Return the key of one name, whatever is in it: `StateKey.from_name("user.id").text` is `user\.id`."""
         return cls(_SPECIAL.sub(r"\\\g<0>", name), (name,))
 
     def read(self, state: Any) -> Any:
         """Return what `state` holds under this key, or MISSING. Raises what a property on the way raises."""
         return self.find((state,))
 
-    def find(self, layers: Sequence[Any]) -> Any:
+    def find(self, scopes: Sequence[Any]) -> Any:
         """Return what the first layer that has this key holds under it, or MISSING."""
-        for layer in layers:
+        for layer in scopes:
             here = layer
             for step in self.steps:
                 here = here.get(step, MISSING) if type(here) is dict else _read_step(here, step)
@@ -101,23 +101,23 @@ class Key:
         first, *rest = self.steps[position:]
         for step in reversed(rest):
             if not isinstance(step, str):
-                raise self._unwritable(step, "nothing")
+                raise self._write_error(step, "nothing")
             value = {step: value}
         is_name = isinstance(first, str) and isinstance(holder, MutableMapping)
         is_place = isinstance(first, int) and isinstance(holder, list) and -len(holder) <= first < len(holder)
         if not (is_name or is_place):
             held = f"a {type(holder).__name__}" + (f" of {len(holder)}" if isinstance(holder, list) else "")
-            raise self._unwritable(first, held)
+            raise self._write_error(first, held)
         holder[first] = value
 
-    def _unwritable(self, step: str | int, held: str) -> StateKeyError:
+    def _write_error(self, step: str | int, held: str) -> StateKeyError:
         return StateKeyError(
             f"Cannot store a default under {self.text!r}: the state holds {held} where step {step!r} is taken. "
             "Put the value into the state first, or bind without a default."
         )
 
 
-def _steps(text: str) -> list[str | int]:
+def _parse_steps(text: str) -> list[str | int]:
     steps: list[str | int] = []
     wants_name = True
     for token in _TOKEN.finditer(text):
@@ -129,13 +129,13 @@ def _steps(text: str) -> list[str | int]:
         elif token["dot"] is not None and not wants_name:
             wants_name = True
         else:
-            raise _malformed(text)
+            raise _malformed_key_error(text)
     if wants_name:
-        raise _malformed(text)
+        raise _malformed_key_error(text)
     return steps
 
 
-def _malformed(text: str) -> StateKeyError:
+def _malformed_key_error(text: str) -> StateKeyError:
     return StateKeyError(
         f"Malformed state key {text!r}: write names joined by dots, each followed by [i] for a list index "
         r"('a.items[0].id'); a literal dot or bracket is '\.' or '\['."
@@ -151,7 +151,7 @@ def _read_step(value: Any, step: str | int) -> Any:
         except KeyError:  # another thread has taken it out since
             return MISSING
     if isinstance(step, str):
-        return MISSING if step.startswith("_") else _attribute(value, step)
+        return MISSING if step.startswith("_") else _read_attribute(value, step)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         try:
             return value[step]
@@ -160,7 +160,7 @@ def _read_step(value: Any, step: str | int) -> Any:
     return MISSING
 
 
-def _attribute(value: Any, name: str) -> Any:
+def _read_attribute(value: Any, name: str) -> Any:
     """Return an attribute, or MISSING; a property that fails with an AttributeError of its own is no missing one."""
     try:
         return getattr(value, name)
@@ -170,12 +170,12 @@ def _attribute(value: Any, name: str) -> Any:
         return MISSING
 
 
-def own_containers(value: Any, memo: dict[int, tuple[Any, Any]] | None = None) -> Any:
+def copy_containers(value: Any, memo: dict[int, tuple[Any, Any]] | None = None) -> Any:
     """Return `value` with its dicts, lists, sets and tuples copied at any depth; what they hold is shared.
 
     Each container is copied in one piece before it is walked: other threads may be changing it.
     """
-    if type(value) in _PLAIN:
+    if type(value) in _ATOMIC_TYPES:
         return value
     memo = {} if memo is None else memo
     if id(value) in memo:
@@ -184,23 +184,23 @@ def own_containers(value: Any, memo: dict[int, tuple[Any, Any]] | None = None) -
         mapping = copy.copy(value)
         memo[id(value)] = value, mapping
         for name, item in mapping.items():
-            mapping[name] = own_containers(item, memo)
+            mapping[name] = copy_containers(item, memo)
         return mapping
     if isinstance(value, list | UserList | deque):
         sequence = copy.copy(value)
         memo[id(value)] = value, sequence
         for position, item in enumerate(sequence):
-            sequence[position] = own_containers(item, memo)
+            sequence[position] = copy_containers(item, memo)
         return sequence
     if isinstance(value, MappingProxyType):
-        return MappingProxyType(own_containers(dict(value), memo))
+        return MappingProxyType(copy_containers(dict(value), memo))
     if isinstance(value, tuple):
-        return _own_tuple(value, memo)
+        return _copy_tuple(value, memo)
     return copy.copy(value) if isinstance(value, set | bytearray) else value
 
 
-def _own_tuple(value: tuple[Any, ...], memo: dict[int, tuple[Any, Any]]) -> tuple[Any, ...]:
-    items = [own_containers(item, memo) for item in value]
+def _copy_tuple(value: tuple[Any, ...], memo: dict[int, tuple[Any, Any]]) -> tuple[Any, ...]:
+    items = [copy_containers(item, memo) for item in value]
     if all(item is own for item, own in zip(value, items, strict=True)):
         return value
     if hasattr(value, "_make"):
@@ -209,36 +209,36 @@ def _own_tuple(value: tuple[Any, ...], memo: dict[int, tuple[Any, Any]]) -> tupl
     return tuple(items) if type(value) is tuple else value
 
 
-_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+_ATOMIC_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
 
 
-def own_state(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
+def copy_state(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
     """Return a state of its own with what `state` holds now; a mapping of any other kind becomes a dict."""
-    own: MutableMapping[str, Any] = own_containers(state if isinstance(state, dict | UserDict) else dict(state))
+    own: MutableMapping[str, Any] = copy_containers(state if isinstance(state, dict | UserDict) else dict(state))
     return own
 
 
-def without_keys(state: Mapping[str, Any], keys: Iterable[Key]) -> dict[str, Any]:
+def without_keys(state: Mapping[str, Any], keys: Iterable[StateKey]) -> dict[str, Any]:
     """Return a copy of `state` that holds nothing under any of `keys`.
 
     A key that leads through an object or a list takes the whole object or list out: what a pickle carries must not
     hold a secret in a corner that cannot be cut.
     """
-    kept = own_state(state)  # copied as it is: a state that holds itself must not bring a second copy along
+    kept = copy_state(state)  # copied as it is: a state that holds itself must not bring a second copy along
     for key in keys:
         if _may_hold(kept, key):
-            _cut(kept, key.steps)
+            _delete_path(kept, key.steps)
     return dict(kept)
 
 
-def _may_hold(state: Mapping[str, Any], key: Key) -> bool:
+def _may_hold(state: Mapping[str, Any], key: StateKey) -> bool:
     try:
         return key.read(state) is not MISSING
     except Exception:  # noqa: BLE001  # a property may raise anything; what it would give may be in its object all the same
         return True
 
 
-def _cut(state: MutableMapping[Any, Any], steps: tuple[str | int, ...]) -> None:
+def _delete_path(state: MutableMapping[Any, Any], steps: tuple[str | int, ...]) -> None:
     holder, here = state, 0
     while here < len(steps) - 1 and type(holder[steps[here]]) is dict:
         holder = holder[steps[here]]

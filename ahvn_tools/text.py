@@ -16,10 +16,10 @@ from ahvn_tools.definition import ToolDefinition
 
 JsonObject = dict[str, Any]
 
-_TAKEN = frozenset({"_ABSENT", "_forward", "__debug__"})
+_RESERVED_NAMES = frozenset({"_ABSENT", "_forward", "__debug__"})
 """Names that the made function uses itself, and the one that Python does not let anybody assign."""
 
-MOST_HOPS = 8
+MAX_REF_DEPTH = 8
 """How many references and nested lists are followed for the name of one type."""
 
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
@@ -72,7 +72,7 @@ def prompt(definition: ToolDefinition) -> str:
 def code(definition: ToolDefinition) -> str:
     """Return a function definition in Python with the docstring; names that Python cannot take are changed."""
     text = docstring(definition)
-    body = f"{_quoted(text)}\n    pass" if text else "pass"
+    body = f"{_docstring_literal(text)}\n    pass" if text else "pass"
     return (
         f"def {identifier(definition.name)}({_parameter_list(definition)}) -> {_return_type(definition)}:\n    {body}"
     )
@@ -119,7 +119,7 @@ def identifier(name: str) -> str:
         plain = f"_{plain}"
     if not plain.isidentifier():
         plain = "_" + re.sub(r"[^0-9A-Za-z_]", "_", name)
-    return f"{plain}_" if keyword.iskeyword(plain) or plain in _TAKEN else plain
+    return f"{plain}_" if keyword.iskeyword(plain) or plain in _RESERVED_NAMES else plain
 
 
 def type_name(node: Any) -> str:
@@ -136,18 +136,18 @@ def type_name(node: Any) -> str:
 
 def _properties(schema: JsonObject) -> JsonObject:
     """Return the properties of a schema, each with the definition that its `$ref` leads to."""
-    return {name: _followed(node, schema) for name, node in schema.get("properties", {}).items()}
+    return {name: _resolve_refs(node, schema) for name, node in schema.get("properties", {}).items()}
 
 
-def _followed(node: Any, schema: JsonObject, hops: int = MOST_HOPS) -> Any:
-    if not isinstance(node, dict) or not hops:
+def _resolve_refs(node: Any, schema: JsonObject, depth: int = MAX_REF_DEPTH) -> Any:
+    if not isinstance(node, dict) or not depth:
         return node
     if "$ref" in node and "type" not in node:
         target = schema.get("$defs", {}).get(str(node["$ref"]).removeprefix("#/$defs/"))
         if isinstance(target, dict):
             others = {key: value for key, value in node.items() if key != "$ref"}
-            return _followed({**target, **others}, schema, hops - 1)
-    return {**node, "items": _followed(node["items"], schema, hops - 1)} if "items" in node else node
+            return _resolve_refs({**target, **others}, schema, depth - 1)
+    return {**node, "items": _resolve_refs(node["items"], schema, depth - 1)} if "items" in node else node
 
 
 def _parameter_line(name: str, node: JsonObject, *, is_required: bool) -> str:
@@ -212,17 +212,17 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
     return ", ".join(parts)
 
 
-def _quoted(text: str) -> str:
+def _docstring_literal(text: str) -> str:
     """Return a docstring literal, indented by four, that reads back as the text with that indent.
 
     A lone surrogate is spelled out: from Python 3.13 on no docstring can hold one.
     """
-    escaped = _encodable(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    escaped = _escape_surrogates(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     escaped = "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in escaped)
     return '"""\\\n' + textwrap.indent(escaped, "    ") + '\n    """'
 
 
-def _encodable(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -310,7 +310,7 @@ class Tour:
         arguments = ["client", str(self.database.path), "--tenant", "acme", "--user", "ann", "--query", word]
         self.console.file.flush()
         try:
-            return subprocess.run(  # noqa: S603 (our own script, no shell)
+            return subprocess.run(  # noqa: S603
                 [sys.executable, str(script), *arguments],
                 stdin=subprocess.DEVNULL,
                 timeout=self.client_timeout,
@@ -345,7 +345,7 @@ def main() -> int:
     accept_every_character()
     repository = Path(__file__).resolve().parent.parent
     folder = repository if options.folder is None else options.folder
-    if not os.path.isdir(folder):  # noqa: PTH112 (false, too, for a name that is empty or too long)
+    if not os.path.isdir(folder):  # noqa: PTH112
         return fail(f"there is no folder {str(folder)!r}")
     root = Path(folder)
     sources = [root] if options.folder else [repository / "README.md", repository / "docs"]

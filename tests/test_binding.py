@@ -9,7 +9,7 @@ import pytest
 from ahvn_tools import ToolSpec
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import BindError, UnboundStateError
-from ahvn_tools.state import MISSING, UNSET, Key
+from ahvn_tools.state import MISSING, UNSET, StateKey
 
 
 def show(question: str, token: str) -> str:
@@ -127,31 +127,33 @@ class TestBinding:
         assert binding.read(({"token": "stored"},)) == "fixed"
 
     def test_a_key_is_looked_up_layer_by_layer_and_never_across(self):
-        binding = Binding(parameter="id", key=Key.parse("user.id"), default=0)
+        binding = Binding(parameter="id", key=StateKey.parse("user.id"), default=0)
         assert binding.read(({"user": {"name": "x"}}, {"user": {"id": 5}})) == 5
         assert binding.read(({}, {})) == 0
-        assert Binding(parameter="id", key=Key.parse("user.id")).read(({},)) is MISSING
+        assert Binding(parameter="id", key=StateKey.parse("user.id")).read(({},)) is MISSING
 
     def test_a_resolver_over_several_layers_sees_the_first_one_first(self):
-        binding = Binding.resolved("id", Key.of("id"), lambda state: (state["a"], state["b"]))
+        binding = Binding.from_resolver("id", StateKey.from_name("id"), lambda state: (state["a"], state["b"]))
         assert binding.read(({"a": 1}, {"a": 2, "b": 3})) == (1, 3)
 
     def test_containers_of_a_default_are_new_in_each_reading(self):
-        binding = Binding(parameter="log", key=Key.of("log"), default=[])
+        binding = Binding(parameter="log", key=StateKey.from_name("log"), default=[])
         binding.read(({},)).append("x")
         assert binding.read(({},)) == []
 
     def test_what_was_left_behind_has_no_value_until_the_state_has_one(self):
-        binding = Binding(parameter="token", key=Key.of("token"), default="canary", is_secret=True).left_behind()
+        binding = Binding(
+            parameter="token", key=StateKey.from_name("token"), default="canary", is_secret=True
+        ).without_value()
         assert binding.default is UNSET
-        assert binding.is_left_behind
+        assert binding.is_value_removed
         assert binding.read(({},)) is MISSING
         assert binding.read(({"token": "again"},)) == "again"
 
     def test_a_repr_shows_no_value(self):
         bindings = [
             Binding.constant("token", "canary"),
-            Binding(parameter="token", key=Key.of("token"), default="canary"),
-            Binding.resolved("token", Key.of("token"), functools.partial(str, "canary")),
+            Binding(parameter="token", key=StateKey.from_name("token"), default="canary"),
+            Binding.from_resolver("token", StateKey.from_name("token"), functools.partial(str, "canary")),
         ]
         assert "canary" not in repr(bindings)

@@ -182,7 +182,7 @@ class TestShown:
 
     def test_nothing_inside_a_spec_shows_it_by_its_repr(self, spec):
         """What a debugger or a log line shows of our own objects; the state is the user's."""
-        own = [spec._sealed, spec._sealed.plan, spec._sealed.plan.bound, dict(spec._sealed.bindings)]
+        own = [spec._compiled, spec._compiled.plan, spec._compiled.plan.bound_parameters, dict(spec._compiled.bindings)]
         assert CANARY not in repr(own)
 
 

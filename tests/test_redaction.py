@@ -17,13 +17,13 @@ from typing_extensions import TypeAliasType
 
 from ahvn_tools import Secret, ToolError, ToolSpec
 from ahvn_tools.redaction import (
-    LONGEST_TEXT,
+    MAX_TEXT_CHARS,
     clip,
-    is_marked_secret,
-    is_secret,
+    find_secrets,
+    is_secret_annotation,
     is_secret_name,
+    is_secret_schema,
     redact,
-    secret_parts,
 )
 from tests.ids import named
 
@@ -143,7 +143,7 @@ class TestRedact:
 
 class TestClip:
     def test_a_text_that_fits_stays(self):
-        assert clip("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
+        assert clip("x" * MAX_TEXT_CHARS) == "x" * MAX_TEXT_CHARS
 
     def test_a_longer_one_is_cut_and_says_how_much(self):
         assert clip("abcdef", 4) == "abcd… (2 more characters)"
@@ -177,7 +177,7 @@ class TestIsSecret:
         ids=named,
     )
     def test_these_annotations_mark_a_secret(self, annotation):
-        assert is_secret(annotation)
+        assert is_secret_annotation(annotation)
 
     @pytest.mark.parametrize(
         "annotation",
@@ -185,7 +185,7 @@ class TestIsSecret:
         ids=str,
     )
     def test_these_do_not(self, annotation):
-        assert not is_secret(annotation)
+        assert not is_secret_annotation(annotation)
 
 
 class TestInCalls:
@@ -231,7 +231,7 @@ class TestInCalls:
 
     def test_a_long_text_is_masked_before_it_is_cut(self):
         def use(token: str) -> str:
-            raise ValueError("x" * (LONGEST_TEXT - 20) + token)
+            raise ValueError("x" * (MAX_TEXT_CHARS - 20) + token)
 
         message = ToolSpec.from_function(use).bind("token", default=CANARY * 3).exec().error.message
         assert "canary" not in message
@@ -270,16 +270,16 @@ class TestSecretParts:
         ids=repr,
     )
     def test_they_are_found_by_name_and_type_at_any_depth(self, arguments, found):
-        assert secret_parts(arguments, {"phrase"}) == found
+        assert find_secrets(arguments, {"phrase"}) == found
 
     def test_several_of_one_name_are_all_masked(self):
-        parts = secret_parts({"a": {"password": "first-one"}, "b": {"password": "second-one"}})
+        parts = find_secrets({"a": {"password": "first-one"}, "b": {"password": "second-one"}})
         assert redact("first-one, second-one", parts) == "<password>, <password>"
 
     def test_arguments_that_hold_themselves_end(self):
         ring: dict[str, Any] = {"password": CANARY}
         ring["ring"] = [ring]
-        assert secret_parts(ring) == {"password": [CANARY]}
+        assert find_secrets(ring) == {"password": [CANARY]}
 
 
 @pytest.mark.parametrize(
@@ -295,4 +295,4 @@ class TestSecretParts:
     ],
 )
 def test_a_schema_says_that_its_value_is_secret(schema, is_marked):
-    assert is_marked_secret(schema) is is_marked
+    assert is_secret_schema(schema) is is_marked

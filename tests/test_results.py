@@ -21,7 +21,7 @@ from mcp_types import (
 from ahvn_tools import ToolCall, ToolError, ToolResult, ToolSpec
 from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.results import ErrorDetail
-from tests.execution.doors import DOORS, RESULT_DOORS, VALUE_DOORS, Door, run
+from tests.execution.entry_points import DOORS, RESULT_DOORS, VALUE_DOORS, Door, run
 
 each_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
 each_value_door = pytest.mark.parametrize("door", VALUE_DOORS.values(), ids=VALUE_DOORS)
@@ -275,4 +275,4 @@ def test_served_blocks_arrive_as_they_are() -> None:
 def test_a_result_answers_a_call_with_all_else_as_it_was():
     chunk = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=False, is_interrupted=True, id="b")
     whole = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=True, is_interrupted=True, id="c")
-    assert (chunk.answering("c"), chunk.id, chunk.is_last) == (whole, "b", False)
+    assert (chunk.as_final_result("c"), chunk.id, chunk.is_last) == (whole, "b", False)

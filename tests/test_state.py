@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ahvn_tools.errors import StateKeyError
-from ahvn_tools.state import MISSING, UNSET, Key, own_containers, own_state, without_keys
+from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers, copy_state, without_keys
 
 NAMES = st.text(min_size=1, max_size=12)
 PATHS = st.lists(NAMES, min_size=1, max_size=6)
@@ -21,7 +21,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=6)
 
 def escaped(name: str) -> str:
     """Return a name as one segment of a dotted key."""
-    return Key.of(name).text
+    return StateKey.from_name(name).text
 
 
 class TestParsing:
@@ -46,7 +46,7 @@ class TestParsing:
         ],
     )
     def test_a_key_parses_to_its_steps(self, text, steps):
-        key = Key.parse(text)
+        key = StateKey.parse(text)
         assert (key.text, key.steps) == (text, steps)
 
     @pytest.mark.parametrize(
@@ -70,32 +70,32 @@ class TestParsing:
     )
     def test_a_malformed_key_is_refused_with_the_grammar(self, text):
         with pytest.raises(StateKeyError, match="names joined by dots"):
-            Key.parse(text)
+            StateKey.parse(text)
 
     @pytest.mark.parametrize("text", [None, 1, b"user", ("user", "id")])
     def test_only_a_text_is_a_key(self, text):
         with pytest.raises(StateKeyError, match=type(text).__name__):
-            Key.parse(text)
+            StateKey.parse(text)
 
     @given(PATHS)
     def test_any_names_can_be_written_as_one_key(self, names):
-        assert Key.parse(".".join(map(escaped, names))).steps == tuple(names)
+        assert StateKey.parse(".".join(map(escaped, names))).steps == tuple(names)
 
     @given(NAMES)
     def test_the_text_of_a_name_parses_to_that_name(self, name):
-        key = Key.of(name)
+        key = StateKey.from_name(name)
         assert key.steps == (name,)
-        assert Key.parse(key.text) == key
+        assert StateKey.parse(key.text) == key
 
     @given(PATHS, st.lists(st.integers(-9, 9), max_size=3))
     def test_indices_may_follow_any_name(self, names, indices):
         text = ".".join(map(escaped, names)) + "".join(f"[{index}]" for index in indices)
-        assert Key.parse(text).steps == (*names, *indices)
+        assert StateKey.parse(text).steps == (*names, *indices)
 
     @given(st.text(max_size=20))
     def test_any_text_is_a_key_or_is_refused(self, text):
         try:
-            key = Key.parse(text)
+            key = StateKey.parse(text)
         except StateKeyError:
             return
         assert key.steps
@@ -138,7 +138,7 @@ class TestReading:
         ],
     )
     def test_a_key_reads_what_is_there(self, state, text, value):
-        assert Key.parse(text).read(state) == value
+        assert StateKey.parse(text).read(state) == value
 
     @pytest.mark.parametrize(
         ("state", "text"),
@@ -162,11 +162,11 @@ class TestReading:
         ],
     )
     def test_what_is_not_there_is_missing(self, state, text):
-        assert Key.parse(text).read(state) is MISSING
+        assert StateKey.parse(text).read(state) is MISSING
 
     def test_reading_makes_nothing_in_a_defaultdict(self):
         state = {"a": defaultdict(list)}
-        assert Key.parse("a.b").read(state) is MISSING
+        assert StateKey.parse("a.b").read(state) is MISSING
         assert not state["a"]
 
     def test_a_value_that_is_gone_between_asking_and_reading_is_missing(self):
@@ -174,7 +174,7 @@ class TestReading:
             def __contains__(self, key):
                 return True
 
-        assert Key.parse("a.b").read({"a": Vanishing()}) is MISSING
+        assert StateKey.parse("a.b").read({"a": Vanishing()}) is MISSING
 
     def test_a_property_is_read_as_an_attribute(self):
         class Connection:
@@ -182,7 +182,7 @@ class TestReading:
             def token(self):
                 return "abc"
 
-        assert Key.parse("c.token").read({"c": Connection()}) == "abc"
+        assert StateKey.parse("c.token").read({"c": Connection()}) == "abc"
 
     @pytest.mark.parametrize("descriptor", [property, functools.cached_property])
     def test_a_property_that_fails_is_not_a_missing_one(self, descriptor):
@@ -195,7 +195,7 @@ class TestReading:
         if descriptor is functools.cached_property:
             Connection.token.__set_name__(Connection, "token")
         with pytest.raises(AttributeError, match="there_is_no_such_attribute"):
-            Key.parse("c.token").read({"c": Connection()})
+            StateKey.parse("c.token").read({"c": Connection()})
 
     def test_what_a_property_raises_is_raised(self):
         class Connection:
@@ -204,11 +204,11 @@ class TestReading:
                 raise ConnectionError("closed")
 
         with pytest.raises(ConnectionError, match="closed"):
-            Key.parse("c.token").read({"c": Connection()})
+            StateKey.parse("c.token").read({"c": Connection()})
 
     def test_the_first_layer_with_the_whole_path_wins(self):
         layers = ({"user": {}}, {"user": {"id": None}}, {"user": {"id": 3}})
-        assert Key.parse("user.id").find(layers) is None
+        assert StateKey.parse("user.id").find(layers) is None
 
 
 class TestWriting:
@@ -224,14 +224,14 @@ class TestWriting:
         ],
     )
     def test_a_key_writes_where_it_reads(self, state, text, after):
-        key = Key.parse(text)
+        key = StateKey.parse(text)
         key.write(state, 7)
         assert state == after
         assert key.read(state) == 7
 
     def test_it_writes_into_a_mapping_inside_an_object(self):
         state = {"session": SimpleNamespace(values={})}
-        Key.parse("session.values.id").write(state, 7)
+        StateKey.parse("session.values.id").write(state, 7)
         assert state["session"].values == {"id": 7}
 
     @pytest.mark.parametrize(
@@ -252,18 +252,18 @@ class TestWriting:
     def test_where_it_cannot_write_it_says_what_is_there_and_changes_nothing(self, state, text, named):
         before = repr(state)
         with pytest.raises(StateKeyError, match=rf"the state holds {named} where step"):
-            Key.parse(text).write(state, 7)
+            StateKey.parse(text).write(state, 7)
         assert repr(state) == before
 
     def test_a_refusal_does_not_show_what_the_state_holds(self):
         with pytest.raises(StateKeyError) as caught:
-            Key.parse("a.b").write({"a": "canary-value"}, "canary-default")
+            StateKey.parse("a.b").write({"a": "canary-value"}, "canary-default")
         assert "canary" not in str(caught.value)
 
     @given(PATHS, st.integers())
     def test_what_was_written_is_read_again(self, names, value):
         state: dict[str, object] = {}
-        key = Key.parse(".".join(map(escaped, names)))
+        key = StateKey.parse(".".join(map(escaped, names)))
         key.write(state, value)
         assert key.read(state) == value
         assert len(state) == 1
@@ -273,13 +273,13 @@ class TestWriting:
         state: dict[str, object] = {}
         written: dict[tuple[str, ...], int] = {}
         for number, names in enumerate(paths):
-            key = Key.parse(".".join(map(escaped, names)))
+            key = StateKey.parse(".".join(map(escaped, names)))
             if any(key.steps[: len(other)] == other or other[: len(key.steps)] == key.steps for other in written):
                 continue
             key.write(state, number)
             written[key.steps] = number
         for steps, number in written.items():
-            assert Key("", steps).read(state) == number
+            assert StateKey("", steps).read(state) == number
 
 
 Pair = namedtuple("Pair", "left right")
@@ -308,7 +308,7 @@ class TestOwnContainers:
         ],
     )
     def test_a_copy_is_equal_and_of_the_same_type_and_shares_no_container(self, value):
-        own = own_containers(value)
+        own = copy_containers(value)
         assert own == value
         assert type(own) is type(value)
         assert own is not value
@@ -316,28 +316,28 @@ class TestOwnContainers:
 
     def test_what_the_containers_hold_is_shared(self):
         held = object()
-        assert own_containers({"a": [held]})["a"][0] is held
+        assert copy_containers({"a": [held]})["a"][0] is held
 
     @pytest.mark.parametrize("value", [(1, "a"), Pair(1, 2), Triple((1, [2])), frozenset({1}), "text", 5, None])
     def test_what_cannot_change_stays_the_same_object(self, value):
-        assert own_containers(value) is value
+        assert copy_containers(value) is value
 
     def test_a_cycle_is_copied_as_a_cycle(self):
         ring: dict[str, object] = {"list": []}
         ring["list"].append(ring)
         ring["tuple"] = (ring,)
-        own = own_containers(ring)
+        own = copy_containers(ring)
         assert own is not ring
         assert own["list"][0] is own
         assert own["tuple"][0] is own
 
     def test_a_container_that_is_held_twice_is_still_one(self):
         shared: list[int] = []
-        own = own_containers({"a": shared, "b": shared})
+        own = copy_containers({"a": shared, "b": shared})
         assert own["a"] is own["b"]
 
     def test_a_state_of_any_mapping_becomes_one_that_can_be_changed(self):
-        own = own_state(ChainMap({"a": [1]}, {"b": 2}))
+        own = copy_state(ChainMap({"a": [1]}, {"b": 2}))
         assert own == {"a": [1], "b": 2}
         own["c"] = 3
 
@@ -368,7 +368,7 @@ class TestWithoutKeys:
         ],
     )
     def test_nothing_is_left_under_the_key(self, state, text, left):
-        assert without_keys(state, [Key.parse(text)]) == left
+        assert without_keys(state, [StateKey.parse(text)]) == left
 
     def test_what_a_key_that_cannot_be_read_leads_through_goes(self):
         class Locked:
@@ -376,21 +376,24 @@ class TestWithoutKeys:
             def token(self):
                 raise PermissionError
 
-        assert without_keys({"a": Locked(), "b": 1}, [Key.parse("a.token")]) == {"b": 1}
+        assert without_keys({"a": Locked(), "b": 1}, [StateKey.parse("a.token")]) == {"b": 1}
 
     def test_the_state_itself_keeps_everything(self):
         state = {"a": {"token": "s"}}
-        without_keys(state, [Key.parse("a.token")])
+        without_keys(state, [StateKey.parse("a.token")])
         assert state == {"a": {"token": "s"}}
 
     def test_a_container_that_is_held_twice_loses_the_secret_in_both_places(self):
         shared = {"token": "s", "user": 1}
-        assert without_keys({"a": shared, "b": shared}, [Key.parse("a.token")]) == {"a": {"user": 1}, "b": {"user": 1}}
+        assert without_keys({"a": shared, "b": shared}, [StateKey.parse("a.token")]) == {
+            "a": {"user": 1},
+            "b": {"user": 1},
+        }
 
     def test_a_state_that_holds_itself_loses_the_secret_there_too(self):
         state = {"token": "s", "user": 1}
         state["me"] = state
-        kept = without_keys(state, [Key.parse("token")])
+        kept = without_keys(state, [StateKey.parse("token")])
         assert "token" not in kept["me"]
         assert state["token"] == "s"
 

@@ -12,7 +12,7 @@ from ahvn_tools.cli.errors import CommandError, UsageError
 from ahvn_tools.cli.serve import serve
 from ahvn_tools.errors import ToolCallError, ToolSpecError
 
-INTERRUPTED = 130
+INTERRUPTED_STATUS = 130
 """What a process ends with that Ctrl-C has stopped, as shells have it."""
 
 app = App(
@@ -33,16 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
     except CycloptsError as error:
-        return _failed(UsageError(f"{error} See {app.name[0]} --help."))
+        return _report_error(UsageError(f"{error} See {app.name[0]} --help."))
     except CommandError as error:
-        return _failed(error)
+        return _report_error(error)
     except (ToolSpecError, ToolCallError, OSError) as error:
-        return _failed(CommandError(str(error)))
+        return _report_error(CommandError(str(error)))
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return INTERRUPTED_STATUS
     return 0
 
 
-def _failed(error: CommandError) -> int:
+def _report_error(error: CommandError) -> int:
     print(f"error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  # a command speaks on stderr
     return error.status

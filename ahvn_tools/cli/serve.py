@@ -8,14 +8,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ahvn_tools.cli import source
+from ahvn_tools.cli import loader
 from ahvn_tools.cli.errors import CommandError, UsageError
 from ahvn_tools.toolkit import Toolkit
 
-HOST = "127.0.0.1"
-PORT = 8000
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8000
 
-_ANY = ("0.0.0.0", "::", "")  # noqa: S104  # told apart, not bound to
+_WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104  # told apart, not bound to
 
 Names = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -59,16 +59,20 @@ def serve(
     """
     if not http:
         _refuse_http_options(host=host, port=port, allowed_host=allowed_host, auth_token_env=auth_token_env)
-    auth = None if auth_token_env is None else _shared_token(auth_token_env)
-    kit = _narrowed(source.toolkit(file), group)
+    auth = None if auth_token_env is None else _read_shared_token(auth_token_env)
+    kit = _select_groups(loader.load_toolkit(file), group)
     options: dict[str, Any] = {"name": name or kit.name, "audience": audience}
     from ahvn_tools.toolkit.serve import serve as run  # imported when touched: help and refusals come at once
 
     if not http:
         run(kit, "stdio", **options)
         return
-    options |= {"host": HOST if host is None else host, "port": PORT if port is None else port, "auth": auth}
-    names = [*(allowed_host or ()), *([] if options["host"] in _ANY else [options["host"]])]
+    options |= {
+        "host": DEFAULT_HOST if host is None else host,
+        "port": DEFAULT_PORT if port is None else port,
+        "auth": auth,
+    }
+    names = [*(allowed_host or ()), *([] if options["host"] in _WILDCARD_HOSTS else [options["host"]])]
     try:
         run(kit, "http", allowed_hosts=names, **options)
     except OSError as error:
@@ -81,15 +85,15 @@ def _refuse_http_options(**options: Any) -> None:
             raise UsageError(f"--{option.replace('_', '-')} is about serving over HTTP: give --http, too.")
 
 
-def _shared_token(variable: str) -> Any:
+def _read_shared_token(variable: str) -> Any:
     token = os.environ.get(variable, "").strip()
     if not token:
         raise CommandError(f"The environment variable {variable!r} holds no token: set it, or leave out the option.")
-    from ahvn_tools.cli.token import SharedToken
+    from ahvn_tools.cli.token import SharedTokenVerifier
 
-    return SharedToken(token)
+    return SharedTokenVerifier(token)
 
 
-def _narrowed(kit: Toolkit, groups: list[str] | None) -> Toolkit:
+def _select_groups(kit: Toolkit, groups: list[str] | None) -> Toolkit:
     """Return the tools of these groups, switched on here and not in the toolkit itself; all tools without any."""
     return kit.session().activate(*groups).select(groups=groups) if groups else kit

@@ -14,9 +14,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ahvn_tools.execution import awaited, chain, crossing, stream
+    from ahvn_tools.execution import async_call, async_to_sync, pipeline, stream_call
 
-__all__ = ["awaited", "chain", "crossing", "stream"]
+__all__ = ["async_call", "async_to_sync", "pipeline", "stream_call"]
 
 
 def __getattr__(name: str) -> ModuleType:
@@ -37,4 +37,4 @@ def abandoned() -> int:
     """
     from ahvn_tools.execution import deadline, threads
 
-    return threads.abandoned() + deadline.left_behind()
+    return threads.count_abandoned_threads() + deadline.count_abandoned_tasks()

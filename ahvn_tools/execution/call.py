@@ -8,14 +8,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ahvn_tools.binding import Layers, view
-from ahvn_tools.context import Report, ToolContext
+from ahvn_tools.binding import StateScopes, chain_scopes
+from ahvn_tools.context import ProgressCallback, ToolContext
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.execution.fate import Fate
 from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolResult
 
-Emit = Callable[[ToolResult], Awaitable[None]]
+EmitChunk = Callable[[ToolResult], Awaitable[None]]
 """Takes one chunk of a stream and returns when its reader wants the next."""
 
 
@@ -37,9 +37,9 @@ class Call:
     """Whether it came over a wire: nothing is raised then, and texts that are not meant for the model are masked."""
     shows_errors: bool = False
     """Whether these texts are shown over a wire, too."""
-    emit: Emit | None = field(default=None, repr=False)
+    emit: EmitChunk | None = field(default=None, repr=False)
     """Takes the chunks of a stream; None when nobody reads them."""
-    report: Report | None = field(default=None, repr=False)
+    report: ProgressCallback | None = field(default=None, repr=False)
     """Takes the progress that the tool tells of; None when nobody listens."""
     roots: tuple[Path, ...] = field(default=(), repr=False)
     """The folders that the host allows tools to touch."""
@@ -47,9 +47,9 @@ class Call:
     """Gives the toolkit as the caller sees it; None without one."""
     plan: Plan = field(repr=False)
     body: Body = field(repr=False)
-    layers: Layers = field(repr=False)
+    state_scopes: StateScopes = field(repr=False)
     describe: Callable[[], ToolDefinition] = field(repr=False)
-    fate: Fate = field(default_factory=Fate, repr=False)
+    scope: CallScope = field(default_factory=CallScope, repr=False)
 
     @property
     def definition(self) -> ToolDefinition:
@@ -59,36 +59,36 @@ class Call:
     @property
     def secrets(self) -> frozenset[str]:
         """The names of those arguments that must not be shown."""
-        return self.plan.secrets
+        return self.plan.secret_names
 
     @property
     def interrupted(self) -> ToolResult | None:
         """What there was when the body was cut off; for middleware that sees a CancelledError pass."""
-        return self.fate.interrupted
+        return self.scope.interrupted
 
-    def context(self, put: Callable[[ToolResult], None] | None = None) -> ToolContext | None:
+    def make_context(self, put: Callable[[ToolResult], None] | None = None) -> ToolContext | None:
         """Return what the tool may ask of this call, if it asks; `put` takes chunks."""
         if not self.plan.takes_context:
             return None
-        self.fate.context = context = ToolContext(
+        self.scope.context = context = ToolContext(
             call_id=self.id,
             tool=self.name,
             run_id=self.run_id,
             session_id=self.session_id,
-            state=MappingProxyType(dict(view(self.layers))),
+            state=MappingProxyType(dict(chain_scopes(self.state_scopes))),
             roots=self.roots,
             open_toolkit=self.open_toolkit,
-            put=put,
+            emit=put,
             report=self.report,
             is_approved=self.is_approved,
             is_served=self.is_served,
             shows_errors=self.shows_errors,
         )
-        if self.fate.is_cancelled:
+        if self.scope.is_cancelled:
             context.cancel()
         return context
 
-    def is_marked(self, *hints: str) -> bool:
+    def has_hint(self, *hints: str) -> bool:
         """Tell whether the tool's annotations say one of these, such as `"readOnlyHint"`.
 
         Those of a tool from elsewhere are not believed: its host says whether it may be called twice.
@@ -107,7 +107,7 @@ Middleware = Callable[[Call, Next], Awaitable[ToolResult]]
 
 Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
-_MARK = "is_inline"
+_INLINE_ATTRIBUTE = "is_inline"
 
 
 def inline(middleware: Wrapped) -> Wrapped:
@@ -115,10 +115,10 @@ def inline(middleware: Wrapped) -> Wrapped:
 
     A mark that is not true is an error when the middleware first waits for something else.
     """
-    setattr(middleware, _MARK, True)
+    setattr(middleware, _INLINE_ATTRIBUTE, True)
     return middleware
 
 
 def is_inline(middleware: Middleware) -> bool:
     """Tell whether a middleware is marked so."""
-    return getattr(middleware, _MARK, False) is True
+    return getattr(middleware, _INLINE_ATTRIBUTE, False) is True

@@ -9,10 +9,10 @@ from typing import Any
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution.outcome import Outcome
 
-GRACE = 0.1
+CANCEL_GRACE_SECONDS = 0.1
 """How many seconds a cancelled body has to close what it opened before it is left behind."""
 
-_left_behind: set[asyncio.Task[Any]] = set()
+_abandoned_tasks: set[asyncio.Task[Any]] = set()
 
 
 class Deadline:
@@ -21,40 +21,40 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         """Start the clock. Must be made in a running loop."""
         self._loop = asyncio.get_running_loop()
-        self._left = seconds
-        self._since: float | None = None
+        self._remaining_seconds = seconds
+        self._resumed_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.expired: asyncio.Future[None] = self._loop.create_future()
         self.resume()
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Return how many seconds are left. Any thread may ask."""
-        since = self._since
-        return self._left if since is None else self._left - (self._loop.time() - since)
+        since = self._resumed_at
+        return self._remaining_seconds if since is None else self._remaining_seconds - (self._loop.time() - since)
 
     def pause(self) -> None:
         """Stop the clock."""
-        self._cancel()
-        self._left, self._since = self.left(), None
+        self._cancel_timer()
+        self._remaining_seconds, self._resumed_at = self.remaining_seconds(), None
 
-    def hold(self, most: float) -> None:
+    def pause_for(self, max_seconds: float) -> None:
         """Stop the clock, for at most `most` seconds."""
         self.pause()
-        self._timer = self._loop.call_later(most, self.resume)
+        self._timer = self._loop.call_later(max_seconds, self.resume)
 
     def resume(self) -> None:
         """Let the clock run on, unless it was stopped for good."""
-        if self._since is None and not self.expired.done():
-            self._cancel()
-            self._since = self._loop.time()
-            self._timer = self._loop.call_later(max(self._left, 0), self._expire)
+        if self._resumed_at is None and not self.expired.done():
+            self._cancel_timer()
+            self._resumed_at = self._loop.time()
+            self._timer = self._loop.call_later(max(self._remaining_seconds, 0), self._expire)
 
     def close(self) -> None:
         """Stop the clock for good."""
-        self._cancel()
+        self._cancel_timer()
         self._expire()
 
-    def _cancel(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
@@ -63,8 +63,8 @@ class Deadline:
             self.expired.set_result(None)
 
 
-async def within(
-    deadline: Deadline, late: ToolTimeoutError, start: Callable[..., Coroutine[Any, Any, Outcome]], *arguments: Any
+async def run_with_deadline(
+    deadline: Deadline, error: ToolTimeoutError, start: Callable[..., Coroutine[Any, Any, Outcome]], *arguments: Any
 ) -> Outcome:
     """Run `start(*arguments)` until it is done or the deadline has passed; then cancel it, and `late` is the outcome.
 
@@ -75,12 +75,12 @@ async def within(
     try:
         both: set[asyncio.Future[Any]] = {task, deadline.expired}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if task.done() and deadline.left() > 0:
+        if task.done() and deadline.remaining_seconds() > 0:
             return outcome_of(task)
     finally:
         deadline.close()
-        await end(task)
-    return Outcome(error=late, is_ours=True)
+        await cancel_and_wait(task)
+    return Outcome(error=error, is_runner_error=True)
 
 
 def outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
@@ -88,15 +88,15 @@ def outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
     return Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result()
 
 
-async def end(task: asyncio.Task[Any]) -> None:
+async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
     """Cancel a task unless it is done, and wait until it has ended, for at most `GRACE` seconds."""
     if not (task.done() or task.get_loop().is_closed()):
-        _left_behind.add(task)
-        task.add_done_callback(_left_behind.discard)
+        _abandoned_tasks.add(task)
+        task.add_done_callback(_abandoned_tasks.discard)
         task.cancel()
-        await asyncio.wait({task}, timeout=GRACE)
+        await asyncio.wait({task}, timeout=CANCEL_GRACE_SECONDS)
 
 
-def left_behind() -> int:
+def count_abandoned_tasks() -> int:
     """Return how many async bodies were cancelled and still run."""
-    return len(_left_behind)
+    return len(_abandoned_tasks)

@@ -24,12 +24,14 @@ from ahvn_tools.results import ErrorDetail
 log = logging.getLogger(__name__)
 
 
-def of_call(error: ToolCallError) -> ErrorDetail:
+def call_error_detail(error: ToolCallError) -> ErrorDetail:
     """Describe an error of ours: its text is safe as it is."""
     return ErrorDetail(code=error.code, message=error.message)
 
 
-def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_masked: bool = False) -> ErrorDetail:
+def body_error_detail(
+    error: BaseException, bound_values: Mapping[str, Any], *, tool: str, is_masked: bool = False
+) -> ErrorDetail:
     """Describe what a body raised. Values bound in the call are masked in its text.
 
     `is_masked` (a served tool) hides the text of everything but a ToolError.
@@ -37,20 +39,20 @@ def of_body(error: BaseException, bound: Mapping[str, Any], *, tool: str, is_mas
     if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
     if isinstance(error, ApprovalRequiredError | CallCancelledError | ToolChangedError):  # texts of ours
-        return of_call(error)
+        return call_error_detail(error)
     if isinstance(error, ToolConnectionError | InvalidResultError | LimitExceededError):
-        return ErrorDetail(code=error.code, message=clip(redact(error.message, bound)))
-    if isinstance(error, ToolError) or _is_foreign_tool_error(error):
-        return ErrorDetail(code="tool_error", message=clip(redact(_text(error), bound)))
+        return ErrorDetail(code=error.code, message=clip(redact(error.message, bound_values)))
+    if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
+        return ErrorDetail(code="tool_error", message=clip(redact(_safe_str(error), bound_values)))
     if is_masked:
-        log.error("Tool %r raised %s.", tool, told(error))  # the host is told what the client is not
+        log.error("Tool %r raised %s.", tool, summarize_exception(error))  # the host is told what the client is not
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
-    text = _text(error)
+    text = _safe_str(error)
     kind = type(error).__name__
-    return ErrorDetail(code="tool_error", message=clip(redact(f"{kind}: {text}" if text else kind, bound)))
+    return ErrorDetail(code="tool_error", message=clip(redact(f"{kind}: {text}" if text else kind, bound_values)))
 
 
-def told(error: BaseException) -> str:
+def summarize_exception(error: BaseException) -> str:
     """Say what was raised, and where: not with which text, which may hold values."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -65,12 +67,12 @@ def is_cancellation(error: BaseException) -> bool:
     return module is not None and isinstance(error, module.CancelledError)
 
 
-def _is_foreign_tool_error(error: BaseException) -> bool:
+def _is_fastmcp_tool_error(error: BaseException) -> bool:
     module = sys.modules.get("fastmcp.exceptions")
     return module is not None and isinstance(error, module.ToolError)
 
 
-def _text(error: BaseException) -> str:
+def _safe_str(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001  # an exception's own __str__ may raise anything

@@ -7,22 +7,22 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ahvn_tools.execution.threads import Visit
+from ahvn_tools.execution.threads import ThreadJob
 
-Emit = Callable[[Any], Awaitable[None]]
+EmitItem = Callable[[Any], Awaitable[None]]
 """Takes one item of a stream and returns when its reader wants the next."""
 
-Give = Callable[[Any], None]
+EmitItemSync = Callable[[Any], None]
 """Gives one item from a thread. Raises when nobody waits for the thread any more."""
 
 
-def hand(emit: Emit | None, loop: asyncio.AbstractEventLoop, visit: Visit) -> Give:
+def thread_emitter(emit: EmitItem | None, loop: asyncio.AbstractEventLoop, job: ThreadJob) -> EmitItemSync:
     """Return what gives items to `emit` in `loop`, one when the reader wants one."""
 
-    async def given(emit: Emit, item: Any) -> None:
+    async def given(emit: EmitItem, item: Any) -> None:
         await emit(item)
 
-    def given_soon(emit: Emit, item: Any) -> Any:
+    def given_soon(emit: EmitItem, item: Any) -> Any:
         giving = given(emit, item)
         try:
             return asyncio.run_coroutine_threadsafe(giving, loop)
@@ -31,6 +31,6 @@ def hand(emit: Emit | None, loop: asyncio.AbstractEventLoop, visit: Visit) -> Gi
             raise
 
     def give(item: Any) -> None:
-        visit.rest(None if emit is None else functools.partial(given_soon, emit, item))
+        job.wait_for(None if emit is None else functools.partial(given_soon, emit, item))
 
     return give

@@ -13,11 +13,11 @@ class Outcome:
 
     value: Any = None
     error: BaseException | None = None
-    is_ours: bool = False
+    is_runner_error: bool = False
     """Whether the error is the runner's own (a timeout) and not the body's."""
 
     @classmethod
-    def of(cls, function: Callable[[], Any]) -> Outcome:
+    def capture(cls, function: Callable[[], Any]) -> Outcome:
         """Call `function` and catch whatever it raises. One of the runner's two nets (the other is in `run`)."""
         try:
             return cls(function())
@@ -31,7 +31,7 @@ class Outcome:
         return self.value
 
 
-def is_live(value: Any) -> bool:
+def is_consumable(value: Any) -> bool:
     """Tell whether a returned value still has to be awaited or iterated."""
     kind = type(value)
     return hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__aiter__")

@@ -15,15 +15,15 @@ from typing import Any, Final, Protocol, cast
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.finding import Finding as Finding
+from ahvn_tools.schema.dialects.finding import Finding as Finding
 
 BUILT_IN: Final = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt")
 """The formats that come with the package."""
 
-ENTRY_POINTS: Final = "ahvn_tools.formats"
+ENTRY_POINT_GROUP: Final = "ahvn_tools.formats"
 """The group of entry points under which other packages name theirs."""
 
-_FUNCTIONS: Final = ("export", "calls", "results", "choice")
+_REQUIRED_FUNCTIONS: Final = ("export", "calls", "results", "choice")
 
 
 class Format(Protocol):
@@ -62,7 +62,7 @@ def register(name: str, module: Any) -> None:
     >>> formats.get("my-proxy") is openai
     True
     """
-    missing = [function for function in _FUNCTIONS if not callable(getattr(module, function, None))]
+    missing = [function for function in _REQUIRED_FUNCTIONS if not callable(getattr(module, function, None))]
     if missing:
         raise ToolSpecError(f"{module!r} is no format: it lacks {', '.join(missing)}. Give it all four functions.")
     if name in BUILT_IN or _registered.get(name, module) is not module:
@@ -77,7 +77,7 @@ def get(name: str) -> Format:
         return _registered[name]
     if name in BUILT_IN:
         return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
-    offered = _offered()
+    offered = _find_entry_points()
     if name not in offered:
         known = sorted({*BUILT_IN, *_registered, *offered})
         raise ToolLookupError(f"There is no format {name!r}. {near_misses(name, known)}")
@@ -96,7 +96,7 @@ def portability(definition: ToolDefinition) -> dict[str, list[Finding]]:
     >>> [(finding.severity, finding.problem) for finding in found]
     [('note', "the model sees the name 'notes_add_e1253ccd'")]
     """
-    from ahvn_tools.formats.findings import findings
+    from ahvn_tools.formats.rendering.portability import findings
 
     found = {name: findings(name, definition) for name in BUILT_IN}
     for name, module in _registered.items():
@@ -105,7 +105,7 @@ def portability(definition: ToolDefinition) -> dict[str, list[Finding]]:
     return found
 
 
-def strategy(
+def choose_format(
     client: Any, native: str, *, function_calling: bool = True, fallback_to_structured_output: bool = True
 ) -> str:
     """Return the format to speak with a model: `native` where it has function calling, else `"prompt"`.
@@ -116,11 +116,11 @@ def strategy(
 
     >>> from types import SimpleNamespace
     >>> from ahvn_tools import formats
-    >>> formats.strategy(SimpleNamespace(supports_function_calling=lambda: False), "openai")
+    >>> formats.choose_format(SimpleNamespace(supports_function_calling=lambda: False), "openai")
     'prompt'
     """
     get(native)
-    if function_calling and _calls_functions(client):
+    if function_calling and _supports_function_calling(client):
         return native
     if fallback_to_structured_output:
         return "prompt"
@@ -132,7 +132,7 @@ def strategy(
     raise ToolSpecError("Both ways are off. Set function_calling=True or fallback_to_structured_output=True.")
 
 
-def _calls_functions(client: Any) -> bool:
+def _supports_function_calling(client: Any) -> bool:
     owner = type(client).__name__
     ask = getattr(client, "supports_function_calling", None)
     if not callable(ask):
@@ -155,8 +155,8 @@ def _calls_functions(client: Any) -> bool:
     )
 
 
-def _offered() -> dict[str, Any]:
+def _find_entry_points() -> dict[str, Any]:
     """Return the entry points by name. Reading them opens files of every installed package, so only a miss does it."""
     from importlib.metadata import entry_points
 
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}

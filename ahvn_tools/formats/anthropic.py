@@ -8,20 +8,29 @@ from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects, place
-from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import fitting, mark, shown
+from ahvn_tools.formats.parsing import tool_calls
+from ahvn_tools.formats.parsing.raw_call import (
+    CallAccumulator,
+    RawCall,
+    filter_objects,
+    get_index,
+    get_object,
+    get_objects,
+    unread_fields,
+)
+from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.tool import export_tool, filter_example_inputs, set_provider_options
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.closed import closed
-from ahvn_tools.schema.dialect import ANTHROPIC
-from ahvn_tools.schema.references import every
+from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
+from ahvn_tools.schema.dialects.dialect import ANTHROPIC
+from ahvn_tools.schema.refs import iter_schemas
 
-_MOST = {"tools": 20, "optional": 24, "unions": 16}
+_MAX_STRICT_TOTALS = {"tools": 20, "optional": 24, "unions": 16}
 """What all strict tools of one request may have together."""
-_WORDS = dict(zip(CHOICES, ("auto", "none", "any"), strict=True))
-_CUT = ("max_tokens", "model_context_window_exceeded")
+_MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
+_TRUNCATION_REASONS = ("max_tokens", "model_context_window_exceeded")
 
 
 def export(
@@ -49,13 +58,13 @@ def export(
     >>> export([ToolDefinition(name="ping")])
     [{'name': 'ping', 'input_schema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
     """
-    known = by_wire_name(definitions)
-    tools = [definition.kept(_tool, strict, examples) for definition in known.values()]
+    known = index_by_wire_name(definitions)
+    tools = [definition.memoize(_to_tool, strict, examples) for definition in known.values()]
     if strict:
-        tools = _within_limits(tools, list(known.values()), examples=examples)
-    mark(tools, known, defer_loading, allowed_callers)
+        tools = _apply_strict_limits(tools, list(known.values()), examples=examples)
+    set_provider_options(tools, known, defer_loading, allowed_callers)
     if tools and cache_control is not None:
-        _last_shown(tools)["cache_control"] = dict(cache_control)
+        _find_last_not_deferred(tools)["cache_control"] = dict(cache_control)
     return tools
 
 
@@ -68,7 +77,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls([{"type": "tool_use", "id": "t1", "name": "ping", "input": {}}])[0].name
     'ping'
     """
-    return answer.calls(response, _sent, definitions, EventReader)
+    return tool_calls.parse_calls(response, _extract_calls, definitions, EventReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -78,7 +87,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
     [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 't1', 'content': '3'}]}]
     """
-    blocks = [_block(call, result) for call, result in pairs]
+    blocks = [_to_block(call, result) for call, result in pairs]
     return [{"role": "user", "content": blocks}] if blocks else []
 
 
@@ -93,10 +102,10 @@ def choice(
     >>> choice("required", parallel=False)
     {'tool_choice': {'type': 'any', 'disable_parallel_tool_use': True}}
     """
-    if isinstance(tools, str) and tools in CHOICES:
-        made: JsonObject = {"type": _WORDS[tools]}
+    if isinstance(tools, str) and tools in CHOICE_MODES:
+        made: JsonObject = {"type": _MODES[tools]}
     else:
-        names = chosen(tools, definitions)
+        names = resolve_choice(tools, definitions)
         if len(names) > 1:
             raise ToolSpecError(
                 f"Anthropic forces one tool, not one of {names!r}. Export these alone, with 'required'."
@@ -107,76 +116,78 @@ def choice(
     return {"tool_choice": made}
 
 
-def _tool(definition: ToolDefinition, strict: bool, examples: bool) -> JsonObject:
-    tool = shown(definition, ANTHROPIC, closed if strict else None)
+def _to_tool(definition: ToolDefinition, strict: bool, examples: bool) -> JsonObject:
+    tool = export_tool(definition, ANTHROPIC, to_anthropic_strict if strict else None)
     made: JsonObject = {"name": wire_name(definition.name)}
     if tool.description:
         made["description"] = tool.description
     made["input_schema"] = tool.schema
     if strict:
         made["strict"] = tool.is_strict
-    inputs = fitting(definition, tool.schema) if examples else []
+    inputs = filter_example_inputs(definition, tool.schema) if examples else []
     return {**made, "input_examples": inputs} if inputs else made
 
 
-def _within_limits(tools: list[JsonObject], definitions: list[ToolDefinition], *, examples: bool) -> list[JsonObject]:
+def _apply_strict_limits(
+    tools: list[JsonObject], definitions: list[ToolDefinition], *, examples: bool
+) -> list[JsonObject]:
     """Return tools of which no more are strict than a request takes."""
-    left = Counter(_MOST)
+    left = Counter(_MAX_STRICT_TOTALS)
     made = []
     for tool, definition in zip(tools, definitions, strict=True):
-        cost = _cost(tool["input_schema"]) if tool["strict"] else Counter()
+        cost = _count_strict_cost(tool["input_schema"]) if tool["strict"] else Counter()
         if cost <= left:
             left -= cost
             made.append(tool)
         else:
-            made.append({**definition.kept(_tool, False, examples), "strict": False})
+            made.append({**definition.memoize(_to_tool, False, examples), "strict": False})
     return made
 
 
-def _cost(schema: JsonObject) -> Counter[str]:
+def _count_strict_cost(schema: JsonObject) -> Counter[str]:
     """Return what a strict schema takes of a request's limits; definitions do not count."""
     cost = Counter(tools=1)
-    for node in every({key: value for key, value in schema.items() if key != "$defs"}):
+    for node in iter_schemas({key: value for key, value in schema.items() if key != "$defs"}):
         cost["optional"] += len(node.get("properties", {}).keys() - set(node.get("required", ())))
         cost["unions"] += "anyOf" in node or isinstance(node.get("type"), list)
     return cost
 
 
-def _last_shown(tools: list[JsonObject]) -> JsonObject:
+def _find_last_not_deferred(tools: list[JsonObject]) -> JsonObject:
     for tool in reversed(tools):
         if "defer_loading" not in tool:
             return tool
     raise ToolSpecError("No tool can carry `cache_control`: all are deferred. Leave one out of `defer_loading`.")
 
 
-def _block(call: ToolCall, result: ToolResult) -> JsonObject:
-    found = content.parts(result)
-    made: JsonObject = {"type": "tool_result", "tool_use_id": call.id, "content": _content(found)}
+def _to_block(call: ToolCall, result: ToolResult) -> JsonObject:
+    found = content.to_parts(result)
+    made: JsonObject = {"type": "tool_result", "tool_use_id": call.id, "content": _to_content(found)}
     return {**made, "is_error": True} if result.is_error else made
 
 
-def _content(found: list[str | content.Image]) -> str | list[JsonObject]:
-    if not any(content.images(found)):
-        return "\n".join(content.texts(found))
+def _to_content(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:
+    if not any(content.iter_images(parts)):
+        return "\n".join(content.iter_texts(parts))
     return [
         {"type": "text", "text": part}
         if isinstance(part, str)
         else {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
-        for part in found
+        for part in parts
     ]
 
 
-def _sent(data: Any) -> Iterator[Sent]:
-    blocks = objects(data) or members(data, "content")
-    was_cut = isinstance(data, dict) and data.get("stop_reason") in _CUT
+def _extract_calls(data: Any) -> Iterator[RawCall]:
+    blocks = filter_objects(data) or get_objects(data, "content")
+    was_cut = isinstance(data, dict) and data.get("stop_reason") in _TRUNCATION_REASONS
     for block in blocks:
         if block.get("type") == "tool_use":
-            yield Sent(
+            yield RawCall(
                 id=block.get("id"),
                 name=block.get("name"),
                 arguments=block.get("input"),
-                provider=extras(block, "type", "id", "name", "input"),
-                is_cut=was_cut and block is blocks[-1],
+                provider=unread_fields(block, "type", "id", "name", "input"),
+                is_truncated=was_cut and block is blocks[-1],
             )
 
 
@@ -189,45 +200,47 @@ class EventReader:
 
     def __init__(self) -> None:
         """Begin with no block."""
-        self._open: dict[int | str | None, Pieces] = {}
-        self._stopped: list[Pieces] = []
+        self._open: dict[int | str | None, CallAccumulator] = {}
+        self._stopped: list[CallAccumulator] = []
 
-    def feed(self, event: Any) -> Iterator[Sent]:
+    def feed(self, event: Any) -> Iterator[RawCall]:
         """Take an event."""
         kind = event.get("type") if isinstance(event, dict) else None
         if kind == "content_block_start":
-            yield from self._give()
-            block = member(event, "content_block")
+            yield from self._emit_stopped()
+            block = get_object(event, "content_block")
             if block.get("type") == "tool_use":
-                self._open[place(event, "index")] = self._begun(block)
-        elif kind == "content_block_delta" and (pieces := self._open.get(place(event, "index"))):
-            pieces.add(member(event, "delta").get("partial_json"))
-        elif kind == "content_block_stop" and (pieces := self._open.pop(place(event, "index"), None)):
+                self._open[get_index(event, "index")] = self._start_block(block)
+        elif kind == "content_block_delta" and (pieces := self._open.get(get_index(event, "index"))):
+            pieces.add(get_object(event, "delta").get("partial_json"))
+        elif kind == "content_block_stop" and (pieces := self._open.pop(get_index(event, "index"), None)):
             self._stopped.append(pieces)
-            if pieces.is_whole():
-                yield from self._give()
+            if pieces.is_complete():
+                yield from self._emit_stopped()
         elif kind == "message_delta":
-            yield from self._give(is_cut=member(event, "delta").get("stop_reason") in _CUT)
+            yield from self._emit_stopped(
+                is_truncated=get_object(event, "delta").get("stop_reason") in _TRUNCATION_REASONS
+            )
         elif kind == "message_stop":
-            yield from self._give()
+            yield from self._emit_stopped()
 
-    def end(self) -> Iterator[Sent]:
+    def end(self) -> Iterator[RawCall]:
         """Give what the stream broke off in."""
         self._stopped += self._open.values()
-        yield from self._give(is_cut=True)
+        yield from self._emit_stopped(is_truncated=True)
 
-    def _begun(self, block: JsonObject) -> Pieces:
-        pieces = Pieces(
-            id=block.get("id"), name=block.get("name"), provider=extras(block, "type", "id", "name", "input")
+    def _start_block(self, block: JsonObject) -> CallAccumulator:
+        pieces = CallAccumulator(
+            id=block.get("id"), name=block.get("name"), provider=unread_fields(block, "type", "id", "name", "input")
         )
         pieces.add(block.get("input") or None)
         return pieces
 
-    def _give(self, *, is_cut: bool = False) -> Iterator[Sent]:
+    def _emit_stopped(self, *, is_truncated: bool = False) -> Iterator[RawCall]:
         stopped, self._stopped = self._stopped, []
         for pieces in stopped:
-            yield pieces.sent(is_cut=is_cut)
+            yield pieces.to_raw_call(is_truncated=is_truncated)
 
 
-stream = Stream(EventReader)
+stream = StreamParser(EventReader)
 """Read the events of a stream: `for call in stream(events)`, or `async for`."""

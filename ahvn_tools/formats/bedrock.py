@@ -9,20 +9,22 @@ from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats import answer, anthropic, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Sent, extras, member, members, objects
-from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import shown
+from ahvn_tools.formats import anthropic
+from ahvn_tools.formats.parsing import tool_calls
+from ahvn_tools.formats.parsing.raw_call import RawCall, filter_objects, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.tool import export_tool
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.closed import closed
-from ahvn_tools.schema.dialect import BEDROCK
+from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
+from ahvn_tools.schema.dialects.dialect import BEDROCK
 
-_WORDS = {"auto": "auto", "required": "any"}
-_CUT = ("max_tokens", "model_context_window_exceeded")
-_MALFORMED = "malformed_tool_use"
-_NO_EVENTS = (str, bytes, dict)
-_NOT_WELL_FORMED = "The call was not well-formed. Send it again, with its arguments as one JSON object."
+_MODES = {"auto": "auto", "required": "any"}
+_TRUNCATION_REASONS = ("max_tokens", "model_context_window_exceeded")
+_MALFORMED_REASON = "malformed_tool_use"
+_NOT_STREAMS = (str, bytes, dict)
+_MALFORMED_MESSAGE = "The call was not well-formed. Send it again, with its arguments as one JSON object."
 
 
 def export(
@@ -38,7 +40,7 @@ def export(
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["toolSpec"]["name"]
     'ping'
     """
-    tools = [definition.kept(_tool, strict) for definition in by_wire_name(definitions).values()]
+    tools = [definition.memoize(_to_tool, strict) for definition in index_by_wire_name(definitions).values()]
     if tools and cache_point is not None:
         tools.append({"cachePoint": dict(cache_point)})
     return tools
@@ -55,7 +57,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls([{"toolUse": {"toolUseId": "t1", "name": "ping", "input": {}}}])[0].name
     'ping'
     """
-    return answer.calls(_unpacked(response), _sent, definitions, EventReader)
+    return tool_calls.parse_calls(_unwrap_stream(response), _extract_calls, definitions, EventReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -68,7 +70,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
     [{'role': 'user', 'content': [{'toolResult': {'toolUseId': 't1', 'content': [{'text': '3'}]}}]}]
     """
-    blocks = [{"toolResult": _result(call, result)} for call, result in pairs]
+    blocks = [{"toolResult": _to_result(call, result)} for call, result in pairs]
     return [{"role": "user", "content": blocks}] if blocks else []
 
 
@@ -90,58 +92,58 @@ def choice(
             "Converse has no choice 'none'. Leave the tools out; while the messages hold calls, which Bedrock refuses "
             "without tools, choose 'auto'."
         )
-    if isinstance(tools, str) and tools in CHOICES:
-        return {"toolChoice": {_WORDS[tools]: {}}}
-    names = chosen(tools, definitions)
+    if isinstance(tools, str) and tools in CHOICE_MODES:
+        return {"toolChoice": {_MODES[tools]: {}}}
+    names = resolve_choice(tools, definitions)
     if len(names) > 1:
         raise ToolSpecError(f"Converse forces one tool, not one of {names!r}. Export these alone, with 'required'.")
     return {"toolChoice": {"tool": {"name": names[0]}}}
 
 
-def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
-    tool = shown(definition, BEDROCK, closed if strict else None)
+def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:
+    tool = export_tool(definition, BEDROCK, to_anthropic_strict if strict else None)
     said = {"description": tool.description} if tool.description else {}
     marked = {"strict": tool.is_strict} if strict else {}
     return {"toolSpec": {"name": wire_name(definition.name), **said, "inputSchema": {"json": tool.schema}, **marked}}
 
 
-def _result(call: ToolCall, result: ToolResult) -> JsonObject:
-    parts = [_block(part) for part in content.marked(result) if not content.is_blank(part)]
+def _to_result(call: ToolCall, result: ToolResult) -> JsonObject:
+    parts = [_to_block(part) for part in content.to_parts_with_error_prefix(result) if not content.is_blank(part)]
     made: JsonObject = {"toolUseId": call.id, "content": parts}
     return {**made, "status": "error"} if result.is_error else made
 
 
-def _block(part: str | content.Image) -> JsonObject:
+def _to_block(part: str | content.ImagePart) -> JsonObject:
     if isinstance(part, str):
         return {"text": part}
     data = base64.b64decode(part.data)
     return {"image": {"format": part.media_type.removeprefix("image/"), "source": {"bytes": data}}}
 
 
-def _unpacked(response: Any) -> Any:
+def _unwrap_stream(response: Any) -> Any:
     """Return the events in an answer of `converse_stream`; another answer as it is."""
     events = response.get("stream") if isinstance(response, dict) else None
-    return events if isinstance(events, Iterable | AsyncIterable) and not isinstance(events, _NO_EVENTS) else response
+    return events if isinstance(events, Iterable | AsyncIterable) and not isinstance(events, _NOT_STREAMS) else response
 
 
-def _sent(data: Any) -> Iterator[Sent]:
+def _extract_calls(data: Any) -> Iterator[RawCall]:
     reason = data.get("stopReason") if isinstance(data, dict) else None
-    blocks = objects(data) or members(member(data, "output", "message") or data, "content")
+    blocks = filter_objects(data) or get_objects(get_object(data, "output", "message") or data, "content")
     for block in blocks:
-        use = member(block, "toolUse")
-        if "toolUse" in block and _is_ours(use):
+        use = get_object(block, "toolUse")
+        if "toolUse" in block and _is_client_tool_use(use):
             is_last = block is blocks[-1]
-            yield Sent(
+            yield RawCall(
                 id=use.get("toolUseId"),
                 name=use.get("name"),
                 arguments=use.get("input"),
-                provider=extras(use, "type", "toolUseId", "name", "input"),
-                is_cut=is_last and reason in _CUT,
-                error=_NOT_WELL_FORMED if is_last and reason == _MALFORMED else None,
+                provider=unread_fields(use, "type", "toolUseId", "name", "input"),
+                is_truncated=is_last and reason in _TRUNCATION_REASONS,
+                error=_MALFORMED_MESSAGE if is_last and reason == _MALFORMED_REASON else None,
             )
 
 
-def _is_ours(use: JsonObject) -> bool:
+def _is_client_tool_use(use: JsonObject) -> bool:
     """Tell whether a call is to be run here, and not one that runs at the provider's."""
     return use.get("type") != "server_tool_use"
 
@@ -151,37 +153,37 @@ class EventReader:
 
     def __init__(self) -> None:
         """Begin with no block."""
-        self._blocks = anthropic.EventReader()
+        self._anthropic_reader = anthropic.EventReader()
 
-    def feed(self, event: Any) -> Iterator[Sent]:
+    def feed(self, event: Any) -> Iterator[RawCall]:
         """Take an event."""
-        is_malformed = member(event, "messageStop").get("stopReason") == _MALFORMED
-        for sent in self._blocks.feed(_translated(event)):
+        is_malformed = get_object(event, "messageStop").get("stopReason") == _MALFORMED_REASON
+        for sent in self._anthropic_reader.feed(_to_anthropic_event(event)):
             # What waits for the reason of the stop has no whole arguments: it is the call that the reason is about.
-            yield replace(sent, error=_NOT_WELL_FORMED) if is_malformed else sent
+            yield replace(sent, error=_MALFORMED_MESSAGE) if is_malformed else sent
 
-    def end(self) -> Iterator[Sent]:
+    def end(self) -> Iterator[RawCall]:
         """Give what the stream broke off in."""
-        yield from self._blocks.end()
+        yield from self._anthropic_reader.end()
 
 
-def _translated(event: Any) -> JsonObject:
+def _to_anthropic_event(event: Any) -> JsonObject:
     """Return an event as the one of Anthropic's that says the same."""
-    if begun := member(event, "contentBlockStart"):
-        use = member(begun, "start", "toolUse")
-        block = {"type": "tool_use", "id": use.get("toolUseId"), **extras(use, "type", "toolUseId")}
-        if not use or not _is_ours(use):
+    if begun := get_object(event, "contentBlockStart"):
+        use = get_object(begun, "start", "toolUse")
+        block = {"type": "tool_use", "id": use.get("toolUseId"), **unread_fields(use, "type", "toolUseId")}
+        if not use or not _is_client_tool_use(use):
             block = {"type": "other"}
         return {"type": "content_block_start", "index": begun.get("contentBlockIndex"), "content_block": block}
-    if piece := member(event, "contentBlockDelta"):
-        delta = {"partial_json": member(piece, "delta", "toolUse").get("input")}
+    if piece := get_object(event, "contentBlockDelta"):
+        delta = {"partial_json": get_object(piece, "delta", "toolUse").get("input")}
         return {"type": "content_block_delta", "index": piece.get("contentBlockIndex"), "delta": delta}
-    if stopped := member(event, "contentBlockStop"):
+    if stopped := get_object(event, "contentBlockStop"):
         return {"type": "content_block_stop", "index": stopped.get("contentBlockIndex")}
-    if over := member(event, "messageStop"):
+    if over := get_object(event, "messageStop"):
         return {"type": "message_delta", "delta": {"stop_reason": over.get("stopReason")}}
     return {}
 
 
-stream = Stream(EventReader)
+stream = StreamParser(EventReader)
 """Read the events of a stream: `for call in stream(response["stream"])`, or `async for`."""

@@ -9,25 +9,26 @@ from typing import Any, Final
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.gathered import Gathered, read
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Sent, members
-from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import shown
+from ahvn_tools.formats.parsing import tool_calls
+from ahvn_tools.formats.parsing.gemini_call import GeminiCallAccumulator, get_field
+from ahvn_tools.formats.parsing.raw_call import RawCall, get_objects
+from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.tool import export_tool
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.dialect import GEMINI, GEMINI_PARAMETERS
+from ahvn_tools.schema.dialects.dialect import GEMINI, GEMINI_PARAMETERS
 
-IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/webp"})
+IMAGE_MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/webp"})
 """The kinds of images that every Gemini model reads."""
 
 _FORMS = {"parametersJsonSchema": (GEMINI, "responseJsonSchema"), "parameters": (GEMINI_PARAMETERS, "response")}
-_MODES = dict(zip(CHOICES, ("AUTO", "NONE", "ANY"), strict=True))
-_IN_NEXT = "[The images of this result are in the next user content.]"
-_EXACT_DIGITS = 15
+_MODES = dict(zip(CHOICE_MODES, ("AUTO", "NONE", "ANY"), strict=True))
+_IMAGES_FOLLOW_NOTE = "[The images of this result are in the next user content.]"
+_MAX_EXACT_DIGITS = 15
 """Gemini carries numbers as doubles, which keep whole numbers of so many digits."""
 
-_TO_ITS_ROOT = re.compile(r'"\$ref": "#(?!/(?:\$defs|definitions)/)')
+_ROOT_REFERENCE = re.compile(r'"\$ref": "#(?!/(?:\$defs|definitions)/)')
 
 
 def export(
@@ -54,7 +55,9 @@ def export(
     """
     if form not in _FORMS:
         raise ToolSpecError(f"Gemini has no form {form!r}. Choose one of {', '.join(map(repr, _FORMS))}.")
-    return [definition.kept(_tool, form, output_schema) for definition in by_wire_name(definitions).values()]
+    return [
+        definition.memoize(_to_tool, form, output_schema) for definition in index_by_wire_name(definitions).values()
+    ]
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
@@ -68,7 +71,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"parts": [{"functionCall": {"name": "ping", "args": {}}}]})[0].name
     'ping'
     """
-    return answer.calls(response, _sent, definitions, ChunkReader)
+    return tool_calls.parse_calls(response, _extract_calls, definitions, ChunkReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, inline_images: bool = False) -> list[JsonObject]:
@@ -86,11 +89,15 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, inline_images: bool
     responses: list[JsonObject] = []
     following: list[JsonObject] = []
     for number, (call, result) in enumerate(pairs, 1):
-        found = [_taken(part) for part in content.parts(result)]
-        pictures = [_inline(image) for image in content.images(found)]
+        found = [_to_supported_part(part) for part in content.to_parts(result)]
+        pictures = [_to_inline_data(image) for image in content.iter_images(found)]
         name = call.wire_name or wire_name(call.name)
         given = {"id": call.provider["id"]} if call.provider.get("id") else {}
-        response = {**given, "name": name, "response": _response(result, found, is_next=not inline_images)}
+        response = {
+            **given,
+            "name": name,
+            "response": _to_response(result, found, has_separate_images=not inline_images),
+        }
         if pictures and inline_images:
             response["parts"] = pictures
         elif pictures:
@@ -119,38 +126,38 @@ def choice(
     """
     if parallel is False:
         raise ToolSpecError("Gemini cannot be told to make one call at a time. Leave `parallel` out.")
-    if isinstance(tools, str) and tools in CHOICES:
+    if isinstance(tools, str) and tools in CHOICE_MODES:
         config: JsonObject = {"mode": "VALIDATED" if validated and tools == "auto" else _MODES[tools]}
     else:
-        names = chosen(tools, definitions)
+        names = resolve_choice(tools, definitions)
         config = {"mode": "VALIDATED" if validated else "ANY", "allowedFunctionNames": names}
     return {"toolConfig": {"functionCallingConfig": config}}
 
 
-def _tool(definition: ToolDefinition, form: str, output_schema: bool) -> JsonObject:
+def _to_tool(definition: ToolDefinition, form: str, output_schema: bool) -> JsonObject:
     dialect, returned = _FORMS[form]
-    tool = shown(definition, dialect)
+    tool = export_tool(definition, dialect)
     declaration: JsonObject = {"name": wire_name(definition.name)}
     if tool.description:
         declaration["description"] = tool.description
     if dialect is GEMINI or tool.schema.get("properties"):
         declaration[form] = tool.schema
-    described = _described(definition) if output_schema else None
+    described = _to_response_definition(definition) if output_schema else None
     if described is not None:
-        said = shown(described, dialect)
+        said = export_tool(described, dialect)
         if all(finding.severity != "error" for finding in said.findings):
             declaration[returned] = said.schema
     return declaration
 
 
-def _described(definition: ToolDefinition) -> ToolDefinition | None:
+def _to_response_definition(definition: ToolDefinition) -> ToolDefinition | None:
     """Return what `results` sends of a tool, described like arguments; None where nothing is promised.
 
     A value is the one property of an output schema that has exactly one. A schema that refers to its own root cannot
     be said inside another.
     """
     promised = definition.output_schema
-    if promised is None or _TO_ITS_ROOT.search(json.dumps(promised)):
+    if promised is None or _ROOT_REFERENCE.search(json.dumps(promised)):
         return None
     shared = {key: promised.pop(key) for key in ("$defs", "definitions") if key in promised}
     members = list(promised.get("properties", {}).values())
@@ -160,49 +167,53 @@ def _described(definition: ToolDefinition) -> ToolDefinition | None:
     return ToolDefinition(name=definition.name, input_schema=schema)
 
 
-def _taken(part: str | content.Image) -> str | content.Image:
-    if isinstance(part, str) or part.media_type in IMAGES:
+def _to_supported_part(part: str | content.ImagePart) -> str | content.ImagePart:
+    if isinstance(part, str) or part.media_type in IMAGE_MEDIA_TYPES:
         return part
     return f"[image ({part.media_type}), not shown]"
 
 
-def _inline(image: content.Image) -> JsonObject:
+def _to_inline_data(image: content.ImagePart) -> JsonObject:
     return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
 
 
-def _response(result: ToolResult, found: list[str | content.Image], *, is_next: bool) -> JsonObject:
-    said = "\n".join(content.texts(found))
+def _to_response(result: ToolResult, parts: list[str | content.ImagePart], *, has_separate_images: bool) -> JsonObject:
+    said = "\n".join(content.iter_texts(parts))
     if result.is_error:
         return {"error": said}
-    if any(content.images(found)):
-        return {"output": "\n".join(filter(None, [said, _IN_NEXT if is_next else ""]))}
-    return {"output": _numbered(content.data(result.value)) if _is_value(said, result) else said}
+    if any(content.iter_images(parts)):
+        return {"output": "\n".join(filter(None, [said, _IMAGES_FOLLOW_NOTE if has_separate_images else ""]))}
+    return {
+        "output": _stringify_large_integers(content.to_json_data(result.value))
+        if _is_value_only(said, result)
+        else said
+    }
 
 
-def _is_value(said: str, result: ToolResult) -> bool:
+def _is_value_only(text: str, result: ToolResult) -> bool:
     """Tell whether a result is its value: it has no blocks, or these hold nothing but the value as JSON text."""
     if result.blocks is None:
         return True
     try:
-        return json.loads(said) in (result.value, result.structured_content)
+        return json.loads(text) in (result.value, result.structured_content)
     except (ValueError, RecursionError):
         return False
 
 
-def _numbered(value: Any) -> Any:
+def _stringify_large_integers(value: Any) -> Any:
     """Return JSON data with texts for the whole numbers that would come out changed."""
     return json.loads(
-        json.dumps(value), parse_int=lambda text: text if len(text.lstrip("-")) > _EXACT_DIGITS else int(text)
+        json.dumps(value), parse_int=lambda text: text if len(text.lstrip("-")) > _MAX_EXACT_DIGITS else int(text)
     )
 
 
-def _sent(data: Any) -> Iterator[Sent]:
+def _extract_calls(data: Any) -> Iterator[RawCall]:
     reader = ChunkReader()
-    yield from reader.feed({"parts": [*map(_part, data)]} if isinstance(data, list) else data)
+    yield from reader.feed({"parts": [*map(_to_part, data)]} if isinstance(data, list) else data)
     yield from reader.end()
-    for step in members(data, "steps"):
+    for step in get_objects(data, "steps"):
         if step.get("type") == "function_call":
-            yield Sent(id=step.get("id"), name=step.get("name"), arguments=step.get("arguments"))
+            yield RawCall(id=step.get("id"), name=step.get("name"), arguments=step.get("arguments"))
 
 
 class ChunkReader:
@@ -213,54 +224,54 @@ class ChunkReader:
 
     def __init__(self) -> None:
         """Begin with no call."""
-        self._open: Gathered | None = None
-        self._candidate: Any = None
+        self._open: GeminiCallAccumulator | None = None
+        self._candidate_index: Any = None
 
-    def feed(self, event: Any) -> Iterator[Sent]:
+    def feed(self, event: Any) -> Iterator[RawCall]:
         """Take a chunk, or a content."""
-        for place, candidate in enumerate(_candidates(event)):
-            parts = members(candidate.get("content"), "parts")
+        for place, candidate in enumerate(_get_candidates(event)):
+            parts = get_objects(candidate.get("content"), "parts")
             index = place if candidate.get("index") is None else candidate["index"]
-            if self._candidate is None and any(_has_call(part) for part in parts):
-                self._candidate = index
-            if index != self._candidate:
+            if self._candidate_index is None and any(_has_call(part) for part in parts):
+                self._candidate_index = index
+            if index != self._candidate_index:
                 continue
-            ran_out = read(candidate, "finishReason") == "MAX_TOKENS"
+            ran_out = get_field(candidate, "finishReason") == "MAX_TOKENS"
             for part in filter(_has_call, parts):
-                yield from self._take(part, is_cut=ran_out and part is parts[-1])
+                yield from self._add_part(part, is_truncated=ran_out and part is parts[-1])
 
-    def end(self) -> Iterator[Sent]:
+    def end(self) -> Iterator[RawCall]:
         """Give what the stream broke off in."""
         if self._open is not None:
-            yield self._open.sent(is_cut=True)
+            yield self._open.to_raw_call(is_truncated=True)
             self._open = None
 
-    def _take(self, part: JsonObject, *, is_cut: bool) -> Iterator[Sent]:
-        call = read(part, "functionCall")
-        if self._open is not None and self._open.is_other(call):
+    def _add_part(self, part: JsonObject, *, is_truncated: bool) -> Iterator[RawCall]:
+        call = get_field(part, "functionCall")
+        if self._open is not None and self._open.is_new_call(call):
             yield from self.end()
-        self._open = self._open or Gathered()
+        self._open = self._open or GeminiCallAccumulator()
         self._open.add(part)
-        if not read(call, "willContinue"):
-            yield self._open.sent(is_cut=is_cut)
+        if not get_field(call, "willContinue"):
+            yield self._open.to_raw_call(is_truncated=is_truncated)
             self._open = None
 
 
-def _candidates(event: Any) -> list[JsonObject]:
+def _get_candidates(event: Any) -> list[JsonObject]:
     if not isinstance(event, dict):
         return []
-    return members(event, "candidates") or [{"content": event} if "parts" in event else event]
+    return get_objects(event, "candidates") or [{"content": event} if "parts" in event else event]
 
 
-def _part(item: Any) -> Any:
+def _to_part(item: Any) -> Any:
     """Return an item of a list as a part: the SDK's `function_calls` are calls alone."""
     is_call = isinstance(item, dict) and {"name", "args"} <= item.keys()
     return {"functionCall": item} if is_call else item
 
 
 def _has_call(part: JsonObject) -> bool:
-    return isinstance(read(part, "functionCall"), dict)
+    return isinstance(get_field(part, "functionCall"), dict)
 
 
-stream = Stream(ChunkReader)
+stream = StreamParser(ChunkReader)
 """Read the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

@@ -7,18 +7,19 @@ from typing import Any, Final
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Sent, extras, member
-from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import shown
+from ahvn_tools.formats.parsing import tool_calls
+from ahvn_tools.formats.parsing.raw_call import RawCall, get_object, unread_fields
+from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.tool import export_tool
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.dialect import MCP
+from ahvn_tools.schema.dialects.dialect import MCP
 
 METHOD: Final = "tools/call"
 """The method of the requests that are calls."""
 
-_PARAMS = {"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
+_PARAM_NAMES = {"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
 """What the params of a call hold."""
 
 
@@ -38,10 +39,10 @@ def export(
     >>> export([ToolDefinition(name="ping")])
     [{'name': 'ping', 'inputSchema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
     """
-    return [definition.kept(_tool) for definition in by_wire_name(definitions).values()]
+    return [definition.memoize(_to_tool) for definition in index_by_wire_name(definitions).values()]
 
 
-def listed(definition: ToolDefinition) -> JsonObject:
+def to_listed_tool(definition: ToolDefinition) -> JsonObject:
     """Return a definition as a server lists it, under its own name and with its schema as it is.
 
     Tags and version are where FastMCP keeps them.
@@ -72,7 +73,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ping"}})[0].id
     '7'
     """
-    return answer.calls(response, _sent, definitions, RequestReader)
+    return tool_calls.parse_calls(response, _extract_calls, definitions, RequestReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -85,7 +86,8 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     {'content': [{'type': 'text', 'text': 'pong'}], 'resultType': 'complete'}
     """
     return [
-        {"jsonrpc": "2.0", "id": call.provider.get("id", call.id), "result": _result(result)} for call, result in pairs
+        {"jsonrpc": "2.0", "id": call.provider.get("id", call.id), "result": _to_result(result)}
+        for call, result in pairs
     ]
 
 
@@ -102,36 +104,36 @@ def choice(
     """
     if parallel is False:
         raise ToolSpecError("MCP cannot ask for one call at a time. Leave `parallel` out.")
-    if isinstance(tools, str) and tools in CHOICES:
+    if isinstance(tools, str) and tools in CHOICE_MODES:
         return {"toolChoice": {"mode": tools}}
-    names = ", ".join(map(repr, chosen(tools, definitions)))
+    names = ", ".join(map(repr, resolve_choice(tools, definitions)))
     raise ToolSpecError(f"MCP cannot force tools by name, such as {names}. Export this tool alone, with 'required'.")
 
 
-def _tool(definition: ToolDefinition) -> JsonObject:
-    tool = shown(definition, MCP)
+def _to_tool(definition: ToolDefinition) -> JsonObject:
+    tool = export_tool(definition, MCP)
     said = {"description": tool.description} if tool.description else {}
-    return {**listed(definition), "name": wire_name(definition.name), **said, "inputSchema": tool.schema}
+    return {**to_listed_tool(definition), "name": wire_name(definition.name), **said, "inputSchema": tool.schema}
 
 
-def _result(result: ToolResult) -> JsonObject:
-    made: JsonObject = {"content": _blocks(result)}
+def _to_result(result: ToolResult) -> JsonObject:
+    made: JsonObject = {"content": _to_blocks(result)}
     if result.structured_content is not None:
-        made["structuredContent"] = content.data(result.structured_content)
+        made["structuredContent"] = content.to_json_data(result.structured_content)
     if result.is_error:
         made["isError"] = True
     if result.meta:
-        made["_meta"] = content.data(result.meta)
+        made["_meta"] = content.to_json_data(result.meta)
     return {**made, "resultType": "complete"}  # revision 2026-07-28 wants it, older ones pass over it
 
 
-def _blocks(result: ToolResult) -> list[JsonObject]:
+def _to_blocks(result: ToolResult) -> list[JsonObject]:
     if result.is_error or (result.blocks is None and result.value is not None):
-        return [{"type": "text", "text": content.whole(result.text)}]
-    return [content.data(block.model_dump(by_alias=True, exclude_none=True)) for block in result.blocks or ()]
+        return [{"type": "text", "text": content.replace_surrogates(result.text)}]
+    return [content.to_json_data(block.model_dump(by_alias=True, exclude_none=True)) for block in result.blocks or ()]
 
 
-def _sent(data: Any) -> Iterator[Sent]:
+def _extract_calls(data: Any) -> Iterator[RawCall]:
     reader = RequestReader()
     for message in data if isinstance(data, list) else [data]:
         yield from reader.feed(message)
@@ -140,26 +142,29 @@ def _sent(data: Any) -> Iterator[Sent]:
 class RequestReader:
     """Reads messages one by one: each holds a whole call, or none."""
 
-    def feed(self, event: Any) -> Iterator[Sent]:
+    def feed(self, event: Any) -> Iterator[RawCall]:
         """Take a message, or the params of one."""
         if not isinstance(event, dict) or event.get("method", METHOD) != METHOD:
             return
         is_request = "method" in event
-        params = member(event, "params") if is_request else event
-        is_params = "name" in event and event.keys() <= _PARAMS  # else it is another's call, or a listed tool
+        params = get_object(event, "params") if is_request else event
+        is_params = "name" in event and event.keys() <= _PARAM_NAMES  # else it is another's call, or a listed tool
         if is_request or is_params:
             given = event.get("id") if is_request else None
-            yield Sent(
+            yield RawCall(
                 id=None if given is None else str(given),
                 name=params.get("name"),
                 arguments=params.get("arguments"),
-                provider={**extras(params, "name", "arguments", "id"), **({} if given is None else {"id": given})},
+                provider={
+                    **unread_fields(params, "name", "arguments", "id"),
+                    **({} if given is None else {"id": given}),
+                },
             )
 
-    def end(self) -> Iterator[Sent]:
+    def end(self) -> Iterator[RawCall]:
         """Give nothing: a message is whole when it arrives."""
         return iter(())
 
 
-stream = Stream(RequestReader)
+stream = StreamParser(RequestReader)
 """Read messages as they arrive: `for call in stream(messages)`, or `async for`."""

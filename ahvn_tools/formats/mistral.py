@@ -9,14 +9,15 @@ from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats import answer, openai
-from ahvn_tools.formats.names import CHOICES, chosen, wire_name
-from ahvn_tools.formats.sent import Sent, member, members
-from ahvn_tools.formats.stream import Stream
+from ahvn_tools.formats import openai
+from ahvn_tools.formats.parsing import tool_calls
+from ahvn_tools.formats.parsing.raw_call import RawCall, get_object, get_objects
+from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.results import ToolCall, ToolResult
 
-_WORDS = dict(zip(CHOICES, ("auto", "none", "any"), strict=True))
-_NO_IDS = ("", "null")
+_MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
+_MISSING_IDS = ("", "null")
 """What stands for a missing id; the second is the default of Mistral's SDK."""
 
 
@@ -39,7 +40,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"tool_calls": [{"id": "FI5qQGzDE", "function": {"name": "ping", "arguments": {}}}]})[0].id
     'FI5qQGzDE'
     """
-    return answer.calls(response, _sent, definitions, EventReader)
+    return tool_calls.parse_calls(response, _extract_calls, definitions, EventReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -56,10 +57,10 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     answered = list(pairs)
     messages = openai.results(answered)
     tools, pictures = messages[: len(answered)], messages[len(answered) :]
-    named = [_named(message, call) for message, (call, _) in zip(tools, answered, strict=True)]
+    named = [_to_tool_message(message, call) for message, (call, _) in zip(tools, answered, strict=True)]
     if not pictures:
         return named
-    shown = [_part(part) for part in pictures[0]["content"]]
+    shown = [_to_part(part) for part in pictures[0]["content"]]
     bridge = {"role": "assistant", "content": "I have the results, and look at their images next."}
     return [*named, bridge, {"role": "user", "content": shown}]
 
@@ -76,31 +77,31 @@ def choice(
     {'tool_choice': 'any', 'parallel_tool_calls': False}
     """
     extra = {} if parallel is None else {"parallel_tool_calls": parallel}
-    if isinstance(tools, str) and tools in CHOICES:
-        return {"tool_choice": _WORDS[tools], **extra}
-    names = chosen(tools, definitions)
+    if isinstance(tools, str) and tools in CHOICE_MODES:
+        return {"tool_choice": _MODES[tools], **extra}
+    names = resolve_choice(tools, definitions)
     if len(names) > 1:
         raise ToolSpecError(f"Mistral forces one tool, not one of {names!r}. Export these alone, with 'required'.")
     return {"tool_choice": {"type": "function", "function": {"name": names[0]}}, **extra}
 
 
-def _named(message: JsonObject, call: ToolCall) -> JsonObject:
+def _to_tool_message(message: JsonObject, call: ToolCall) -> JsonObject:
     name = call.wire_name or wire_name(call.name)
     return {"role": "tool", "tool_call_id": call.id, "name": name, "content": message["content"]}
 
 
-def _part(part: JsonObject) -> JsonObject:
+def _to_part(part: JsonObject) -> JsonObject:
     """Return a part of a message as Mistral writes it: the URL of an image stands bare."""
     return {**part, "image_url": part["image_url"]["url"]} if "image_url" in part else part
 
 
-def _sent(data: Any) -> Iterator[Sent]:
-    for sent in openai.found(data):
-        yield replace(sent, id=_id(sent.id))
+def _extract_calls(data: Any) -> Iterator[RawCall]:
+    for sent in openai.extract_calls(data):
+        yield replace(sent, id=_ensure_id(sent.id))
 
 
-def _id(value: Any) -> str:
-    return value if isinstance(value, str) and value not in _NO_IDS else uuid.uuid4().hex[:9]
+def _ensure_id(value: Any) -> str:
+    return value if isinstance(value, str) and value not in _MISSING_IDS else uuid.uuid4().hex[:9]
 
 
 class EventReader(openai.ChunkReader):
@@ -109,16 +110,16 @@ class EventReader(openai.ChunkReader):
     Mistral sends each call whole; what has a name begins a call, with an id of its own where it comes without.
     """
 
-    def feed(self, event: Any) -> Iterator[Sent]:
+    def feed(self, event: Any) -> Iterator[RawCall]:
         """Take an event, or a chunk."""
-        chunk = member(event, "data") or event
-        yield from super().feed({"choices": [_with_ids(choice) for choice in members(chunk, "choices")]})
+        chunk = get_object(event, "data") or event
+        yield from super().feed({"choices": [_with_ids(choice) for choice in get_objects(chunk, "choices")]})
 
 
 def _with_ids(choice: JsonObject) -> JsonObject:
-    deltas = [{**delta, "id": _id(delta.get("id"))} for delta in members(choice.get("delta"), "tool_calls")]
+    deltas = [{**delta, "id": _ensure_id(delta.get("id"))} for delta in get_objects(choice.get("delta"), "tool_calls")]
     return {**choice, "delta": {"tool_calls": deltas}}
 
 
-stream = Stream(EventReader)
+stream = StreamParser(EventReader)
 """Read the events of a stream: `for call in stream(events)`, or `async for`."""

@@ -8,19 +8,20 @@ from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Sent, extras, member, members, objects
-from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import shown
+from ahvn_tools.formats.parsing import tool_calls
+from ahvn_tools.formats.parsing.raw_call import RawCall, filter_objects, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.tool import export_tool
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.dialect import OLLAMA
+from ahvn_tools.schema.dialects.dialect import OLLAMA
 
-_INSTEAD = {
+_ALTERNATIVES = {
     "none": "Leave the tools out of the request.",
     "required": "Say in the prompt that a tool must be called.",
 }
-_BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+_IMAGE_SIGNATURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
 """How the images that providers read begin: PNG, JPEG, GIF, WebP."""
 
 
@@ -35,7 +36,7 @@ def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> li
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["function"]["name"]
     'ping'
     """
-    return [definition.kept(_tool) for definition in by_wire_name(definitions).values()]
+    return [definition.memoize(_to_tool) for definition in index_by_wire_name(definitions).values()]
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
@@ -47,7 +48,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"message": {"tool_calls": [{"function": {"name": "ping", "arguments": {}}}]}})[0].name
     'ping'
     """
-    return answer.calls(response, _sent, definitions, ChunkReader)
+    return tool_calls.parse_calls(response, _extract_calls, definitions, ChunkReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -60,7 +61,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
     [{'role': 'tool', 'tool_name': 'add', 'content': '3'}]
     """
-    return [_message(call, content.marked(result)) for call, result in pairs]
+    return [_to_message(call, content.to_parts_with_error_prefix(result)) for call, result in pairs]
 
 
 def choice(
@@ -77,26 +78,26 @@ def choice(
         raise ToolSpecError("Ollama cannot be asked for one call at a time. Leave `parallel` out.")
     if tools == "auto":
         return {}
-    if isinstance(tools, str) and tools in CHOICES:
-        raise ToolSpecError(f"Ollama has no choice {tools!r}. {_INSTEAD[tools]}")
-    names = chosen(tools, definitions)
+    if isinstance(tools, str) and tools in CHOICE_MODES:
+        raise ToolSpecError(f"Ollama has no choice {tools!r}. {_ALTERNATIVES[tools]}")
+    names = resolve_choice(tools, definitions)
     raise ToolSpecError(f"Ollama cannot be asked for {' or '.join(map(repr, names))}. Export that alone.")
 
 
-def _tool(definition: ToolDefinition) -> JsonObject:
-    tool = shown(definition, OLLAMA)
+def _to_tool(definition: ToolDefinition) -> JsonObject:
+    tool = export_tool(definition, OLLAMA)
     description = " ".join(filter(None, [tool.description, tool.schema.pop("description", "")]))
     said = {"description": description} if description else {}
     return {"type": "function", "function": {"name": wire_name(definition.name), **said, "parameters": tool.schema}}
 
 
-def _message(call: ToolCall, found: list[str | content.Image]) -> JsonObject:
+def _to_message(call: ToolCall, parts: list[str | content.ImagePart]) -> JsonObject:
     said: list[str] = []
     images: list[str] = []
-    for part in found:
+    for part in parts:
         if isinstance(part, str):
             said.append(part)
-        elif data := _canonical(part.data):
+        elif data := _normalize_image_base64(part.data):
             images.append(data)
         else:
             said.append(f"[image ({part.media_type}), not shown]")
@@ -105,40 +106,40 @@ def _message(call: ToolCall, found: list[str | content.Image]) -> JsonObject:
     return {**made, "images": images} if images else made
 
 
-def _canonical(data: str) -> str | None:
+def _normalize_image_base64(data: str) -> str | None:
     """Return an image's base64 in its one form, or None for what is no image.
 
     Ollama's SDK takes text that names a file for that file: a remote tool must not choose what is read from the disk.
     """
     image = base64.b64decode(data)
-    return base64.b64encode(image).decode() if image.startswith(_BEGINNINGS) else None
+    return base64.b64encode(image).decode() if image.startswith(_IMAGE_SIGNATURES) else None
 
 
-def _sent(data: Any) -> Iterator[Sent]:
-    message = member(data, "message") or data
-    for item in objects(message) or members(message, "tool_calls"):
+def _extract_calls(data: Any) -> Iterator[RawCall]:
+    message = get_object(data, "message") or data
+    for item in filter_objects(message) or get_objects(message, "tool_calls"):
         if "function" in item:
-            function = member(item, "function")
-            yield Sent(
+            function = get_object(item, "function")
+            yield RawCall(
                 id=item.get("id"),
                 name=function.get("name"),
                 arguments=function.get("arguments"),
-                provider=extras(item, "id", "type", "function"),
+                provider=unread_fields(item, "id", "type", "function"),
             )
 
 
 class ChunkReader:
     """Takes each call from the chunk that holds it: Ollama sends calls whole."""
 
-    def feed(self, event: Any) -> Iterator[Sent]:
+    def feed(self, event: Any) -> Iterator[RawCall]:
         """Take a chunk."""
         if isinstance(event, dict):
-            yield from _sent(event)
+            yield from _extract_calls(event)
 
-    def end(self) -> Iterator[Sent]:
+    def end(self) -> Iterator[RawCall]:
         """Give nothing: no call waits."""
         yield from ()
 
 
-stream = Stream(ChunkReader)
+stream = StreamParser(ChunkReader)
 """Read the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

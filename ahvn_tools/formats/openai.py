@@ -6,16 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
-from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, place
-from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import shown
+from ahvn_tools.formats.parsing import tool_calls
+from ahvn_tools.formats.parsing.raw_call import (
+    CallAccumulator,
+    RawCall,
+    get_index,
+    get_object,
+    get_objects,
+    unread_fields,
+)
+from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.tool import export_tool
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.dialect import OPENAI
-from ahvn_tools.schema.strict import strict as strict_schema
+from ahvn_tools.schema.dialects.dialect import OPENAI
+from ahvn_tools.schema.dialects.strict import to_strict as strict_schema
 
-_CUT = ("length", "model_length")
+_TRUNCATION_REASONS = ("length", "model_length")
 """Why an answer ended for want of room; the second is Mistral's, for the room of the model itself."""
 
 
@@ -30,7 +38,7 @@ def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> li
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["function"]["name"]
     'ping'
     """
-    return [definition.kept(_tool, strict) for definition in by_wire_name(definitions).values()]
+    return [definition.memoize(_to_tool, strict) for definition in index_by_wire_name(definitions).values()]
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
@@ -42,7 +50,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"tool_calls": [{"id": "c1", "function": {"name": "ping", "arguments": ""}}]})[0].name
     'ping'
     """
-    return answer.calls(response, found, definitions, ChunkReader)
+    return tool_calls.parse_calls(response, extract_calls, definitions, ChunkReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -58,9 +66,9 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     messages: list[JsonObject] = []
     shown: list[JsonObject] = []
     for call, result in pairs:
-        found = content.marked(result)
-        pictures = [{"type": "image_url", "image_url": {"url": image.url}} for image in content.images(found)]
-        said = list(content.texts(found))
+        found = content.to_parts_with_error_prefix(result)
+        pictures = [{"type": "image_url", "image_url": {"url": image.url}} for image in content.iter_images(found)]
+        said = list(content.iter_texts(found))
         if pictures:
             said.append("[The images of this result are in the next user message.]")
             shown += [{"type": "text", "text": f"Images of the result of call {call.id}:"}, *pictures]
@@ -79,15 +87,15 @@ def choice(
     {'tool_choice': {'type': 'function', 'function': {'name': 'add'}}, 'parallel_tool_calls': False}
     """
     extra = {} if parallel is None else {"parallel_tool_calls": parallel}
-    if isinstance(tools, str) and tools in CHOICES:
+    if isinstance(tools, str) and tools in CHOICE_MODES:
         return {"tool_choice": tools, **extra}
-    named = [{"type": "function", "function": {"name": name}} for name in chosen(tools, definitions)]
+    named = [{"type": "function", "function": {"name": name}} for name in resolve_choice(tools, definitions)]
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}
     return {"tool_choice": named[0] if isinstance(tools, str) else allowed, **extra}
 
 
-def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
-    tool = shown(definition, OPENAI, strict_schema if strict else None)
+def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:
+    tool = export_tool(definition, OPENAI, strict_schema if strict else None)
     function: JsonObject = {"name": wire_name(definition.name)}
     if tool.description:
         function["description"] = tool.description
@@ -97,34 +105,34 @@ def _tool(definition: ToolDefinition, strict: bool) -> JsonObject:
     return {"type": "function", "function": function}
 
 
-def found(data: Any) -> Iterator[Sent]:
+def extract_calls(data: Any) -> Iterator[RawCall]:
     """Yield the calls as they stand in an answer, its message or its `tool_calls`."""
     message = {"tool_calls": data} if isinstance(data, list) else data
-    for choice in [*members(data, "choices"), {"message": message}]:
-        items = members(choice.get("message"), "tool_calls")
+    for choice in [*get_objects(data, "choices"), {"message": message}]:
+        items = get_objects(choice.get("message"), "tool_calls")
         if not items:
             continue
         for item in items:
-            if _is_ours(item):
-                is_cut = choice.get("finish_reason") in _CUT and item is items[-1]
-                yield _item(item, is_cut=is_cut)
+            if _is_function_call(item):
+                is_cut = choice.get("finish_reason") in _TRUNCATION_REASONS and item is items[-1]
+                yield _to_raw_call(item, is_truncated=is_cut)
         return
 
 
-def _is_ours(item: JsonObject) -> bool:
+def _is_function_call(item: JsonObject) -> bool:
     """Tell whether an item calls a function; some hosts leave the type out."""
     kind = item.get("type")
     return kind == "function" or (not kind and "function" in item)
 
 
-def _item(item: JsonObject, *, is_cut: bool) -> Sent:
-    function = member(item, "function")
-    return Sent(
+def _to_raw_call(item: JsonObject, *, is_truncated: bool) -> RawCall:
+    function = get_object(item, "function")
+    return RawCall(
         id=item.get("id"),
         name=function.get("name"),
         arguments=function.get("arguments"),
-        provider=extras(item, "id", "type", "index", "function"),
-        is_cut=is_cut,
+        provider=unread_fields(item, "id", "type", "index", "function"),
+        is_truncated=is_truncated,
     )
 
 
@@ -136,70 +144,70 @@ class ChunkReader:
 
     def __init__(self) -> None:
         """Begin with no call."""
-        self._begun: dict[int | str | None, Pieces] = {}
-        self._open: dict[Pieces, None] = {}
-        self._last: Pieces | None = None
-        self._choice: Any = None
+        self._accumulators: dict[int | str | None, CallAccumulator] = {}
+        self._open: dict[CallAccumulator, None] = {}
+        self._last: CallAccumulator | None = None
+        self._choice_index: Any = None
 
-    def feed(self, event: Any) -> Iterator[Sent]:
+    def feed(self, event: Any) -> Iterator[RawCall]:
         """Take a chunk, or an event of the SDK's helper, which has the chunk inside."""
-        for choice in members(member(event, "chunk") or event, "choices"):
-            deltas = members(choice.get("delta"), "tool_calls")
-            if deltas and self._choice is None:
-                self._choice = choice.get("index", 0)
-            if choice.get("index", 0) != self._choice:
+        for choice in get_objects(get_object(event, "chunk") or event, "choices"):
+            deltas = get_objects(choice.get("delta"), "tool_calls")
+            if deltas and self._choice_index is None:
+                self._choice_index = choice.get("index", 0)
+            if choice.get("index", 0) != self._choice_index:
                 continue
             for delta in deltas:
-                yield from self._take(delta)
+                yield from self._add_delta(delta)
             if choice.get("finish_reason"):
-                yield from self._finish(is_cut=choice["finish_reason"] in _CUT)
+                yield from self._finish(is_truncated=choice["finish_reason"] in _TRUNCATION_REASONS)
 
-    def end(self) -> Iterator[Sent]:
+    def end(self) -> Iterator[RawCall]:
         """Give what the stream broke off in."""
-        yield from self._finish(is_cut=True)
+        yield from self._finish(is_truncated=True)
 
-    def _take(self, delta: JsonObject) -> Iterator[Sent]:
-        index = place({"index": 0, **delta}, "index")
-        pieces = self._begun.get(index)
-        if pieces is None or _is_another(pieces, delta):
-            if not _is_ours(delta):
+    def _add_delta(self, delta: JsonObject) -> Iterator[RawCall]:
+        index = get_index({"index": 0, **delta}, "index")
+        pieces = self._accumulators.get(index)
+        if pieces is None or _is_new_call(pieces, delta):
+            if not _is_function_call(delta):
                 return
-            yield from self._whole()
-            pieces = self._begun[index] = Pieces(id=None, name=None)
+            yield from self._emit_complete()
+            pieces = self._accumulators[index] = CallAccumulator(id=None, name=None)
             self._open[pieces] = None
         if pieces in self._open:  # else it was given, and a host says part of it again
-            _add(pieces, delta)
+            _merge_delta(pieces, delta)
             self._last = pieces
 
-    def _whole(self) -> Iterator[Sent]:
+    def _emit_complete(self) -> Iterator[RawCall]:
         """Give the call that the last delta was for, when it is whole."""
-        if self._last in self._open and self._last.is_whole():
+        if self._last in self._open and self._last.is_complete():
             del self._open[self._last]
-            yield self._last.sent()
+            yield self._last.to_raw_call()
 
-    def _finish(self, *, is_cut: bool) -> Iterator[Sent]:
+    def _finish(self, *, is_truncated: bool) -> Iterator[RawCall]:
         calls, self._open = list(self._open), {}
         for pieces in calls:
-            yield pieces.sent(is_cut=is_cut and pieces is calls[-1])
+            yield pieces.to_raw_call(is_truncated=is_truncated and pieces is calls[-1])
 
 
-def _is_another(pieces: Pieces, delta: JsonObject) -> bool:
+def _is_new_call(accumulator: CallAccumulator, delta: JsonObject) -> bool:
     """Tell whether a host begins a second call under the index of one that has its name."""
-    function = member(delta, "function")
-    if not function.get("name") or not pieces.name:
+    function = get_object(delta, "function")
+    if not function.get("name") or not accumulator.name:
         return False
     if delta.get("id"):
-        return bool(delta["id"] != pieces.id)
-    return bool(function.get("arguments")) and pieces.is_whole()
+        return bool(delta["id"] != accumulator.id)
+    return bool(function.get("arguments")) and accumulator.is_complete()
 
 
-def _add(pieces: Pieces, delta: JsonObject) -> None:
-    function = member(delta, "function")
-    pieces.id = pieces.id or delta.get("id")
-    pieces.name = pieces.name or function.get("name")
-    pieces.provider |= extras(delta, "id", "type", "index", "function")
-    pieces.add(function.get("arguments"))
+def _merge_delta(accumulator: CallAccumulator, delta: JsonObject) -> None:
+    function = get_object(delta, "function")
+    accumulator.id = accumulator.id or delta.get("id")
+    accumulator.name = accumulator.name or function.get("name")
+    accumulator.provider |= unread_fields(delta, "id", "type", "index", "function")
+    accumulator.add(function.get("arguments"))
 
 
-stream = Stream(ChunkReader)
+stream = StreamParser(ChunkReader)
 """Read the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

@@ -6,19 +6,28 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import JsonObject, ToolDefinition
-from ahvn_tools.formats import answer, content
-from ahvn_tools.formats.names import CHOICES, by_wire_name, chosen, wire_name
-from ahvn_tools.formats.sent import Pieces, Sent, extras, member, members, objects, place
-from ahvn_tools.formats.stream import Stream
-from ahvn_tools.formats.tool import mark, shown
+from ahvn_tools.formats.parsing import tool_calls
+from ahvn_tools.formats.parsing.raw_call import (
+    CallAccumulator,
+    RawCall,
+    filter_objects,
+    get_index,
+    get_object,
+    get_objects,
+    unread_fields,
+)
+from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.tool import export_tool, set_provider_options
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.dialect import OPENAI
-from ahvn_tools.schema.strict import strict as strict_schema
+from ahvn_tools.schema.dialects.dialect import OPENAI
+from ahvn_tools.schema.dialects.strict import to_strict as strict_schema
 
-ECHOED = ("caller", "namespace")
+ECHOED_FIELDS = ("caller", "namespace")
 """What an answer wants to see again of its call."""
 
-_OVER = ("response.completed", "response.incomplete")
+_FINAL_EVENTS = ("response.completed", "response.incomplete")
 
 
 def export(
@@ -43,9 +52,9 @@ def export(
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["strict"]
     False
     """
-    known = by_wire_name(definitions)
-    tools = [definition.kept(_tool, strict, output_schema) for definition in known.values()]
-    mark(tools, known, defer_loading, allowed_callers)
+    known = index_by_wire_name(definitions)
+    tools = [definition.memoize(_to_tool, strict, output_schema) for definition in known.values()]
+    set_provider_options(tools, known, defer_loading, allowed_callers)
     return tools
 
 
@@ -58,7 +67,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls([{"type": "function_call", "call_id": "c1", "name": "ping", "arguments": "{}"}])[0].id
     'c1'
     """
-    return answer.calls(response, _sent, definitions, EventReader)
+    return tool_calls.parse_calls(response, _extract_calls, definitions, EventReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -74,8 +83,8 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
         {
             "type": "function_call_output",
             "call_id": call.id,
-            "output": _output(content.marked(result)),
-            **{key: call.provider[key] for key in ECHOED if key in call.provider},
+            "output": _to_output(content.to_parts_with_error_prefix(result)),
+            **{key: call.provider[key] for key in ECHOED_FIELDS if key in call.provider},
         }
         for call, result in pairs
     ]
@@ -92,24 +101,24 @@ def choice(
     {'tool_choice': {'type': 'function', 'name': 'add'}}
     """
     extra = {} if parallel is None else {"parallel_tool_calls": parallel}
-    if isinstance(tools, str) and tools in CHOICES:
+    if isinstance(tools, str) and tools in CHOICE_MODES:
         return {"tool_choice": tools, **extra}
-    named = [{"type": "function", "name": name} for name in chosen(tools, definitions)]
+    named = [{"type": "function", "name": name} for name in resolve_choice(tools, definitions)]
     allowed = {"type": "allowed_tools", "mode": "required", "tools": named}
     return {"tool_choice": named[0] if isinstance(tools, str) else allowed, **extra}
 
 
-def _tool(definition: ToolDefinition, strict: bool, output_schema: bool) -> JsonObject:
-    tool = shown(definition, OPENAI, strict_schema if strict else None)
+def _to_tool(definition: ToolDefinition, strict: bool, output_schema: bool) -> JsonObject:
+    tool = export_tool(definition, OPENAI, strict_schema if strict else None)
     made: JsonObject = {"type": "function", "name": wire_name(definition.name)}
     if tool.description:
         made["description"] = tool.description
     made |= {"parameters": tool.schema, "strict": tool.is_strict}
-    promised = _promised(definition) if output_schema else None
+    promised = _get_json_output_schema(definition) if output_schema else None
     return made if promised is None else {**made, "output_schema": promised}
 
 
-def _promised(definition: ToolDefinition) -> JsonObject | None:
+def _get_json_output_schema(definition: ToolDefinition) -> JsonObject | None:
     """Return the schema of the JSON that an output holds; None where it is plain text, or may be.
 
     An output holds a result's value: the one member of an output schema that has exactly one, else all of it.
@@ -124,36 +133,38 @@ def _promised(definition: ToolDefinition) -> JsonObject | None:
     return None if "string" in ([types] if isinstance(types, str) else types) else schema
 
 
-def _output(found: list[str | content.Image]) -> str | list[JsonObject]:
+def _to_output(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:
     """Return texts as one text, and a list of parts where images are among them."""
-    if any(content.images(found)):
+    if any(content.iter_images(parts)):
         return [
             {"type": "input_text", "text": part}
             if isinstance(part, str)
             else {"type": "input_image", "image_url": part.url, "detail": "auto"}
-            for part in found
+            for part in parts
         ]
-    return "\n".join(content.texts(found))
+    return "\n".join(content.iter_texts(parts))
 
 
-def _sent(data: Any) -> Iterator[Sent]:
-    for item in objects(data) or members(data, "output") or members(member(data, "response"), "output"):
+def _extract_calls(data: Any) -> Iterator[RawCall]:
+    for item in (
+        filter_objects(data) or get_objects(data, "output") or get_objects(get_object(data, "response"), "output")
+    ):
         if item.get("type") == "function_call":
-            yield _item(item)
+            yield _to_raw_call(item)
 
 
-def _item(item: JsonObject) -> Sent:
-    return Sent(
+def _to_raw_call(item: JsonObject) -> RawCall:
+    return RawCall(
         id=item.get("call_id"),
         name=item.get("name"),
         arguments=item.get("arguments"),
-        provider=_besides(item),
-        is_cut=item.get("status") == "incomplete",
+        provider=_get_provider_data(item),
+        is_truncated=item.get("status") == "incomplete",
     )
 
 
-def _besides(item: JsonObject) -> JsonObject:
-    return extras(item, "type", "call_id", "name", "arguments")
+def _get_provider_data(item: JsonObject) -> JsonObject:
+    return unread_fields(item, "type", "call_id", "name", "arguments")
 
 
 class EventReader:
@@ -164,36 +175,38 @@ class EventReader:
 
     def __init__(self) -> None:
         """Begin with no call."""
-        self._begun: dict[int | str | None, Pieces] = {}
-        self._has_given = False
+        self._accumulators: dict[int | str | None, CallAccumulator] = {}
+        self._has_emitted = False
 
-    def feed(self, event: Any) -> Iterator[Sent]:
+    def feed(self, event: Any) -> Iterator[RawCall]:
         """Take an event."""
         if not isinstance(event, dict):
             return
-        item, index = member(event, "item"), place(event, "output_index")
+        item, index = get_object(event, "item"), get_index(event, "output_index")
         is_call = item.get("type") == "function_call"
-        if event.get("type") == "response.function_call_arguments.delta" and index in self._begun:
-            self._begun[index].add(event.get("delta"))
+        if event.get("type") == "response.function_call_arguments.delta" and index in self._accumulators:
+            self._accumulators[index].add(event.get("delta"))
         elif event.get("type") == "response.output_item.added" and is_call:
-            self._begun[index] = Pieces(id=item.get("call_id"), name=item.get("name"), provider=_besides(item))
+            self._accumulators[index] = CallAccumulator(
+                id=item.get("call_id"), name=item.get("name"), provider=_get_provider_data(item)
+            )
         elif event.get("type") == "response.output_item.done" and is_call:
-            self._begun.pop(index, None)
-            self._has_given = True
-            yield _item(item)
-        elif event.get("type") in _OVER and not self._has_given:
-            yield from self._of_all(list(_sent(event)))
+            self._accumulators.pop(index, None)
+            self._has_emitted = True
+            yield _to_raw_call(item)
+        elif event.get("type") in _FINAL_EVENTS and not self._has_emitted:
+            yield from self._use_final_calls(list(_extract_calls(event)))
 
-    def end(self) -> Iterator[Sent]:
+    def end(self) -> Iterator[RawCall]:
         """Give what the stream broke off in."""
-        for pieces in self._begun.values():
-            yield pieces.sent(is_cut=True)
+        for pieces in self._accumulators.values():
+            yield pieces.to_raw_call(is_truncated=True)
 
-    def _of_all(self, found: list[Sent]) -> list[Sent]:
-        if found:
-            self._begun.clear()
-        return found
+    def _use_final_calls(self, raw_calls: list[RawCall]) -> list[RawCall]:
+        if raw_calls:
+            self._accumulators.clear()
+        return raw_calls
 
 
-stream = Stream(EventReader)
+stream = StreamParser(EventReader)
 """Read the events of a stream: `for call in stream(events)`, or `async for`."""

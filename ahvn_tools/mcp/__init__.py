@@ -10,28 +10,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
-    from ahvn_tools.mcp.imported import Server, ServerOptions
+    from ahvn_tools.mcp.client.remote_server import ConnectOptions, RemoteServer
 
 
-def connect(server: Any, *, name: str | None = None, **options: Unpack[ServerOptions]) -> Server:
+def connect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOptions]) -> RemoteServer:
     """Connect to an MCP server without a toolkit: `ToolSpec.from_server(mcp.connect("https://…/mcp"))`.
 
     `server` is what `Toolkit.add_mcp` takes; of several in an `mcp.json`, `name` chooses one. Close it, or use it in a
     `with` block. Raises ToolConnectionError when it cannot be reached, DefinitionError for what is no server.
     """
-    made = _server(server, name, options)
+    made = _resolve_server(server, name, options)
     made.refresh()
     return made
 
 
-async def aconnect(server: Any, *, name: str | None = None, **options: Unpack[ServerOptions]) -> Server:
+async def aconnect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOptions]) -> RemoteServer:
     """Connect to an MCP server from async code, as `connect` does."""
-    made = _server(server, name, options)
+    made = _resolve_server(server, name, options)
     await made.arefresh()
     return made
 
 
-def _server(server: Any, name: str | None, options: ServerOptions) -> Server:
-    from ahvn_tools.mcp.imported import one_of
+def _resolve_server(server: Any, name: str | None, options: ConnectOptions) -> RemoteServer:
+    from ahvn_tools.mcp.client.remote_server import resolve_server
 
-    return one_of(server, name, options)
+    return resolve_server(server, name, options)

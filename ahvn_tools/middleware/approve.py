@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.execution.threads import in_thread
-from ahvn_tools.middleware import shown
+from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.middleware import redaction
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 JsonObject = dict[str, Any]
@@ -33,9 +33,9 @@ class ApprovalRequest:
     session_id: str | None = None
 
     @classmethod
-    def of(cls, call: Call) -> Self:
+    def from_call(cls, call: Call) -> Self:
         """Return the request for a call. Raises InvalidParametersError for arguments without a JSON form."""
-        exact, masked = shown.as_json(call.arguments), shown.arguments(call)
+        exact, masked = redaction.as_json(call.arguments), redaction.redact_arguments(call)
         if not isinstance(exact, dict):
             raise InvalidParametersError("Invalid arguments: they have no JSON form to be allowed in.", tool=call.name)
         return cls(
@@ -44,7 +44,7 @@ class ApprovalRequest:
             fingerprint=call.definition.fingerprint,
             arguments=masked,
             secrets=tuple(name for name, value in exact.items() if masked.get(name) != value),
-            digest=shown.digest(call.arguments),
+            digest=redaction.arguments_digest(call.arguments),
             session_id=call.session_id,
         )
 
@@ -65,18 +65,18 @@ class ApprovalRequest:
         """Return it as JSON data, to be kept or sent."""
         return {**asdict(self), "secrets": list(self.secrets)}
 
-    def exact(self, arguments: Mapping[str, Any], asked: Mapping[str, Any]) -> JsonObject:
+    def restore_masked(self, arguments: Mapping[str, Any], original: Mapping[str, Any]) -> JsonObject:
         """Return an approver's arguments; what is in them as the request shows it stands for what was asked for."""
-        return dict(_exact(dict(arguments), self.arguments, asked))
+        return dict(_restore_masked(dict(arguments), self.arguments, original))
 
 
-Answer = bool | str | Mapping[str, Any]
+ApprovalDecision = bool | str | Mapping[str, Any]
 """True allows; False rejects, as does a text, which is the reason; a mapping allows with these arguments instead.
 
 What stands in it as `***` in the request may stay so: the tool gets what the model gave.
 """
 
-Approver = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
+Approver = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDecision]]
 """Somebody who allows calls or rejects them, sync or async."""
 
 
@@ -95,53 +95,60 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
         if when is None or when(call):
             return await decided(call, next)
         made = await next(call)
-        return await decided(call, next) if _is_asked_for(call, made) else made
+        return await decided(call, next) if _is_requested_by_body(call, made) else made
 
     async def decided(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
-        request = ApprovalRequest.of(call)
+        request = ApprovalRequest.from_call(call)
         if approver is None:
             message = f"The call of {call.name!r} needs an approval, which has been asked for."
             detail = ErrorDetail(code=ApprovalRequiredError.code, message=message)
             return ToolResult(error=detail, meta={"approval": request.to_json()}, id=call.id)
-        answer = await _answer(approver, request)
+        answer = await _ask_approver(approver, request)
         if isinstance(answer, Mapping):
-            return await next(replace(call, arguments=request.exact(answer, call.arguments), is_approved=True))
-        return await next(replace(call, is_approved=True)) if answer is True else rejected(call.name, answer or "")
+            return await next(replace(call, arguments=request.restore_masked(answer, call.arguments), is_approved=True))
+        return (
+            await next(replace(call, is_approved=True)) if answer is True else rejected_result(call.name, answer or "")
+        )
 
     return inline(ask) if approver is None else ask
 
 
-def _is_asked_for(call: Call, made: ToolResult) -> bool:
+def _is_requested_by_body(call: Call, result: ToolResult) -> bool:
     """Tell whether the body has asked for an approval of this very call; not one that it made may have."""
-    raised = call.fate.error
+    raised = call.scope.error
     is_its_own = isinstance(raised, ApprovalRequiredError) and raised.tool == call.name
-    return is_its_own and made.error is not None and made.error.code == ApprovalRequiredError.code
+    return is_its_own and result.error is not None and result.error.code == ApprovalRequiredError.code
 
 
-async def _answer(approver: Approver, request: ApprovalRequest) -> Answer:
+async def _ask_approver(approver: Approver, request: ApprovalRequest) -> ApprovalDecision:
     told: Any
     if inspect.iscoroutinefunction(approver):
         told = approver(request)
     else:  # it may wait for a person, and no loop with it
-        told = (await in_thread(lambda _: approver(request))).get()
-    answer: Answer = await told if inspect.isawaitable(told) else told
+        told = (await run_in_thread(lambda _: approver(request))).get()
+    answer: ApprovalDecision = await told if inspect.isawaitable(told) else told
     return answer
 
 
-def _exact(given: Any, shown: Any, asked: Any) -> Any:
-    if given == shown:
-        return asked
-    if isinstance(given, dict) and isinstance(shown, dict) and isinstance(asked, Mapping):
+def _restore_masked(approved: Any, masked: Any, original: Any) -> Any:
+    if approved == masked:
+        return original
+    if isinstance(approved, dict) and isinstance(masked, dict) and isinstance(original, Mapping):
         return {
-            key: _exact(part, shown[key], asked[key]) if key in shown and key in asked else part
-            for key, part in given.items()
+            key: _restore_masked(part, masked[key], original[key]) if key in masked and key in original else part
+            for key, part in approved.items()
         }
-    if isinstance(given, list) and isinstance(shown, list) and isinstance(asked, list) and len(given) == len(shown):
-        return [_exact(*parts) for parts in zip(given, shown, asked, strict=True)]
-    return given
+    if (
+        isinstance(approved, list)
+        and isinstance(masked, list)
+        and isinstance(original, list)
+        and len(approved) == len(masked)
+    ):
+        return [_restore_masked(*parts) for parts in zip(approved, masked, original, strict=True)]
+    return approved
 
 
-def rejected(tool: str, reason: str | bool = "") -> ToolResult:
+def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:
     """Return what a rejected call came to."""
     told = f": {reason}" if isinstance(reason, str) and reason else ". Do not try it again unless you are asked to."
     return ToolResult(error=ErrorDetail(code="rejected", message=f"The call of {tool!r} was rejected{told}"))

@@ -6,12 +6,12 @@ import logging
 from time import perf_counter
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware import shown
+from ahvn_tools.middleware import redaction
 from ahvn_tools.results import ToolResult
 
 
 def log(
-    logger: logging.Logger | str | None = None, level: int = logging.INFO, *, most: int = 500, results: bool = True
+    logger: logging.Logger | str | None = None, level: int = logging.INFO, *, max_chars: int = 500, results: bool = True
 ) -> Middleware:
     """Return the middleware that logs every call when it has ended, a cancelled one, too.
 
@@ -27,7 +27,11 @@ def log(
         call: Call, arguments: str, outcome: str, started: float, made: ToolResult | None, *, is_interrupted: bool
     ) -> None:
         duration = perf_counter() - started
-        told = f": {_line(shown.result(call, made), most)}" if results and made is not None else ""
+        told = (
+            f": {_to_single_line(redaction.redact_result(call, made), max_chars)}"
+            if results and made is not None
+            else ""
+        )
         extra = {
             "tool": call.name,
             "call_id": call.id,
@@ -43,23 +47,25 @@ def log(
     async def logged(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if not target.isEnabledFor(level):
             return await next(call)
-        arguments = _line(shown.as_text(shown.arguments(call)), most)  # before the body can change them
+        arguments = _to_single_line(
+            redaction.as_text(redaction.redact_arguments(call)), max_chars
+        )  # before the body can change them
         started = perf_counter()
         try:
             result = await next(call)
         except BaseException as error:
             is_cut = not isinstance(error, Exception)
-            made = shown.result_of(call, error) if isinstance(error, Exception) else call.interrupted
-            tell(call, arguments, shown.outcome_of(error), started, made, is_interrupted=is_cut)
+            made = redaction.exception_result(call, error) if isinstance(error, Exception) else call.interrupted
+            tell(call, arguments, redaction.exception_code(error), started, made, is_interrupted=is_cut)
             raise
         is_cut = result.is_interrupted
-        tell(call, arguments, shown.outcome(result) or "ok", started, result, is_interrupted=is_cut)
+        tell(call, arguments, redaction.error_code(result) or "ok", started, result, is_interrupted=is_cut)
         return result
 
     return logged
 
 
-def _line(text: str, most: int) -> str:
+def _to_single_line(text: str, max_chars: int) -> str:
     """Return text, cut, as a part of one line: what would break it, or hide a part of it, is spelled out."""
-    cut = text if len(text) <= most else f"{text[:most]}…"
+    cut = text if len(text) <= max_chars else f"{text[:max_chars]}…"
     return "".join(part if part.isprintable() else part.encode("unicode_escape").decode() for part in cut)

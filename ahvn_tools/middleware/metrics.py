@@ -6,13 +6,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware import shown
+from ahvn_tools.middleware import redaction
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
 
-SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+BUCKET_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 """The bounds of the histogram, as the GenAI semantic conventions set them."""
 
 
@@ -32,7 +32,7 @@ def metrics(meter: Meter | None = None) -> Middleware:
         "gen_ai.execute_tool.duration",
         unit="s",
         description="Duration of a tool call.",
-        explicit_bucket_boundaries_advisory=SECONDS,
+        explicit_bucket_boundaries_advisory=BUCKET_SECONDS,
     )
     calls = instruments.create_counter("ahvn_tools.calls", unit="{call}", description="Tool calls that have ended.")
     active = instruments.create_up_down_counter(
@@ -47,21 +47,21 @@ def metrics(meter: Meter | None = None) -> Middleware:
         active.add(1, tool)
         try:
             result = await next(call)
-            failure = shown.outcome(result)
+            failure = redaction.error_code(result)
             return result
         except BaseException as error:
-            failure = shown.outcome_of(error)
+            failure = redaction.exception_code(error)
             raise
         finally:
             active.add(-1, tool)
             ended = tool if failure is None else {**tool, "error.type": failure}
             durations.record(perf_counter() - started, ended)
-            calls.add(1, {**ended, "ahvn_tools.outcome": _kind(failure)})
+            calls.add(1, {**ended, "ahvn_tools.outcome": _outcome(failure)})
 
     return measured
 
 
-def _kind(failure: str | None) -> str:
+def _outcome(failure: str | None) -> str:
     if failure is None:
         return "ok"
     return "cancelled" if failure == "cancelled" else "error"

@@ -13,7 +13,7 @@ Postprocess = Callable[[Call, ToolResult], ToolResult | Awaitable[ToolResult | N
 """Returns what stands in the place of a chunk or result; None keeps it."""
 
 
-def postprocessing(function: Postprocess) -> Middleware:
+def postprocess_middleware(function: Postprocess) -> Middleware:
     """Return the middleware that passes every chunk and result through a function, sync or async."""
 
     async def processed(call: Call, result: ToolResult) -> ToolResult:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ahvn_tools.errors import ToolCallError, ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next
-from ahvn_tools.middleware.repeatable import among
+from ahvn_tools.middleware.idempotency import idempotency_check
 from ahvn_tools.results import ToolResult
 
 try:
@@ -33,9 +33,9 @@ def retry(
     exceptions: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
     tools: str | Collection[str] = (),
     all_tools: bool = False,
-    first: float = 0.1,
-    longest: float = 5.0,
-    within: float = 45.0,
+    initial_delay: float = 0.1,
+    max_delay: float = 5.0,
+    max_elapsed: float = 45.0,
 ) -> Middleware:
     """Return the middleware that runs a failed call again, `attempts` times in all.
 
@@ -48,7 +48,7 @@ def retry(
     """
     if attempts < 1:
         raise ToolSpecError(f"attempts must be at least 1, not {attempts!r}.")
-    is_for = among(tools, all_tools=all_tools)
+    is_for = idempotency_check(tools, all_tools=all_tools)
 
     async def retried(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if not is_for(call):
@@ -56,18 +56,18 @@ def retry(
         tried = _Attempts(call, next, codes, exceptions)
         retrying = AsyncRetrying(  # one for each call: it keeps the state of an attempt
             sleep=asyncio.sleep,
-            stop=stop_after_attempt(attempts) | stop_before_delay(within),
-            wait=wait_exponential(multiplier=first, max=longest) + wait_random(0, first),
-            retry=tried.is_worth_another,
-            retry_error_callback=_last,
+            stop=stop_after_attempt(attempts) | stop_before_delay(max_elapsed),
+            wait=wait_exponential(multiplier=initial_delay, max=max_delay) + wait_random(0, initial_delay),
+            retry=tried.is_retryable,
+            retry_error_callback=_last_result,
         )
-        result: ToolResult = await retrying(tried.once)
+        result: ToolResult = await retrying(tried.attempt)
         return result if tried.count == 1 else replace(result, meta={**result.meta, "attempts": tried.count})
 
     return retried
 
 
-def _last(state: RetryCallState) -> ToolResult:
+def _last_result(state: RetryCallState) -> ToolResult:
     """Return what the last attempt gave, or raise what it raised."""
     result: ToolResult = state.outcome.result()  # type: ignore[union-attr]  # an attempt has been made
     return result
@@ -84,20 +84,20 @@ class _Attempts:
         exceptions: tuple[type[Exception], ...],
     ) -> None:
         self._run, self._codes, self._exceptions = run, codes, exceptions
-        self._is_read = False
-        self._fate = call.fate
-        self._call = call if call.emit is None else replace(call, emit=self._noting(call.emit))
+        self._has_emitted = False
+        self._scope = call.scope
+        self._call = call if call.emit is None else replace(call, emit=self._track_emit(call.emit))
         self.count = 0
 
-    async def once(self) -> ToolResult:
+    async def attempt(self) -> ToolResult:
         """Make one attempt."""
         self.count += 1
         return await self._run(self._call)
 
-    def is_worth_another(self, state: RetryCallState) -> bool:
+    def is_retryable(self, state: RetryCallState) -> bool:
         """Tell whether an attempt failed for a reason that may pass, and left nothing with a reader."""
         outcome = state.outcome
-        if outcome is None or self._is_read:
+        if outcome is None or self._has_emitted:
             return False
         if outcome.failed:
             error = outcome.exception()
@@ -105,12 +105,12 @@ class _Attempts:
         detail = outcome.result().error
         if detail is None:
             return False
-        is_own = detail is self._fate.detail  # else what was raised belongs to another result
-        return detail.code in self._codes or (is_own and isinstance(self._fate.error, self._exceptions))
+        is_own = detail is self._scope.error_detail  # else what was raised belongs to another result
+        return detail.code in self._codes or (is_own and isinstance(self._scope.error, self._exceptions))
 
-    def _noting(self, emit: Callable[[ToolResult], Awaitable[None]]) -> Callable[[ToolResult], Awaitable[None]]:
+    def _track_emit(self, emit: Callable[[ToolResult], Awaitable[None]]) -> Callable[[ToolResult], Awaitable[None]]:
         async def noted(chunk: ToolResult) -> None:
-            self._is_read = True
+            self._has_emitted = True
             await emit(chunk)
 
         return noted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware import shown
+from ahvn_tools.middleware import redaction
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -26,19 +26,21 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
 
     @inline
     async def traced(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        span = spans.start_span(f"execute_tool {call.name}", attributes=_attributes(call))
+        span = spans.start_span(f"execute_tool {call.name}", attributes=_span_attributes(call))
         if is_shown := content and span.is_recording():
-            span.set_attribute("gen_ai.tool.call.arguments", shown.as_text(shown.arguments(call)))
+            span.set_attribute("gen_ai.tool.call.arguments", redaction.as_text(redaction.redact_arguments(call)))
         token = context.attach(otel.set_span_in_context(span))
         failure: str | None = None
         try:
             result = await next(call)
-            failure = shown.outcome(result)
+            failure = redaction.error_code(result)
             if is_shown:
-                span.set_attribute("gen_ai.tool.call.result", shown.result(call, result))
+                span.set_attribute("gen_ai.tool.call.result", redaction.redact_result(call, result))
             return result
         except BaseException as error:
-            failure = shown.outcome_of(error)  # the exception itself is not recorded: its text may show anything
+            failure = redaction.exception_code(
+                error
+            )  # the exception itself is not recorded: its text may show anything
             raise
         finally:
             if failure is not None:
@@ -51,7 +53,7 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
     return traced
 
 
-def _attributes(call: Call) -> dict[str, Any]:
+def _span_attributes(call: Call) -> dict[str, Any]:
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.name,
@@ -59,7 +61,7 @@ def _attributes(call: Call) -> dict[str, Any]:
         "gen_ai.tool.call.id": call.id,
     }
     if description := call.definition.description:
-        attributes["gen_ai.tool.description"] = shown.as_text(description)
+        attributes["gen_ai.tool.description"] = redaction.as_text(description)
     if call.session_id is not None:
         attributes["gen_ai.conversation.id"] = call.session_id
     return attributes

@@ -12,15 +12,19 @@ from typing import Any
 class Docstring:
     """The texts of a docstring. Its types and "Defaults to …" are not read: the signature knows better."""
 
-    short: str = ""
-    long: str = ""
+    short_description: str = ""
+    long_description: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
     returns: str = ""
     usage: str = ""
 
     def description(self, *, include_long: bool) -> str:
         """Return the short description and, after a blank line, the long one if it is wanted."""
-        return f"{self.short}\n\n{self.long}" if include_long and self.long else self.short
+        return (
+            f"{self.short_description}\n\n{self.long_description}"
+            if include_long and self.long_description
+            else self.short_description
+        )
 
 
 def parse(text: str | None) -> Docstring:
@@ -28,14 +32,14 @@ def parse(text: str | None) -> Docstring:
     if not text or not text.strip():
         return Docstring()
     text = inspect.cleandoc(text)
-    parsed = _parsed(text)
+    parsed = _parse_best_style(text)
     returns = parsed.returns or next(iter(parsed.many_returns or ()), None)
     return Docstring(
-        short=parsed.short_description or "",
-        long=parsed.long_description or "",
+        short_description=parsed.short_description or "",
+        long_description=parsed.long_description or "",
         parameters={
             name.strip().lstrip("*"): p.description.strip()
-            for p in _parameters(parsed)
+            for p in _function_parameters(parsed)
             for name in p.arg_name.split(",")
             if p.description
         },
@@ -49,7 +53,7 @@ def parse(text: str | None) -> Docstring:
 _STYLES = ("GOOGLE", "NUMPYDOC", "REST", "EPYDOC")
 
 
-def _parsed(text: str) -> Any:
+def _parse_best_style(text: str) -> Any:
     """Read a docstring in the style that finds most parameters in it; a role at a line's start is not yet reST.
 
     Of the four readers numpy's refuses nothing, so there always is a reading.
@@ -60,8 +64,8 @@ def _parsed(text: str) -> Any:
     for style in _STYLES:
         with contextlib.suppress(docstring_parser.ParseError):
             readings.append(docstring_parser.parse(text, docstring_parser.DocstringStyle[style]))
-    return max(readings, key=lambda reading: (len(_parameters(reading)), len(reading.meta)))
+    return max(readings, key=lambda reading: (len(_function_parameters(reading)), len(reading.meta)))
 
 
-def _parameters(parsed: Any) -> list[Any]:
+def _function_parameters(parsed: Any) -> list[Any]:
     return [parameter for parameter in parsed.params if parameter.args[0] != "attribute"]

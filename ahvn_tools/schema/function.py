@@ -16,30 +16,38 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreConfig, SchemaValidator, ValidationError
 
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.redaction import Secret, is_secret
-from ahvn_tools.schema.annotations import Unresolved
-from ahvn_tools.schema.arguments import Arguments
-from ahvn_tools.schema.parameters import Check, JsonObject, Kind, Parameter, Quick, Validator, without_properties
-from ahvn_tools.schema.places import property_names
-from ahvn_tools.schema.titles import QuietGenerator, tidy, without_unused_definitions
+from ahvn_tools.redaction import Secret, is_secret_annotation
+from ahvn_tools.schema.annotations import UnresolvedAnnotation
+from ahvn_tools.schema.arguments import ArgumentValidator
+from ahvn_tools.schema.inputs import (
+    BoundValueValidator,
+    FastValidator,
+    JsonObject,
+    Parameter,
+    ParameterKind,
+    Validator,
+    without_properties,
+)
+from ahvn_tools.schema.places import iter_property_names
+from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema, without_unused_definitions
 from ahvn_tools.state import UNSET
 
 EMPTY = inspect.Parameter.empty
 VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
 VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 
-_title_of = GenerateJsonSchema().get_title_from_name
+_get_title_from_name = GenerateJsonSchema().get_title_from_name
 
 _CONFIG = ConfigDict(allow_inf_nan=False)
 _CORE_CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
-_NO_SCHEMA = (
+_SCHEMA_ERRORS = (
     PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError,
     NameError,
 )  # fmt: skip
-_SUSPECT = frozenset({"is-instance", "is-subclass", "callable", "function-plain"})
-_PLAIN = (str, int, bool, bytes)
-_WORD = 2**62
-_OPAQUE = ("metadata", "serialization", "config", "default")
+_UNCERTAIN_TYPES = frozenset({"is-instance", "is-subclass", "callable", "function-plain"})
+_EXACT_TYPES = (str, int, bool, bytes)
+_MACHINE_WORD_LIMIT = 2**62
+_NON_SCHEMA_KEYS = ("metadata", "serialization", "config", "default")
 
 
 class FunctionInputs:
@@ -63,28 +71,32 @@ class FunctionInputs:
         """
         self.function_name = name
         self._descriptions = descriptions
-        included: dict[Kind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
-        self._signature = [p for p in signature.parameters.values() if included.get(p.kind, True) or p.name in bound]
+        included: dict[ParameterKind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
+        self._signature_parameters = [
+            p for p in signature.parameters.values() if included.get(p.kind, True) or p.name in bound
+        ]
         self._annotations = {name: Any if given is EMPTY else given for name, given in annotations.items()}
         failures: dict[str, Exception] = {
-            p.name: given.error for p in self._signature if isinstance(given := annotations[p.name], Unresolved)
+            p.name: given.error
+            for p in self._signature_parameters
+            if isinstance(given := annotations[p.name], UnresolvedAnnotation)
         }
         try:
-            self._adapter = self._adapted(failures.keys())
-        except _NO_SCHEMA as error:
-            failures |= self._failures(failures.keys()) or {self.function_name: error}
-            self._refuse(failures, bound)
-            self._adapter = self._adapted(failures.keys())
+            self._adapter = self._build_adapter(failures.keys())
+        except _SCHEMA_ERRORS as error:
+            failures |= self._schema_failures(failures.keys()) or {self.function_name: error}
+            self._raise_for_unbound(failures, bound)
+            self._adapter = self._build_adapter(failures.keys())
         else:
-            self._refuse(failures, bound)
-        self.unschemed = frozenset(failures)
-        self._core = _Core(self._adapter.core_schema)
-        self.parameters: dict[str, Parameter] = {p.name: self._parameter(p) for p in self._signature}
+            self._raise_for_unbound(failures, bound)
+        self.parameters_without_schema = frozenset(failures)
+        self._core = _ArgumentsCoreSchema(self._adapter.core_schema)
+        self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p) for p in self._signature_parameters}
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
         schema: JsonObject = json.loads(self._schema_text)
-        gone = hidden & self.parameters.keys() - self.unschemed
+        gone = hidden & self.parameters.keys() - self.parameters_without_schema
         if not gone:
             return schema
         without_properties(schema, frozenset(self.parameters[name].property_name for name in gone))
@@ -93,37 +105,37 @@ class FunctionInputs:
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of the arguments that a caller gives when `hidden` are bound."""
         fields = [field for name, field in self._core.fields.items() if name not in hidden]
-        arguments = Arguments(
-            self._core.validator([_eager(field) for field in fields]),
-            schema=functools.partial(self.schema, hidden),
-            names=functools.partial(self._known_names, hidden),
+        arguments = ArgumentValidator(
+            self._core.validator([_replace_generators(field) for field in fields]),
+            get_schema=functools.partial(self.schema, hidden),
+            get_names=functools.partial(self._known_names, hidden),
         )
         return arguments.validate
 
-    def quick(self, hidden: frozenset[str]) -> Quick | None:
+    def fast_validator(self, hidden: frozenset[str]) -> FastValidator | None:
         """Compile pydantic's bare validator when all parameters are scalars: bounded, they refuse what is extreme."""
         fields = [field for name, field in self._core.fields.items() if name not in hidden]
         if not all(map(_is_scalar, fields)):
             return None
-        quick: Quick = self._core.validator([_bounded(field) for field in fields]).validate_python
+        quick: FastValidator = self._core.validator([_limit_integer(field) for field in fields]).validate_python
         return quick
 
-    def check(self, name: str) -> Check | None:
+    def bound_value_validator(self, name: str) -> BoundValueValidator | None:
         """Compile the check of one bound value; None when pydantic cannot check its type."""
-        if name in self.unschemed:
+        if name in self.parameters_without_schema:
             return None
         if self._core.is_lazy(name):
-            return _check_iterable
-        return functools.partial(_check_strictly, self._core.one(name))
+            return _validate_iterable
+        return functools.partial(_validate_bound_value, self._core.parameter_validator(name))
 
     @functools.cached_property
     def _schema_text(self) -> str:
-        raw = self._adapter.json_schema(schema_generator=QuietGenerator)
+        raw = self._adapter.json_schema(schema_generator=QuietSchemaGenerator)
         titles = {name: node.get("title") for name, node in raw.get("properties", {}).items() if isinstance(node, dict)}
-        schema = tidy(raw)
+        schema = clean_schema(raw)
         descriptions = self._descriptions()
         for name, node in schema.get("properties", {}).items():
-            if isinstance(titles[name], str) and titles[name] != _title_of(name):
+            if isinstance(titles[name], str) and titles[name] != _get_title_from_name(name):
                 node["title"] = titles[name]
             if name in descriptions:
                 node.setdefault("description", descriptions[name])
@@ -131,16 +143,16 @@ class FunctionInputs:
 
     def _known_names(self, hidden: frozenset[str]) -> frozenset[str]:
         fields = [field for name, field in self._core.fields.items() if name not in hidden]
-        return frozenset(property_names(self.schema(hidden))) | frozenset(_member_names(fields))
+        return frozenset(iter_property_names(self.schema(hidden))) | frozenset(_named_tuple_fields(fields))
 
-    def _adapted(self, left_out: Any) -> TypeAdapter[Any]:
-        shown = [self._shown(p) for p in self._signature if p.name not in left_out]
-        adapter = _adapter(shown)
-        if _has_suspects(adapter.core_schema):
-            adapter.json_schema(schema_generator=QuietGenerator)
+    def _build_adapter(self, excluded: Any) -> TypeAdapter[Any]:
+        shown = [self._to_keyword_only(p) for p in self._signature_parameters if p.name not in excluded]
+        adapter = _function_adapter(shown)
+        if _has_uncertain_types(adapter.core_schema):
+            adapter.json_schema(schema_generator=QuietSchemaGenerator)
         return adapter
 
-    def _shown(self, parameter: inspect.Parameter) -> inspect.Parameter:
+    def _to_keyword_only(self, parameter: inspect.Parameter) -> inspect.Parameter:
         """Return the parameter as a keyword-only one; the collecting kinds become a list and an object."""
         annotation = self._annotations[parameter.name]
         default = parameter.default
@@ -153,22 +165,22 @@ class FunctionInputs:
         annotation = _with_description(annotation)
         return inspect.Parameter(parameter.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
-    def _failures(self, known: Any) -> dict[str, Exception]:
+    def _schema_failures(self, known: Any) -> dict[str, Exception]:
         failures: dict[str, Exception] = {}
-        for parameter in self._signature:
+        for parameter in self._signature_parameters:
             if parameter.name in known:
                 continue
             try:
-                _adapter([self._shown(parameter)]).json_schema(schema_generator=QuietGenerator)
-            except _NO_SCHEMA as error:
+                _function_adapter([self._to_keyword_only(parameter)]).json_schema(schema_generator=QuietSchemaGenerator)
+            except _SCHEMA_ERRORS as error:
                 failures[parameter.name] = error
         return failures
 
-    def _refuse(self, failures: Mapping[str, Exception], bound: frozenset[str]) -> None:
+    def _raise_for_unbound(self, failures: Mapping[str, Exception], bound: frozenset[str]) -> None:
         for name, error in failures.items():
             if name in bound:
                 continue
-            annotation = _shown_annotation(self._annotations.get(name, ""))
+            annotation = _format_annotation(self._annotations.get(name, ""))
             is_told = isinstance(error, NameError) or type(error) is PydanticUserError  # which says what to write
             reason = str(error).split("\n")[0].rstrip(".") if is_told else "that type has no JSON form"
             missing = getattr(error, "name", None) if isinstance(error, NameError) else None
@@ -179,7 +191,7 @@ class FunctionInputs:
                 f"binds={{{name!r}: 'state.key'}}."
             ) from error
 
-    def _parameter(self, parameter: inspect.Parameter) -> Parameter:
+    def _to_parameter(self, parameter: inspect.Parameter) -> Parameter:
         annotation, default = self._annotations[parameter.name], parameter.default
         factory = None
         if isinstance(default, FieldInfo):
@@ -196,38 +208,38 @@ class FunctionInputs:
             annotation=annotation,
             fixed_default=UNSET if default is EMPTY else default,
             default_factory=cast("Callable[[], Any] | None", factory),
-            exact=None if isinstance(parameter.default, FieldInfo) else _plain_type(annotation),
+            exact_type=None if isinstance(parameter.default, FieldInfo) else _exact_type(annotation),
             is_required=is_required and not collects,
-            is_secret=is_secret(annotation) or is_secret(parameter.annotation),
-            expected=_shown_annotation(annotation),
+            is_secret=is_secret_annotation(annotation) or is_secret_annotation(parameter.annotation),
+            expected=_format_annotation(annotation),
         )
 
 
-class _Core:
+class _ArgumentsCoreSchema:
     """The arguments part of a core schema, from which validators for fewer parameters are cut."""
 
     def __init__(self, schema: Any) -> None:
         self.definitions: list[Any] | None = None
         if schema["type"] == "definitions":
-            self.definitions, schema = _eager(schema["definitions"]), schema["schema"]
+            self.definitions, schema = _replace_generators(schema["definitions"]), schema["schema"]
         self.fields: dict[str, Any] = {field["name"]: field for field in schema["arguments_schema"]["arguments_schema"]}
 
     def validator(self, fields: list[Any]) -> SchemaValidator:
-        return self._validator({"type": "arguments", "arguments_schema": fields})
+        return self._compile({"type": "arguments", "arguments_schema": fields})
 
-    def one(self, name: str) -> SchemaValidator:
-        return self._validator(self._plain(name))
+    def parameter_validator(self, name: str) -> SchemaValidator:
+        return self._compile(self._without_default(name))
 
     def is_lazy(self, name: str) -> bool:
         """Whether pydantic would check the items while the body reads them."""
-        is_generator: bool = self._plain(name)["type"] == "generator"
+        is_generator: bool = self._without_default(name)["type"] == "generator"
         return is_generator
 
-    def _plain(self, name: str) -> Any:
+    def _without_default(self, name: str) -> Any:
         schema = self.fields[name]["schema"]
         return schema["schema"] if schema["type"] == "default" else schema
 
-    def _validator(self, schema: Any) -> SchemaValidator:
+    def _compile(self, schema: Any) -> SchemaValidator:
         if self.definitions is not None:
             schema = {"type": "definitions", "schema": schema, "definitions": self.definitions}
         return SchemaValidator(schema, _CORE_CONFIG)
@@ -254,7 +266,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
         ) from error
 
 
-def _adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
+def _function_adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
     def shown() -> None:
         """Stand in for the function with the parameters that have a schema."""
 
@@ -263,25 +275,29 @@ def _adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
     return TypeAdapter[Any](shown, config=_CONFIG)  # type: ignore[arg-type]  # pydantic takes a function as a type
 
 
-def _plain_type(annotation: Any) -> type | None:
-    return next((kind for kind in _PLAIN if annotation is kind), None)
+def _exact_type(annotation: Any) -> type | None:
+    return next((kind for kind in _EXACT_TYPES if annotation is kind), None)
 
 
-def _shown_annotation(annotation: Any) -> str:
+def _format_annotation(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
-        return f"Annotated[{_shown_annotation(annotation.__origin__)}, …]"
-    return str(annotation.annotation) if isinstance(annotation, Unresolved) else inspect.formatannotation(annotation)
+        return f"Annotated[{_format_annotation(annotation.__origin__)}, …]"
+    return (
+        str(annotation.annotation)
+        if isinstance(annotation, UnresolvedAnnotation)
+        else inspect.formatannotation(annotation)
+    )
 
 
-def _bounded(field: Any) -> Any:
+def _limit_integer(field: Any) -> Any:
     """Return an argument's core schema with a plain integer limited to a machine word; larger ones go the long way."""
     schema = field["schema"]
     if schema["type"] == "default":
-        return {**field, "schema": {**schema, "schema": _bounded({"schema": schema["schema"]})["schema"]}}
+        return {**field, "schema": {**schema, "schema": _limit_integer({"schema": schema["schema"]})["schema"]}}
     if schema["type"] != "int":
         return field
-    low = {} if "ge" in schema or "gt" in schema else {"gt": -_WORD}
-    high = {} if "le" in schema or "lt" in schema else {"lt": _WORD}
+    low = {} if "ge" in schema or "gt" in schema else {"gt": -_MACHINE_WORD_LIMIT}
+    high = {} if "le" in schema or "lt" in schema else {"lt": _MACHINE_WORD_LIMIT}
     return {**field, "schema": {**schema, **low, **high}}
 
 
@@ -297,46 +313,46 @@ def _alias(field: Any, name: str) -> str:
     return str(alias)
 
 
-def _has_suspects(node: Any) -> bool:
-    return any(here.get("type") in _SUSPECT for here in _nodes(node))
+def _has_uncertain_types(node: Any) -> bool:
+    return any(here.get("type") in _UNCERTAIN_TYPES for here in _iter_core_nodes(node))
 
 
-def _nodes(node: Any) -> Iterator[dict[str, Any]]:
+def _iter_core_nodes(node: Any) -> Iterator[dict[str, Any]]:
     """Yield every node of a core schema."""
     pending = [node]
     while pending:
         here = pending.pop()
         if isinstance(here, dict):
             yield here
-            pending.extend(value for key, value in here.items() if key not in _OPAQUE)
+            pending.extend(value for key, value in here.items() if key not in _NON_SCHEMA_KEYS)
         elif isinstance(here, list | tuple):
             pending.extend(here)
 
 
-def _member_names(node: Any) -> Iterator[str]:
+def _named_tuple_fields(node: Any) -> Iterator[str]:
     """Yield the field names of named tuples, which their JSON Schema does not tell."""
-    for here in _nodes(node):
+    for here in _iter_core_nodes(node):
         if here.get("type") == "named-tuple-field":
             yield here["name"]
 
 
-def _eager(node: Any) -> Any:
+def _replace_generators(node: Any) -> Any:
     """Return a core schema in which an Iterable is checked as a list: pydantic would check it while the body reads."""
     if isinstance(node, list):
-        return [_eager(child) for child in node]
+        return [_replace_generators(child) for child in node]
     if not isinstance(node, dict):
         return node
-    made = {key: value if key in _OPAQUE else _eager(value) for key, value in node.items()}
+    made = {key: value if key in _NON_SCHEMA_KEYS else _replace_generators(value) for key, value in node.items()}
     return {**made, "type": "list"} if made.get("type") == "generator" else made
 
 
-def _check_iterable(value: Any) -> Any:
+def _validate_iterable(value: Any) -> Any:
     """Return the object itself: reading it to check its items would use it up."""
     iter(value)
     return value
 
 
-def _check_strictly(validator: SchemaValidator, value: Any) -> Any:
+def _validate_bound_value(validator: SchemaValidator, value: Any) -> Any:
     """Return the object itself when it fits as it is, what it converts to otherwise. Raises ValueError."""
     try:
         checked = validator.validate_python(value, strict=True)

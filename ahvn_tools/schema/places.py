@@ -6,42 +6,42 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 JsonObject = dict[str, Any]
-Path = tuple[str | int, ...]
+InstancePath = tuple[str | int, ...]
 Nodes = list[JsonObject]
 
-_BRANCHES = ("anyOf", "oneOf", "allOf")
-_INDIRECT = frozenset({*_BRANCHES, "$ref"})
-_OF_OBJECTS = frozenset({"properties", "additionalProperties", "patternProperties", "required"})
+_COMBINATORS = ("anyOf", "oneOf", "allOf")
+_INDIRECT_KEYWORDS = frozenset({*_COMBINATORS, "$ref"})
+_OBJECT_KEYWORDS = frozenset({"properties", "additionalProperties", "patternProperties", "required"})
 
 
-class Places:
+class SubschemaFinder:
     """Answers about the places of one schema. The schema is not changed."""
 
     def __init__(self, schema: JsonObject) -> None:
         self._schema = schema
-        self.root: Nodes = self._expanded([schema])
+        self.root: Nodes = self._expand([schema])
 
-    def at(self, path: Iterable[str | int]) -> Nodes:
+    def find_subschemas(self, path: Iterable[str | int]) -> Nodes:
         """Return the subschemas that speak about the value at `path`, unions and references resolved."""
         nodes = self.root
         for step in path:
-            nodes = self.inside(nodes, step)
+            nodes = self.find_children(nodes, step)
         return nodes
 
-    def inside(self, nodes: Nodes, step: str | int) -> Nodes:
+    def find_children(self, nodes: Nodes, step: str | int) -> Nodes:
         """Return the subschemas that speak about one member or item of a value that `nodes` speak about."""
-        return self._expanded(child for node in nodes for child in _children(node, step))
+        return self._expand(child for node in nodes for child in _child_schemas(node, step))
 
-    def takes_null(self, path: Path) -> bool:
+    def allows_null(self, path: InstancePath) -> bool:
         """Tell whether a null is legal at `path` by any branch."""
-        return any(_takes_null(node) for node in self.at(path) if _INDIRECT.isdisjoint(node))
+        return any(_allows_null(node) for node in self.find_subschemas(path) if _INDIRECT_KEYWORDS.isdisjoint(node))
 
-    def is_entry(self, path: Path) -> bool:
+    def is_undeclared(self, path: InstancePath) -> bool:
         """Tell whether the last step of `path` is no declared member: an entry of a free object, or unknown."""
-        holders = [node for node in self.at(path[:-1]) if _is_object(node)]
+        holders = [node for node in self.find_subschemas(path[:-1]) if _describes_object(node)]
         return bool(holders) and not any(path[-1] in node.get("properties", {}) for node in holders)
 
-    def _expanded(self, nodes: Iterable[Any]) -> Nodes:
+    def _expand(self, nodes: Iterable[Any]) -> Nodes:
         found: Nodes = []
         pending = list(nodes)
         seen: set[int] = set()
@@ -52,19 +52,19 @@ class Places:
             seen.add(id(node))
             found.append(node)
             if isinstance(node.get("$ref"), str):
-                pending.append(self._target(node["$ref"]))
-            for key in _BRANCHES:
+                pending.append(self._resolve_pointer(node["$ref"]))
+            for key in _COMBINATORS:
                 pending.extend(node.get(key, ()))
         return found
 
-    def _target(self, reference: str) -> Any:
+    def _resolve_pointer(self, reference: str) -> Any:
         here: Any = self._schema
         for step in reference.removeprefix("#").split("/")[1:]:
             here = here.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(here, dict) else None
         return here
 
 
-def _children(node: JsonObject, step: str | int) -> Iterator[Any]:
+def _child_schemas(node: JsonObject, step: str | int) -> Iterator[Any]:
     if isinstance(step, str):
         properties = node.get("properties", {})
         yield properties[step] if step in properties else node.get("additionalProperties")
@@ -73,26 +73,26 @@ def _children(node: JsonObject, step: str | int) -> Iterator[Any]:
     yield items[step] if step < len(items) else node.get("items")
 
 
-def _is_object(node: JsonObject) -> bool:
-    return node.get("type") == "object" or not _OF_OBJECTS.isdisjoint(node)
+def _describes_object(node: JsonObject) -> bool:
+    return node.get("type") == "object" or not _OBJECT_KEYWORDS.isdisjoint(node)
 
 
-def _takes_null(node: JsonObject) -> bool:
+def _allows_null(node: JsonObject) -> bool:
     kind = node.get("type")
     if kind is not None:
         return kind == "null" or (isinstance(kind, list) and "null" in kind)
     if "const" in node:
         return node["const"] is None
-    return None in node["enum"] if "enum" in node else _OF_OBJECTS.isdisjoint(node)
+    return None in node["enum"] if "enum" in node else _OBJECT_KEYWORDS.isdisjoint(node)
 
 
-def property_names(node: Any) -> Iterator[str]:
+def iter_property_names(node: Any) -> Iterator[str]:
     """Yield the names of all properties that are declared anywhere in a schema."""
     if isinstance(node, dict):
         if isinstance(node.get("properties"), dict):
             yield from node["properties"]
         for child in node.values():
-            yield from property_names(child)
+            yield from iter_property_names(child)
     elif isinstance(node, list):
         for child in node:
-            yield from property_names(child)
+            yield from iter_property_names(child)

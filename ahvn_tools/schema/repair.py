@@ -15,97 +15,100 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from ahvn_tools.errors import InvalidParametersError
-from ahvn_tools.schema.places import Path, Places
+from ahvn_tools.schema.places import InstancePath, SubschemaFinder
 
-MOST_LEVELS = 200
+MAX_DEPTH = 200
 """Arguments that nest deeper than this are refused."""
 
-MOST_DIGITS = 4_300
+MAX_DIGITS = 4_300
 """Integers of more digits than this are refused."""
 
-ROUNDS = 16
+MAX_ROUNDS = 16
 """How often repairing and validating alternate; a repaired JSON text may hold further things to repair."""
 
-TOO_LARGE = 10**MOST_DIGITS
+INTEGER_LIMIT = 10**MAX_DIGITS
 """The least integer of too many digits."""
 
-_ENDS = frozenset({str, bool, type(None)})
+_UNGUARDED_TYPES = frozenset({str, bool, type(None)})
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 _CONTAINERS = (dict, *_SEQUENCES)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RepairCandidate:
     """One place where validation failed: what to try there."""
 
-    location: Path
+    location: InstancePath
     wants_container: bool = False
     wants_integer: bool = False
 
 
-def guard(arguments: dict[str, Any]) -> bool:
+def enforce_limits(arguments: dict[str, Any]) -> bool:
     """Refuse what nests too deep or counts too high. Return whether a NaN or an infinity is in it."""
     has_non_finite = False
     pending: list[tuple[Any, int]] = [(arguments, 0)]
     while pending:
         value, level = pending.pop()
-        if type(value) in _ENDS:
+        if type(value) in _UNGUARDED_TYPES:
             continue
         if isinstance(value, int):
-            if not -TOO_LARGE < value < TOO_LARGE:
-                raise InvalidParametersError(f"Invalid arguments: an integer has more than {MOST_DIGITS} digits.")
+            if not -INTEGER_LIMIT < value < INTEGER_LIMIT:
+                raise InvalidParametersError(f"Invalid arguments: an integer has more than {MAX_DIGITS} digits.")
         elif isinstance(value, float):
             has_non_finite |= not math.isfinite(value)
         elif isinstance(value, _CONTAINERS):
-            if level > MOST_LEVELS:
-                raise InvalidParametersError(f"Invalid arguments: they nest more than {MOST_LEVELS} levels deep.")
+            if level > MAX_DEPTH:
+                raise InvalidParametersError(f"Invalid arguments: they nest more than {MAX_DEPTH} levels deep.")
             pending.extend((item, level + 1) for item in (value.values() if isinstance(value, dict) else value))
     return has_non_finite
 
 
 def repair(
-    arguments: dict[str, Any], faults: Iterable[Fault], places: Callable[[], Places], removed: set[Path]
+    arguments: dict[str, Any],
+    candidates: Iterable[RepairCandidate],
+    get_finder: Callable[[], SubschemaFinder],
+    removed: set[InstancePath],
 ) -> dict[str, Any] | None:
     """Return arguments with what can be repaired repaired, or None when there is nothing to repair.
 
     `places` gives the places of the schema, when they are needed. Where a null was taken out, its path is added to
     `removed`.
     """
-    repaired = _Copy(arguments)
-    nulls: dict[Path, None] = {}
-    for fault in faults:
-        path = locate(repaired.root, fault.location)
+    repaired = _CopyOnWrite(arguments)
+    nulls: dict[InstancePath, None] = {}
+    for fault in candidates:
+        path = to_input_path(repaired.root, fault.location)
         if not path:
             continue
-        holder, value = _ends(repaired.root, path)
+        holder, value = _container_and_value(repaired.root, path)
         if value is None and isinstance(holder, dict):
             nulls[path] = None
-        elif fault.wants_container and isinstance(value, str) and (parsed := _parsed(value)) is not None:
+        elif fault.wants_container and isinstance(value, str) and (parsed := _parse_container(value)) is not None:
             repaired.put(path, parsed)
         elif fault.wants_integer and isinstance(value, float) and value.is_integer():
             repaired.put(path, int(value))
     if nulls and not repaired.is_changed:
-        members = [path for path in nulls if not places().is_entry(path)]
-        for path in [path for path in members if not places().takes_null(path)] or members:
+        members = [path for path in nulls if not get_finder().is_undeclared(path)]
+        for path in [path for path in members if not get_finder().allows_null(path)] or members:
             repaired.remove(path)
             removed.add(path)
     return repaired.root if repaired.is_changed else None
 
 
-def non_finite(value: Any) -> bool:
+def contains_non_finite(value: Any) -> bool:
     """Tell whether a NaN or an infinity is in a value or in its containers (a model's own fields are its business)."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, dict):
-        return any(non_finite(item) for item in value.values())
+        return any(contains_non_finite(item) for item in value.values())
     if isinstance(value, _SEQUENCES):
-        return any(non_finite(item) for item in value)
+        return any(contains_non_finite(item) for item in value)
     if is_dataclass(value) and not hasattr(type(value), "__pydantic_validator__"):
-        return any(non_finite(getattr(value, field.name, None)) for field in fields(value))
+        return any(contains_non_finite(getattr(value, field.name, None)) for field in fields(value))
     return False
 
 
-def locate(arguments: Any, location: Path) -> Path:
+def to_input_path(arguments: Any, location: InstancePath) -> InstancePath:
     """Return the steps of `location` that lead through the input; pydantic mixes in the names of union branches."""
     here = arguments
     path: list[str | int] = []
@@ -118,40 +121,40 @@ def locate(arguments: Any, location: Path) -> Path:
     return tuple(path)
 
 
-class _Copy:
+class _CopyOnWrite:
     """A copy of nested containers that copies a container when something in it is changed, once."""
 
     def __init__(self, original: dict[str, Any]) -> None:
         self.root = original
-        self._own: dict[int, Any] = {}
+        self._copies: dict[int, Any] = {}
 
     @property
     def is_changed(self) -> bool:
-        return bool(self._own)
+        return bool(self._copies)
 
-    def put(self, path: Path, value: Any) -> None:
-        self._holder(path)[path[-1]] = value
+    def put(self, path: InstancePath, value: Any) -> None:
+        self._writable_container(path)[path[-1]] = value
 
-    def remove(self, path: Path) -> None:
-        del self._holder(path)[path[-1]]
+    def remove(self, path: InstancePath) -> None:
+        del self._writable_container(path)[path[-1]]
 
-    def _holder(self, path: Path) -> Any:
+    def _writable_container(self, path: InstancePath) -> Any:
         """Return the container of the last step, ready to be changed."""
-        self.root = here = self._owned(self.root)
+        self.root = here = self._copy_once(self.root)
         for step in path[:-1]:
-            here[step] = self._owned(here[step])
+            here[step] = self._copy_once(here[step])
             here = here[step]
         return here
 
-    def _owned(self, container: Any) -> Any:
-        if id(container) in self._own:
+    def _copy_once(self, container: Any) -> Any:
+        if id(container) in self._copies:
             return container
         copy = dict(container) if isinstance(container, dict) else list(container)
-        self._own[id(copy)] = copy
+        self._copies[id(copy)] = copy
         return copy
 
 
-def _ends(value: Any, path: Path) -> tuple[Any, Any]:
+def _container_and_value(value: Any, path: InstancePath) -> tuple[Any, Any]:
     """Return the container of the last step of `path`, and what is in it there."""
     holder = value
     for step in path:
@@ -159,18 +162,18 @@ def _ends(value: Any, path: Path) -> tuple[Any, Any]:
     return holder, value
 
 
-def _parsed(text: str) -> Any:
+def _parse_container(text: str) -> Any:
     try:
-        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(text, parse_constant=_reject_constant, parse_float=_parse_finite_float)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None
 
 
-def _refuse(constant: str) -> Any:
+def _reject_constant(constant: str) -> Any:
     raise ValueError(constant)
 
 
-def _finite(text: str) -> float:
+def _parse_finite_float(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
+    return number if math.isfinite(number) else _reject_constant(text)

@@ -15,41 +15,43 @@ from pydantic_core import PydanticSerializationError, core_schema
 
 JsonObject = dict[str, Any]
 
-_STRUCTURE = frozenset({"type", "properties", "$ref", "items", "allOf", "oneOf", "anyOf", "required"})
-_LABELS = frozenset({"title", "description", "deprecated", "readOnly", "writeOnly"})
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
-_LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SINGLE = (
+_STRUCTURAL_KEYWORDS = frozenset({"type", "properties", "$ref", "items", "allOf", "oneOf", "anyOf", "required"})
+_ANNOTATION_KEYWORDS = frozenset({"title", "description", "deprecated", "readOnly", "writeOnly"})
+_SCHEMA_MAP_KEYWORDS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+_SCHEMA_LIST_KEYWORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMA_KEYWORDS = (
     "items", "additionalItems", "additionalProperties", "contains", "contentSchema", "propertyNames",
     "unevaluatedItems", "unevaluatedProperties", "if", "then", "else", "not",
 )  # fmt: skip
-_HOLDERS = frozenset({*_NAMED, *_LISTED, *_SINGLE})
+_SUBSCHEMA_KEYWORDS = frozenset({*_SCHEMA_MAP_KEYWORDS, *_SCHEMA_LIST_KEYWORDS, *_SCHEMA_KEYWORDS})
 
 
-def subschemas(node: JsonObject) -> Iterator[JsonObject]:
+def iter_subschemas(node: JsonObject) -> Iterator[JsonObject]:
     """Yield the schemas directly inside a schema. Literal data (`default`, `enum`, …) is not entered."""
-    if _HOLDERS.isdisjoint(node):
+    if _SUBSCHEMA_KEYWORDS.isdisjoint(node):
         return
-    for key in _NAMED:
+    for key in _SCHEMA_MAP_KEYWORDS:
         if isinstance(node.get(key), dict):
             yield from (child for child in node[key].values() if isinstance(child, dict))
-    for key in _LISTED:
+    for key in _SCHEMA_LIST_KEYWORDS:
         if isinstance(node.get(key), list):
             yield from (child for child in node[key] if isinstance(child, dict))
-    for key in _SINGLE:
+    for key in _SCHEMA_KEYWORDS:
         if isinstance(node.get(key), dict):
             yield node[key]
 
 
-def tidy(schema: JsonObject) -> JsonObject:
+def clean_schema(schema: JsonObject) -> JsonObject:
     """Return the schema, changed in place: generated titles gone, a root `$ref` resolved, unused `$defs` dropped."""
-    schema = _with_plain_root(schema)
+    schema = _with_resolved_root(schema)
     pending = [schema]
     while pending:
         node = pending.pop()
-        if isinstance(node.get("title"), str) and (not _STRUCTURE.isdisjoint(node) or _LABELS.issuperset(node)):
+        if isinstance(node.get("title"), str) and (
+            not _STRUCTURAL_KEYWORDS.isdisjoint(node) or _ANNOTATION_KEYWORDS.issuperset(node)
+        ):
             del node["title"]
-        pending.extend(subschemas(node))
+        pending.extend(iter_subschemas(node))
     return without_unused_definitions(schema)
 
 
@@ -59,12 +61,12 @@ def without_unused_definitions(schema: JsonObject) -> JsonObject:
     if not definitions:
         return schema
     used: set[str] = set()
-    pending = _references({key: value for key, value in schema.items() if key != "$defs"})
+    pending = _referenced_definitions({key: value for key, value in schema.items() if key != "$defs"})
     while pending:
         name = pending.pop()
         if name not in used and name in definitions:
             used.add(name)
-            pending |= _references(definitions[name])
+            pending |= _referenced_definitions(definitions[name])
     kept = {name: definition for name, definition in definitions.items() if name in used}
     schema["$defs"] = kept
     if not kept:
@@ -72,7 +74,7 @@ def without_unused_definitions(schema: JsonObject) -> JsonObject:
     return schema
 
 
-def _with_plain_root(schema: JsonObject) -> JsonObject:
+def _with_resolved_root(schema: JsonObject) -> JsonObject:
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     target = schema.get("$defs", {}).get(name)
     if "type" in schema or not isinstance(target, dict):
@@ -80,7 +82,7 @@ def _with_plain_root(schema: JsonObject) -> JsonObject:
     return {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
 
 
-def _references(node: Any) -> set[str]:
+def _referenced_definitions(node: Any) -> set[str]:
     found: set[str] = set()
     pending = [node]
     while pending:
@@ -95,10 +97,10 @@ def _references(node: Any) -> set[str]:
     return found
 
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_JSON_SCALARS = frozenset({str, int, bool, type(None)})
 
 
-class QuietGenerator(GenerateJsonSchema):
+class QuietSchemaGenerator(GenerateJsonSchema):
     """Pydantic's generator; a default that has no JSON form is left out without a warning."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # pydantic's own attribute
@@ -109,7 +111,7 @@ class QuietGenerator(GenerateJsonSchema):
 
     def encode_default(self, dft: Any) -> Any:
         """Return a default as JSON. Raises PydanticSerializationError, which leaves the default out."""
-        if type(dft) in _PLAIN:  # most are: pydantic would compile a serializer for each
+        if type(dft) in _JSON_SCALARS:  # most are: pydantic would compile a serializer for each
             return dft
         encoded = super().encode_default(dft)
         try:

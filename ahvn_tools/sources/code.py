@@ -12,14 +12,14 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.recipe import Recipe
 from ahvn_tools.sources import function
-from ahvn_tools.sources.options import checked
+from ahvn_tools.sources.options import validate_options
+from ahvn_tools.template import ToolTemplate
 
-_numbers = itertools.count(1)
+_module_numbers = itertools.count(1)
 
 
-class _Source:
+class _SourceLoader:
     """A loader that knows one module's text, so that tracebacks can show its lines."""
 
     def __init__(self, text: str) -> None:
@@ -29,9 +29,9 @@ class _Source:
         return self.text
 
 
-def recipe(
+def build_template(
     code: str, func_name: str | None, env: Mapping[str, Any] | None, options: Mapping[str, Any]
-) -> tuple[Recipe, Callable[..., Any]]:
+) -> tuple[ToolTemplate, Callable[..., Any]]:
     """Execute `code` and return the recipe and the body of the function it defines.
 
     The code runs in a module of its own: `env` on top of the builtins, nothing of ours. It is trusted like any code:
@@ -42,29 +42,31 @@ def recipe(
     """
     if not isinstance(code, str):
         raise DefinitionError(f"Code is a text, not a {type(code).__name__}; for a function use from_function.")
-    checked(options)
-    module = _module(code)
-    vars(module).update({name: value for name, value in (env or {}).items() if name not in _IDENTITY})
+    validate_options(options)
+    module = _new_module(code)
+    vars(module).update({name: value for name, value in (env or {}).items() if name not in _MODULE_ATTRIBUTES})
     name = module.__name__
     sys.modules[name] = module
     try:
         exec(compile(code, f"{name}.py", "exec", dont_inherit=True), vars(module))  # noqa: S102  # the door is for it
-        made, body = function.recipe(_chosen(module, f"{name}.py", func_name), options, source=code)
-        made.output.chunk(made.output.result(None).value)  # what the return annotation names is looked up here, too
+        made, body = function.build_template(_choose_function(module, f"{name}.py", func_name), options, source=code)
+        made.output.to_chunk(
+            made.output.to_result(None).value
+        )  # what the return annotation names is looked up here, too
         return made, body
     finally:
         sys.modules.pop(name, None)
 
 
-def _module(code: str) -> types.ModuleType:
+def _new_module(code: str) -> types.ModuleType:
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    module = types.ModuleType(f"tool_code_{digest}_{next(_numbers)}")
+    module = types.ModuleType(f"tool_code_{digest}_{next(_module_numbers)}")
     module.__file__ = f"{module.__name__}.py"
-    module.__loader__ = _Source(code)  # type: ignore[assignment]  # all that linecache asks of a loader
+    module.__loader__ = _SourceLoader(code)  # type: ignore[assignment]  # all that linecache asks of a loader
     return module
 
 
-def _chosen(module: types.ModuleType, file: str, func_name: str | None) -> Callable[..., Any]:
+def _choose_function(module: types.ModuleType, file: str, func_name: str | None) -> Callable[..., Any]:
     defined: dict[str, Callable[..., Any]] = {
         name: value for name, value in vars(module).items() if _is_defined_in(file, value)
     }
@@ -74,7 +76,7 @@ def _chosen(module: types.ModuleType, file: str, func_name: str | None) -> Calla
         if func_name not in defined:
             raise DefinitionError(f"The code defines no function {func_name!r}. {near_misses(func_name, defined)}")
         return defined[func_name]
-    public = _distinct({name: value for name, value in defined.items() if not name.startswith("_")} or defined)
+    public = _unique_functions({name: value for name, value in defined.items() if not name.startswith("_")} or defined)
     if not public:
         _refuse_tools(vars(module))
         raise DefinitionError("The code defines no function; write one with `def` or `async def`.")
@@ -93,7 +95,7 @@ def _refuse_tools(values: Mapping[str, Any]) -> None:
             )
 
 
-def _distinct(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+def _unique_functions(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     """Return each function under the first of its names."""
     first: dict[int, str] = {}
     return {name: value for name, value in functions.items() if first.setdefault(id(value), name) == name}
@@ -107,5 +109,5 @@ def _is_defined_in(file: str, value: Any) -> bool:
     return inspect.isfunction(inner) and inner.__code__.co_filename == file
 
 
-_IDENTITY = frozenset({"__name__", "__file__", "__loader__", "__spec__", "__package__", "__cached__"})
+_MODULE_ATTRIBUTES = frozenset({"__name__", "__file__", "__loader__", "__spec__", "__package__", "__cached__"})
 """What an `env` such as `globals()` says of its own module; the code's module has its own."""

@@ -10,46 +10,46 @@ from typing import Any
 from pydantic import PydanticUserError
 
 from ahvn_tools.binding import Binding
-from ahvn_tools.context import is_asked_for, of_call
+from ahvn_tools.context import is_context_annotation, resolve_context
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.recipe import Recipe, Texts
-from ahvn_tools.redaction import is_secret
-from ahvn_tools.schema.annotations import Names, Unresolved, attempt, names_of
+from ahvn_tools.redaction import is_secret_annotation
+from ahvn_tools.schema.annotations import Namespace, UnresolvedAnnotation, annotation_namespace, try_resolve
 from ahvn_tools.schema.function import FunctionInputs, signature_of
+from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
-from ahvn_tools.schema.parameters import Inputs
-from ahvn_tools.sources.injection import injected
-from ahvn_tools.sources.options import checked, wire_annotations, wire_icons
-from ahvn_tools.state import Key
+from ahvn_tools.sources.injection import wrap_injected_function
+from ahvn_tools.sources.options import to_wire_annotations, to_wire_icons, validate_options
+from ahvn_tools.state import StateKey
+from ahvn_tools.template import Texts, ToolTemplate
 
 Function = Callable[..., Any]
 
 
-def recipe(
+def build_template(
     function: Any,
     options: Mapping[str, Any],
     *,
-    namespace: Names | None = None,
-    scope: Names | None = None,
+    namespace: Namespace | None = None,
+    definition_namespace: Namespace | None = None,
     docstring: str | None = None,
     annotations: Mapping[str, Any] | None = None,
     bindings: Mapping[str, Binding] | None = None,
     source: str | None = None,
-) -> tuple[Recipe, Function]:
+) -> tuple[ToolTemplate, Function]:
     """Return the recipe of a callable, and the body to call.
 
     `namespace` and `scope` hold names for string annotations as in `names_of`, `annotations` what is resolved already;
     `docstring` stands in for the function's, `bindings` for those of the options. Raises DefinitionError for what
     cannot be a tool.
     """
-    checked(options)
-    body, constants = _unpacked(function)
+    validate_options(options)
+    body, constants = _unwrap(function)
     _refuse_uncallable(body)
-    signature = _by_position(body, signature_of(body))
-    _refuse_dangling(body, signature, constants.keys() | dict(options.get("binds") or {}).keys())
+    signature = _with_positional_dispatch(body, signature_of(body))
+    _refuse_unbound_method(body, signature, constants.keys() | dict(options.get("binds") or {}).keys())
     raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
-    resolved = _resolved(raw, names_of(body, namespace, scope), annotations or {})
+    resolved = _resolve_annotations(raw, annotation_namespace(body, namespace, definition_namespace), annotations or {})
     name = options.get("name") or _name(function, body)
     if bindings is None:
         bindings = _bindings(constants, options, resolved)
@@ -59,25 +59,27 @@ def recipe(
     fixed = [binding.parameter for binding in bindings.values() if binding.is_constant]
     run_in_thread = options.get("run_in_thread", True)
     is_async = _is_async(body)
-    injection = injected(name, body, signature, resolved, fixed, is_async=is_async, run_in_thread=run_in_thread)
+    injection = wrap_injected_function(
+        name, body, signature, resolved, fixed, is_async=is_async, run_in_thread=run_in_thread
+    )
     if injection is not None:
         _refuse_isolation(name, options)
-        signature = injection.visible
-        _refuse_open_names(name, signature, options)
+        signature = injection.visible_signature
+        _refuse_var_keyword(name, signature, options)
     inputs = _inputs(name, signature, resolved, bindings=bindings, texts=texts, options=options)
-    made = Recipe(
+    made = ToolTemplate(
         name=name,
         texts=texts,
         inputs=inputs,
         output=_output(body, resolved, options),
         is_async=is_async or injection is not None,
-        is_coroutine=_is_any(inspect.iscoroutinefunction, body) or injection is not None,
+        is_coroutine=_is_true_of(inspect.iscoroutinefunction, body) or injection is not None,
         title=options.get("title"),
         tags=frozenset(options.get("tags") or ()),
-        annotations=wire_annotations(options.get("annotations")),
+        annotations=to_wire_annotations(options.get("annotations")),
         meta=options.get("meta"),
         version=options.get("version"),
-        icons=wire_icons(options.get("icons")),
+        icons=to_wire_icons(options.get("icons")),
         examples=options.get("examples"),
         timeout=options.get("timeout"),
         run_in_thread=run_in_thread,
@@ -85,8 +87,12 @@ def recipe(
         source=source,
         bindings=bindings,
         options={**options, "name": name},
-        remake=recipe,
-        hints={"docstring": docstring, "annotations": _told_apart(raw, resolved), "source": source},
+        rebuild=build_template,
+        rebuild_arguments={
+            "docstring": docstring,
+            "annotations": _changed_annotations(raw, resolved),
+            "source": source,
+        },
     )
     return made, injection or body
 
@@ -117,12 +123,12 @@ def _inputs(
     _refuse_unknown_bindings(bindings, inputs)
     if options.get("input_schema") is None:
         return inputs
-    from ahvn_tools.schema.hybrid import HybridInputs
+    from ahvn_tools.schema.explicit import ExplicitSchemaInputs
 
-    return HybridInputs(inputs, options["input_schema"])
+    return ExplicitSchemaInputs(inputs, options["input_schema"])
 
 
-def _unpacked(function: Any) -> tuple[Function, dict[str, Any]]:
+def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:
     """Return the callable inside staticmethods and partials, and what the partials fix, by parameter."""
     if isinstance(function, staticmethod):
         function = function.__func__
@@ -153,7 +159,7 @@ def _refuse_uncallable(body: Any) -> None:
         )
 
 
-def _refuse_open_names(name: str, signature: inspect.Signature, options: Mapping[str, Any]) -> None:
+def _refuse_var_keyword(name: str, signature: inspect.Signature, options: Mapping[str, Any]) -> None:
     """Refuse to show `**kwargs` beside injected parameters: their names could be among the given ones."""
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD and options.get("include_var_keyword"):
@@ -171,7 +177,7 @@ def _refuse_isolation(name: str, options: Mapping[str, Any]) -> None:
         )
 
 
-def _by_position(body: Any, signature: inspect.Signature) -> inspect.Signature:
+def _with_positional_dispatch(body: Any, signature: inspect.Signature) -> inspect.Signature:
     """Return the signature; the first argument of a singledispatch function goes by position: it is dispatched on."""
     first, *others = signature.parameters.values() or (None,)
     if first is None or not (hasattr(body, "dispatch") and hasattr(body, "registry")):
@@ -179,7 +185,7 @@ def _by_position(body: Any, signature: inspect.Signature) -> inspect.Signature:
     return signature.replace(parameters=[first.replace(kind=first.POSITIONAL_ONLY), *others])
 
 
-def _refuse_dangling(body: Any, signature: inspect.Signature, bound: set[str]) -> None:
+def _refuse_unbound_method(body: Any, signature: inspect.Signature, bound: set[str]) -> None:
     first = next(iter(signature.parameters.values()), None)
     if first is None or first.name in bound or not _is_method_of_a_class(body):
         return
@@ -195,30 +201,30 @@ def _is_method_of_a_class(body: Any) -> bool:
     return inspect.isfunction(body) and bool(owner) and not owner.endswith("<locals>")
 
 
-def _resolved(raw: Mapping[str, Any], names: Names, known: Mapping[str, Any]) -> dict[str, Any]:
+def _resolve_annotations(raw: Mapping[str, Any], names: Namespace, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return every annotation resolved; an Unresolved where that fails."""
-    return {name: known[name] if name in known else attempt(annotation, names) for name, annotation in raw.items()}
+    return {name: known[name] if name in known else try_resolve(annotation, names) for name, annotation in raw.items()}
 
 
-def _told_apart(raw: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
+def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
     """Return the resolved annotations that are not what the signature says: no one else could resolve them again."""
     return {
         name: annotation
         for name, annotation in resolved.items()
-        if annotation is not raw[name] and not isinstance(annotation, Unresolved)
+        if annotation is not raw[name] and not isinstance(annotation, UnresolvedAnnotation)
     }
 
 
 def _bindings(
     constants: Mapping[str, Any], options: Mapping[str, Any], resolved: Mapping[str, Any]
 ) -> dict[str, Binding]:
-    secret = {name for name, annotation in resolved.items() if is_secret(annotation)}
+    secret = {name for name, annotation in resolved.items() if is_secret_annotation(annotation)}
     bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
     for name, annotation in resolved.items():
-        if name != "return" and name not in constants and is_asked_for(annotation):
-            bindings[name] = Binding(parameter=name, resolver=of_call, takes_state=True)
+        if name != "return" and name not in constants and is_context_annotation(annotation):
+            bindings[name] = Binding(parameter=name, resolver=resolve_context, takes_state=True)
     for name, key in dict(options.get("binds") or {}).items():
-        bindings[name] = Binding(parameter=name, key=Key.parse(key), is_secret=name in secret)
+        bindings[name] = Binding(parameter=name, key=StateKey.parse(key), is_secret=name in secret)
     return bindings
 
 
@@ -244,9 +250,9 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
 
 def _output(body: Function, resolved: Mapping[str, Any], options: Mapping[str, Any]) -> Output:
     annotation = resolved["return"]
-    if isinstance(annotation, Unresolved):
+    if isinstance(annotation, UnresolvedAnnotation):
         annotation = inspect.Signature.empty
-    is_stream = _is_any(inspect.isgeneratorfunction, body) or _is_any(inspect.isasyncgenfunction, body)
+    is_stream = _is_true_of(inspect.isgeneratorfunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
     return Output(annotation, schema=options.get("output_schema"), is_stream=is_stream)
 
 
@@ -258,8 +264,8 @@ def _name(function: Any, body: Any) -> str:
 
 
 def _is_async(body: Any) -> bool:
-    return _is_any(inspect.iscoroutinefunction, body) or _is_any(inspect.isasyncgenfunction, body)
+    return _is_true_of(inspect.iscoroutinefunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
 
 
-def _is_any(test: Callable[[Any], bool], body: Any) -> bool:
+def _is_true_of(test: Callable[[Any], bool], body: Any) -> bool:
     return test(body) or (not inspect.isroutine(body) and test(body.__call__))

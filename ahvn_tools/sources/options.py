@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.recipe import Isolation, is_waited
+from ahvn_tools.template import Isolation, is_duration
 
 JsonObject = dict[str, Any]
 
-_SERVING = frozenset({"auth", "task"})
+_SERVING_OPTIONS = frozenset({"auth", "task"})
 
 
 class ToolOptions(TypedDict, total=False):
@@ -56,10 +56,10 @@ class ToolOptions(TypedDict, total=False):
     """Whether `**kwargs` is shown, as an object."""
 
 
-def checked(options: Mapping[str, Any]) -> Mapping[str, Any]:
+def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options. Raises DefinitionError for an unknown one, with near misses, and for a bad value."""
     for name in options:
-        if name in _SERVING:
+        if name in _SERVING_OPTIONS:
             raise DefinitionError(f"{name!r} is an option of serving a tool, not of the tool: give it where you serve.")
         if name not in ToolOptions.__annotations__:
             raise DefinitionError(f"Unknown option {name!r}. {near_misses(name, ToolOptions.__annotations__)}")
@@ -75,17 +75,17 @@ def checked(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return options
 
 
-def _text(name: str, value: Any) -> None:
+def _check_text(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise DefinitionError(f"{name} is a text, not a {type(value).__name__}.")
 
 
-def _seconds(_name: str, value: Any) -> None:
-    if not (is_waited(value) and value > 0):
+def _check_seconds(_name: str, value: Any) -> None:
+    if not (is_duration(value) and value > 0):
         raise DefinitionError(f"timeout must be a number of seconds greater than 0, not {value!r}.")
 
 
-def isolated(_name: str, value: Any) -> None:
+def check_isolation(_name: str, value: Any) -> None:
     """Refuse what is no isolation, and one that cannot be had here. Raises DefinitionError."""
     if value != "process":
         raise DefinitionError(f"isolation is 'process' or None, not {value!r}.")
@@ -93,7 +93,7 @@ def isolated(_name: str, value: Any) -> None:
         raise DefinitionError('isolation="process" needs psutil: pip install "ahvn-tools[process]"')
 
 
-def _object(name: str, value: Any) -> None:
+def _check_object(name: str, value: Any) -> None:
     if not isinstance(value, dict):
         raise DefinitionError(f"{name} is a dict of JSON values, not a {type(value).__name__}.")
     try:
@@ -102,30 +102,30 @@ def _object(name: str, value: Any) -> None:
         raise DefinitionError(f"{name} has a value with no JSON form: {error}.") from error
 
 
-def _output_schema(name: str, value: Any) -> None:
-    _object(name, value)
-    from ahvn_tools.schema.jsonschema import compiled
+def _check_output_schema(name: str, value: Any) -> None:
+    _check_object(name, value)
+    from ahvn_tools.schema.jsonschema import compile_validator
 
-    compiled(value)
+    compile_validator(value)
 
 
-def _meta(name: str, value: Any) -> None:
-    _object(name, value)
+def _check_meta(name: str, value: Any) -> None:
+    _check_object(name, value)
     if not isinstance(value.get("fastmcp", {}), dict):
         raise DefinitionError("meta['fastmcp'] is where FastMCP keeps tags and version: leave it out, or give a dict.")
 
 
-def _tags(_name: str, value: Any) -> None:
+def _check_tags(_name: str, value: Any) -> None:
     if isinstance(value, str) or not all(isinstance(tag, str) for tag in value):
         raise DefinitionError("tags is a set of texts; write {'search', 'read-only'}.")
 
 
-def _binds(_name: str, value: Any) -> None:
+def _check_binds(_name: str, value: Any) -> None:
     if not isinstance(value, Mapping):
         raise DefinitionError("binds is a dict, parameter -> state key; write {'db': 'session.db'}.")
 
 
-def _examples(_name: str, value: Any) -> None:
+def _check_examples(_name: str, value: Any) -> None:
     if isinstance(value, Iterator):
         raise DefinitionError("examples are read more than once; give a list and not an iterator.")
     for example in value:
@@ -133,60 +133,60 @@ def _examples(_name: str, value: Any) -> None:
             raise DefinitionError('An example is a dict of arguments, or {"inputs": {…}, "expected": …, "note": …}.')
 
 
-def _annotations(name: str, value: Any) -> None:
-    hints = wire_annotations(value) or {}
+def _check_annotations(name: str, value: Any) -> None:
+    hints = to_wire_annotations(value) or {}
     for hint in hints:
         if hint not in _HINTS:
             raise DefinitionError(f"{name} has {hint!r}, which is no hint of MCP's. {near_misses(hint, _HINTS)}")
 
 
-def _icons(_name: str, value: Any) -> None:
+def _check_icons(_name: str, value: Any) -> None:
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        raise DefinitionError(f"icons is a list of MCP icons, not a {type(value).__name__}. {_ICON}")
+        raise DefinitionError(f"icons is a list of MCP icons, not a {type(value).__name__}. {_ICON_HELP}")
 
 
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_ICON = "An icon is a dict such as {'src': 'https://…', 'mimeType': 'image/png'}."
+_ICON_HELP = "An icon is a dict such as {'src': 'https://…', 'mimeType': 'image/png'}."
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
-    **dict.fromkeys(("name", "title", "description", "version"), _text),
-    "input_schema": _object,
-    "output_schema": _output_schema,
-    "meta": _meta,
-    "timeout": _seconds,
-    "isolation": isolated,
-    "tags": _tags,
-    "binds": _binds,
-    "examples": _examples,
-    "annotations": _annotations,
-    "icons": _icons,
+    **dict.fromkeys(("name", "title", "description", "version"), _check_text),
+    "input_schema": _check_object,
+    "output_schema": _check_output_schema,
+    "meta": _check_meta,
+    "timeout": _check_seconds,
+    "isolation": check_isolation,
+    "tags": _check_tags,
+    "binds": _check_binds,
+    "examples": _check_examples,
+    "annotations": _check_annotations,
+    "icons": _check_icons,
 }
 
 
-def wire_annotations(annotations: Any) -> JsonObject | None:
+def to_wire_annotations(annotations: Any) -> JsonObject | None:
     """Return MCP's hints under their wire names. Raises DefinitionError for what are none."""
     if annotations is None:
         return None
-    plain = _plain("annotations", annotations)
-    return {_camel(name): value for name, value in plain.items() if value is not None}
+    plain = _to_json_object("annotations", annotations)
+    return {_to_camel_case(name): value for name, value in plain.items() if value is not None}
 
 
-def wire_icons(icons: Iterable[Any] | None) -> list[JsonObject] | None:
+def to_wire_icons(icons: Iterable[Any] | None) -> list[JsonObject] | None:
     """Return icons as MCP writes them. Raises DefinitionError for what is none."""
     if icons is None:
         return None
-    plain = [_plain("icons", icon) for icon in icons]
+    plain = [_to_json_object("icons", icon) for icon in icons]
     if not all(isinstance(icon.get("src"), str) for icon in plain):
-        raise DefinitionError(_ICON)
+        raise DefinitionError(_ICON_HELP)
     return plain
 
 
-def _plain(name: str, value: Any) -> JsonObject:
+def _to_json_object(name: str, value: Any) -> JsonObject:
     if hasattr(value, "model_dump"):
         value = value.model_dump(by_alias=True, exclude_none=True, mode="json")
-    _object(name, value)
+    _check_object(name, value)
     plain: JsonObject = value
     return plain
 
 
-def _camel(name: str) -> str:
+def _to_camel_case(name: str) -> str:
     return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)

@@ -7,7 +7,7 @@ them, `run` is what comes of a model's answer.
 
 from __future__ import annotations
 
-from ahvn_tools.toolkit.collection import Toolkit
-from ahvn_tools.toolkit.run import Run
+from ahvn_tools.toolkit.run_result import Run
+from ahvn_tools.toolkit.toolkit import Toolkit
 
 __all__ = ["Run", "Toolkit"]

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.entry import Entry, texts
+from ahvn_tools.toolkit.entry import Entry, to_name_set
 
 
 class SelectionOptions(TypedDict, total=False):
@@ -40,7 +40,7 @@ class Selection:
     where: Callable[[ToolDefinition], bool] | None = None
 
     @classmethod
-    def of(cls, options: SelectionOptions) -> Selection:
+    def from_options(cls, options: SelectionOptions) -> Selection:
         """Return the selection of these options. Raises ToolkitError for an unknown option, or a text for a list."""
         unknown = options.keys() - SelectionOptions.__annotations__.keys()
         if unknown:
@@ -51,15 +51,15 @@ class Selection:
         if (where := options.get("where")) is not None and not callable(where):
             raise ToolkitError(f"'where' of a selection is a function of the definition, not {where!r}.")
         return cls(
-            names=_set("names", options.get("names")),
-            tags=_set("tags", options.get("tags")),
-            groups=_set("groups", options.get("groups")),
+            names=_to_optional_name_set("names", options.get("names")),
+            tags=_to_optional_name_set("tags", options.get("tags")),
+            groups=_to_optional_name_set("groups", options.get("groups")),
             audience=options.get("audience"),
             toolset=options.get("toolset"),
             where=where,
         )
 
-    def admits(self, entry: Entry, definition: Callable[[Entry], ToolDefinition]) -> bool:
+    def matches(self, entry: Entry, definition: Callable[[Entry], ToolDefinition]) -> bool:
         """Tell whether a tool is shown; `definition` tells what it is shown as, when that is asked for."""
         return (
             (self.names is None or entry.name in self.names)
@@ -70,9 +70,9 @@ class Selection:
         )
 
 
-def _set(key: str, names: Any) -> frozenset[str] | None:
+def _to_optional_name_set(key: str, names: Any) -> frozenset[str] | None:
     if names is None:
         return None
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise ToolkitError(f"{key!r} of a selection is a list of names; put {names!r} in one.")
-    return texts(f"{key} of a selection", names)
+    return to_name_set(f"{key} of a selection", names)

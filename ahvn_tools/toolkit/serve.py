@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any, Literal, Unpack
 
 from ahvn_tools.errors import SyncCallError
-from ahvn_tools.execution.bridge import running_loop
-from ahvn_tools.mcp.out import serving, stopping
+from ahvn_tools.execution.background_loop import running_loop
+from ahvn_tools.mcp.server import app, signals
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit.collection import Toolkit
-from ahvn_tools.toolkit.served import ServerOptions
+from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
+from ahvn_tools.toolkit.toolkit import Toolkit
 
 Transport = Literal["stdio", "http"]
 
 
-class ServeOptions(ServerOptions, serving.RunOptions, total=False):
+class ServeOptions(ToolkitServerOptions, app.ServerRunOptions, total=False):
     """What `serve` takes: what makes the server, and how it runs."""
 
 
@@ -28,18 +28,18 @@ def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOpt
     """
     if running_loop() is not None:
         raise SyncCallError("`serve` would block the event loop that runs here; use `await aserve(…)`.")
-    stopping.run(aserve(thing, transport, **options))
+    signals.run_until_signal(aserve(thing, transport, **options))
 
 
 async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:
     """Serve from async code, as `serve` does, until it is stopped or this is cancelled."""
-    running: Any = {name: value for name, value in options.items() if name in serving.RunOptions.__annotations__}
+    running: Any = {name: value for name, value in options.items() if name in app.ServerRunOptions.__annotations__}
     making: Any = {name: value for name, value in options.items() if name not in running}
-    server = toolkit_of(thing).to_fastmcp_server(**making)
-    await serving.run(server, transport, **running)
+    server = to_toolkit(thing).to_fastmcp_server(**making)
+    await app.run_server(server, transport, **running)
 
 
-def toolkit_of(thing: Any) -> Toolkit:
+def to_toolkit(thing: Any) -> Toolkit:
     """Return a toolkit as it is, or one made of what else can be served. Raises DefinitionError for what cannot."""
     if isinstance(thing, Toolkit):
         return thing

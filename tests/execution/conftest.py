@@ -12,7 +12,7 @@ import pytest
 
 from ahvn_tools import tool
 from ahvn_tools.execution import deadline, threads
-from tests.execution.doors import run, until
+from tests.execution.entry_points import run, until
 
 DESCRIPTORS = Path("/proc/self/fd")
 
@@ -47,9 +47,9 @@ def nothing_is_left() -> Iterator[None]:
     assert run(warm.acall) == 1
     before, opened = foreign_threads(), descriptors()
     yield
-    assert until(lambda: threads.abandoned() == 0)
-    assert until(lambda: deadline.left_behind() == 0)
+    assert until(lambda: threads.count_abandoned_threads() == 0)
+    assert until(lambda: deadline.count_abandoned_tasks() == 0)
     assert until(lambda: background_tasks() == 0)
     assert until(lambda: foreign_threads() <= before)
     assert until(lambda: descriptors() <= opened)
-    assert sum(thread.name == "ahvn-tools-worker" for thread in threading.enumerate()) <= threads.MOST_IDLE
+    assert sum(thread.name == "ahvn-tools-worker" for thread in threading.enumerate()) <= threads.MAX_IDLE_THREADS

@@ -13,7 +13,7 @@ import pytest
 from ahvn_tools import ToolSpec, tool
 from ahvn_tools.errors import DefinitionError, ToolCallError, ToolTimeoutError
 from ahvn_tools.execution import deadline
-from tests.execution.doors import DOORS, RESULT_DOORS, VALUE_DOORS, WAIT, Door, run, until
+from tests.execution.entry_points import DOORS, RESULT_DOORS, VALUE_DOORS, WAIT, Door, run, until
 
 each_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 each_value_door = pytest.mark.parametrize("door", VALUE_DOORS.values(), ids=VALUE_DOORS)
@@ -117,16 +117,16 @@ def test_a_body_that_refuses_to_be_cancelled_is_left_behind_and_counted(door: Do
 
     async def main() -> None:
         result = await stubborn.aexec()
-        assert (result.error.code, deadline.left_behind()) == ("timeout", 1)
+        assert (result.error.code, deadline.count_abandoned_tasks()) == ("timeout", 1)
         release.set()
 
     if door in (RESULT_DOORS["exec"], RESULT_DOORS["stream"]):
         assert door(stubborn).error.code == "timeout"
-        assert deadline.left_behind() == 1
+        assert deadline.count_abandoned_tasks() == 1
         loops[0].call_soon_threadsafe(release.set)
     else:
         run(main)
-    assert until(lambda: deadline.left_behind() == 0)
+    assert until(lambda: deadline.count_abandoned_tasks() == 0)
 
 
 @pytest.mark.parametrize("is_failing", [False, True])

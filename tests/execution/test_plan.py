@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import InvalidParametersError, UnboundStateError
-from tests.execution.doors import DOORS, RESULT_DOORS, VALUE_DOORS, Door
+from tests.execution.entry_points import DOORS, RESULT_DOORS, VALUE_DOORS, Door
 
 each_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 each_value_door = pytest.mark.parametrize("door", VALUE_DOORS.values(), ids=VALUE_DOORS)

@@ -16,7 +16,7 @@ import pytest
 from ahvn_tools import ToolSpec, execution, tool
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution import threads
-from tests.execution.doors import WAIT, run, until
+from tests.execution.entry_points import WAIT, run, until
 
 user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
 
@@ -113,7 +113,7 @@ def test_a_hundred_bodies_may_block_at_once_and_idle_threads_are_few_afterwards(
         return sum(await asyncio.gather(*(meets.acall() for _ in range(100))))
 
     assert asyncio.run(main()) == 100
-    assert until(lambda: workers() <= threads.MOST_IDLE)
+    assert until(lambda: workers() <= threads.MAX_IDLE_THREADS)
 
 
 class Hung:
@@ -141,13 +141,13 @@ def _acall(spec: ToolSpec) -> Any:
 
 @pytest.mark.parametrize("door", [ToolSpec.call, _acall], ids=["call", "acall"])
 def test_a_body_that_hangs_is_abandoned_and_counted_until_it_ends(hung: Hung, door: Callable[[ToolSpec], Any]) -> None:
-    before = threads.abandoned()
+    before = threads.count_abandoned_threads()
     with pytest.raises(ToolTimeoutError, match="thread may still be running"):
         door(ToolSpec.from_function(hung.body, timeout=0.05))
     assert hung.started.is_set()
-    assert threads.abandoned() == before + 1
+    assert threads.count_abandoned_threads() == before + 1
     hung.release.set()
-    assert until(lambda: threads.abandoned() == before)
+    assert until(lambda: threads.count_abandoned_threads() == before)
 
 
 def test_hung_bodies_do_not_starve_others(hung: Hung) -> None:
@@ -168,9 +168,9 @@ def test_a_cancelled_call_abandons_its_thread(hung: Hung) -> None:
         task.cancel()
         await asyncio.wait({task}, timeout=WAIT)
         assert task.cancelled()
-        assert threads.abandoned() == 1
+        assert threads.count_abandoned_threads() == 1
         hung.release.set()
-        assert await asyncio.to_thread(until, lambda: threads.abandoned() == 0)
+        assert await asyncio.to_thread(until, lambda: threads.count_abandoned_threads() == 0)
 
     asyncio.run(main())
 
@@ -193,7 +193,7 @@ def test_what_is_abandoned_can_be_seen_whatever_kind_of_body_it_is(hung: Hung, i
 def test_an_abandoned_thread_works_again_once_its_body_has_ended(hung: Hung) -> None:
     assert ToolSpec.from_function(hung.body, timeout=0.05).exec().error.code == "timeout"
     hung.release.set()
-    assert until(lambda: threads.abandoned() == 0)
+    assert until(lambda: threads.count_abandoned_threads() == 0)
     assert run(ToolSpec.from_function(where).acall) != threading.get_ident()
 
 
@@ -234,7 +234,7 @@ def test_a_body_that_ends_as_its_caller_gives_up_is_counted_right() -> None:
                 task.cancel()
                 go.set()
             await asyncio.wait({task}, timeout=WAIT)
-            assert threads.abandoned() >= 0
+            assert threads.count_abandoned_threads() >= 0
 
     asyncio.run(main())
-    assert until(lambda: threads.abandoned() == 0)
+    assert until(lambda: threads.count_abandoned_threads() == 0)

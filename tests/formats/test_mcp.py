@@ -90,7 +90,7 @@ def test_a_listed_tool_is_what_the_sdk_says_too(definition):
 
 
 def test_a_served_tool_differs_in_its_own_name_and_its_schema_as_it_is():
-    spec = ToolSpec.from_mcp(Tool.model_validate(mcp.listed(ADD)))
+    spec = ToolSpec.from_mcp(Tool.model_validate(mcp.to_listed_tool(ADD)))
     served, (exported,) = dumped(spec.to_mcp()), mcp.export([spec.definition])
     assert (served.pop("name"), exported.pop("name")) == ("notes.add", "notes_add_e1253ccd")
     assert served.pop("inputSchema")["anyOf"] == [{"required": ["text"]}, {"required": ["from"]}]

@@ -339,12 +339,12 @@ def test_a_call_that_was_cut_off_is_not_lost():
 
 def test_calls_before_the_cut_are_run():
     assert read(f'{{"tool_calls": [{CALL}, {{"name": "rm", "parameters": {{"path": "/') == [
-        *READ, ("rm", {}, prompt.CUT_OFF),
+        *READ, ("rm", {}, prompt.TRUNCATED_CALL),
     ]  # fmt: skip
 
 
 def test_a_call_inside_of_a_cut_call_is_not_run():
-    assert read(f'{{"name": "plan", "parameters": {{"steps": [{CALL}, ') == [("plan", {}, prompt.CUT_OFF)]
+    assert read(f'{{"name": "plan", "parameters": {{"steps": [{CALL}, ') == [("plan", {}, prompt.TRUNCATED_CALL)]
 
 
 @pytest.mark.parametrize("text", [f"</think>{CALL}", f"</think> {CALL.replace(chr(34), chr(39))}", f"<think> {CALL}"])
@@ -398,7 +398,7 @@ def test_a_long_call_with_a_slip_is_read():
 
 def test_what_is_too_much_to_repair_is_refused():
     numbers = "[1], " * 5_000
-    assert read(f'{{"name": "add", "parameters": {{"a": [{numbers}]}},}}') == [("add", {}, prompt.UNREADABLE)]
+    assert read(f'{{"name": "add", "parameters": {{"a": [{numbers}]}},}}') == [("add", {}, prompt.INVALID_CALL)]
 
 
 @given(st.text(alphabet=st.sampled_from("{}[]():,\"'`\\/#*<>aname 1\n")))

@@ -35,7 +35,7 @@ class Client:
     ],
 )
 def test_a_client_and_two_switches_decide(told, function_calling, fallback, expected):
-    chosen = formats.strategy(
+    chosen = formats.choose_format(
         Client(told), "anthropic", function_calling=function_calling, fallback_to_structured_output=fallback
     )
     assert chosen == expected
@@ -44,55 +44,55 @@ def test_a_client_and_two_switches_decide(told, function_calling, fallback, expe
 
 def test_a_model_without_function_calling_and_no_fallback_is_an_error_that_names_the_switch():
     with pytest.raises(ToolSpecError, match=r"'Client' has no function calling.*fallback_to_structured_output=True"):
-        formats.strategy(Client(False), "openai", fallback_to_structured_output=False)
+        formats.choose_format(Client(False), "openai", fallback_to_structured_output=False)
 
 
 @pytest.mark.parametrize("told", [True, False])
 def test_both_switches_off_is_an_error_that_names_both(told):
     with pytest.raises(ToolSpecError, match="function_calling=True or fallback_to_structured_output=True"):
-        formats.strategy(Client(told), "openai", function_calling=False, fallback_to_structured_output=False)
+        formats.choose_format(Client(told), "openai", function_calling=False, fallback_to_structured_output=False)
 
 
 def test_a_client_is_not_asked_when_function_calling_is_off():
     client = Client(True)
-    formats.strategy(client, "openai", function_calling=False)
-    formats.strategy(object(), "openai", function_calling=False)
+    formats.choose_format(client, "openai", function_calling=False)
+    formats.choose_format(object(), "openai", function_calling=False)
     assert client.asked == 0
 
 
 def test_a_client_is_asked_each_time():
     client = Client(True)
-    assert formats.strategy(client, "openai") == "openai"
+    assert formats.choose_format(client, "openai") == "openai"
     client.told = False
-    assert formats.strategy(client, "openai") == "prompt"
+    assert formats.choose_format(client, "openai") == "prompt"
     assert client.asked == 2
 
 
 def test_an_unknown_native_format_is_refused_at_once():
     client = Client(False)
     with pytest.raises(ToolLookupError, match=r"no format 'antropic'\. Did you mean 'anthropic'"):
-        formats.strategy(client, "antropic", function_calling=False)
+        formats.choose_format(client, "antropic", function_calling=False)
     assert client.asked == 0
 
 
 def test_prompt_may_be_the_native_format():
-    assert formats.strategy(Client(True), "prompt") == "prompt"
+    assert formats.choose_format(Client(True), "prompt") == "prompt"
 
 
 def test_what_a_client_raises_is_raised():
     with pytest.raises(ConnectionError, match="no route"):
-        formats.strategy(Client(ConnectionError("no route")), "openai")
+        formats.choose_format(Client(ConnectionError("no route")), "openai")
 
 
 def test_a_client_that_cannot_tell_is_refused_with_the_two_ways_out():
     with pytest.raises(ToolSpecError, match=r"'object' cannot tell.*supports_function_calling\(\), or set function_"):
-        formats.strategy(object(), "openai")
+        formats.choose_format(object(), "openai")
 
 
 @pytest.mark.parametrize("told", [None, 1, "yes"])
 def test_an_answer_that_is_neither_true_nor_false_is_refused(told):
     with pytest.raises(ToolSpecError, match=f"gave {type(told).__name__}. Let it return True or False"):
-        formats.strategy(Client(told), "openai")
+        formats.choose_format(Client(told), "openai")
 
 
 async def test_an_asynchronous_client_is_awaited_by_its_owner():
@@ -104,6 +104,6 @@ async def test_an_asynchronous_client_is_awaited_by_its_owner():
         with pytest.raises(
             ToolSpecError, match=r"is asynchronous\. Await it before, and pass what it gives as function_"
         ):
-            formats.strategy(client, "openai")
+            formats.choose_format(client, "openai")
     told = await Asynchronous().supports_function_calling()
-    assert formats.strategy(Asynchronous(), "openai", function_calling=told) == "prompt"
+    assert formats.choose_format(Asynchronous(), "openai", function_calling=told) == "prompt"

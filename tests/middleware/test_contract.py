@@ -14,15 +14,15 @@ import pytest
 from ahvn_tools import ToolError, Toolkit, ToolSpec, middleware
 from ahvn_tools.middleware import Middleware, postprocess
 from ahvn_tools.middleware.approve import approve
-from ahvn_tools.middleware.cache import cache
+from ahvn_tools.middleware.cache.middleware import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.metrics import metrics
-from ahvn_tools.middleware.record import record
+from ahvn_tools.middleware.record.middleware import record
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.truncate import truncate
-from tests.execution.doors import RESULT_DOORS, STREAM_DOORS, VALUE_DOORS, run, until
+from tests.execution.entry_points import RESULT_DOORS, STREAM_DOORS, VALUE_DOORS, run, until
 
 MADE: dict[str, Callable[[Any], Middleware]] = {
     "approve": lambda _: approve(lambda _: True),
@@ -31,7 +31,7 @@ MADE: dict[str, Callable[[Any], Middleware]] = {
     "limit, waiting": lambda _: limit(per_second=10_000, wait=1),
     "log": lambda _: log(),
     "metrics": lambda _: metrics(),
-    "postprocess": lambda _: postprocess.postprocessing(lambda call, result: None),
+    "postprocess": lambda _: postprocess.postprocess_middleware(lambda call, result: None),
     "record": lambda folder: record(folder / "calls.jsonl"),
     "retry": lambda _: retry(),
     "trace": lambda _: trace(content=True),

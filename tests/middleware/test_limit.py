@@ -12,7 +12,7 @@ from ahvn_tools import ToolCall, Toolkit, ToolSpecError
 from ahvn_tools.errors import LimitExceededError
 from ahvn_tools.middleware import limit as module
 from ahvn_tools.middleware.limit import limit
-from ahvn_tools.toolkit.run import Run
+from ahvn_tools.toolkit.run_result import Run
 
 
 def kit_of(**options) -> tuple[Toolkit, list[float]]:
@@ -146,7 +146,7 @@ def test_a_run_of_one_call_is_a_run():
 
 
 def test_the_sessions_that_are_counted_are_bounded(monkeypatch):
-    monkeypatch.setattr(module, "MOST_COUNTED", 2)
+    monkeypatch.setattr(module, "MAX_COUNTED_KEYS", 2)
     kit, _ = kit_of(per_session=1)
     first, *others = [kit.session() for _ in range(3)]
     for session in (first, *others):

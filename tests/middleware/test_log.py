@@ -84,7 +84,7 @@ def test_long_arguments_and_results_are_cut(lines):
     def echo(text: str) -> str:
         return text
 
-    kit_of(echo, most=50).exec("echo", {"text": "x" * 10_000})
+    kit_of(echo, max_chars=50).exec("echo", {"text": "x" * 10_000})
     (line,) = lines()
     assert len(line) < 200
     assert line.count("x…") == 2

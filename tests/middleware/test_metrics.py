@@ -11,7 +11,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from ahvn_tools import ToolError, Toolkit, ToolResult
-from ahvn_tools.middleware.metrics import SECONDS, metrics
+from ahvn_tools.middleware.metrics import BUCKET_SECONDS, metrics
 
 DURATION, CALLS, ACTIVE = "gen_ai.execute_tool.duration", "ahvn_tools.calls", "ahvn_tools.active_calls"
 
@@ -95,7 +95,7 @@ async def test_calls_are_timed_in_seconds_in_the_buckets_of_the_conventions(meas
     point = meters.points(DURATION)[("nap",)]
     assert point.count == 1
     assert 0.04 < point.sum < 5
-    assert tuple(point.explicit_bounds) == SECONDS
+    assert tuple(point.explicit_bounds) == BUCKET_SECONDS
 
 
 def test_a_failed_call_is_timed_under_its_code(measured):

@@ -12,9 +12,9 @@ from ahvn_tools import ToolError, Toolkit, ToolSpec, ToolSpecError
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.results import ErrorDetail
-from tests.execution.doors import program, until
+from tests.execution.entry_points import program, until
 
-QUICK = {"first": 0.001, "longest": 0.002}
+QUICK = {"initial_delay": 0.001, "max_delay": 0.002}
 
 
 class Flaky:
@@ -125,7 +125,7 @@ def test_a_failure_that_a_middleware_inside_has_put_in_its_place_is_judged_by_it
 def test_the_pauses_grow_and_end_in_time():
     flaky = Flaky(*[ConnectionError("gone")] * 50)
     started = time.monotonic()
-    kit_of(flaky, attempts=50, first=0.05, longest=10, within=0.5).exec("run")
+    kit_of(flaky, attempts=50, initial_delay=0.05, max_delay=10, max_elapsed=0.5).exec("run")
     assert time.monotonic() - started < 5
     assert 2 <= flaky.count <= 5
 
@@ -161,7 +161,7 @@ def test_a_stream_is_tried_again_only_before_its_first_chunk():
 
 async def test_a_call_cancelled_in_a_pause_is_not_tried_again():
     flaky = Flaky(*[ConnectionError("gone")] * 3)
-    task = asyncio.create_task(kit_of(flaky, first=30, longest=60, within=600).aexec("run"))
+    task = asyncio.create_task(kit_of(flaky, initial_delay=30, max_delay=60, max_elapsed=600).aexec("run"))
     assert await asyncio.to_thread(until, lambda: flaky.count == 1)
     await asyncio.sleep(0.05)
     task.cancel()

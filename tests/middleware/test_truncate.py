@@ -31,10 +31,10 @@ def seen(returned, *args, **options) -> tuple[ToolResult, list[str]]:
 
 def test_a_long_text_is_shown_by_head_and_tail_and_kept_whole():
     whole = "".join(f"{n:04}" for n in range(250))
-    result, texts = seen(whole, 100, head=0.7)
+    result, texts = seen(whole, 100, head_ratio=0.7)
     assert texts == [f"{whole[:70]}\n[… 900 characters left out …]\n{whole[-30:]}"]
     assert result.value == result.text == whole
-    assert result.meta["left_out"] == 900
+    assert result.meta["omitted_chars"] == 900
 
 
 @pytest.mark.parametrize(("outer", "left_out"), [(100, 900), (101, 900), (50, 950)])
@@ -50,20 +50,20 @@ def test_what_is_cut_inside_already_is_counted_once(outer, left_out):
     (block,) = result.content
     assert f"[… {left_out} characters left out …]" in block.text
     assert block.text.count("left out") == 1
-    assert result.meta["left_out"] == left_out
+    assert result.meta["omitted_chars"] == left_out
 
 
 def test_what_a_tool_says_of_itself_is_no_note_of_ours():
-    result, (text,) = seen(ToolResult("x" * 200, meta={"left_out": "a lot"}), 100)
+    result, (text,) = seen(ToolResult("x" * 200, meta={"omitted_chars": "a lot"}), 100)
     assert "[… 100 characters left out …]" in text
-    assert result.meta["left_out"] == 100
+    assert result.meta["omitted_chars"] == 100
 
 
 @pytest.mark.parametrize("returned", ["x" * 100, {"a": 1}, None, 7])
 def test_what_is_short_passes_as_it_is(returned):
     result, _ = seen(returned, 100)
     assert result.blocks is None
-    assert "left_out" not in result.meta
+    assert "omitted_chars" not in result.meta
 
 
 def test_an_object_is_cut_as_its_json_text_and_stays_an_object_for_the_host():
@@ -76,7 +76,7 @@ def test_an_object_is_cut_as_its_json_text_and_stays_an_object_for_the_host():
 
 @pytest.mark.parametrize("head", [0, 1])
 def test_the_head_may_be_all_or_nothing(head):
-    _, (text,) = seen("a" * 50 + "b" * 50, 10, head=head)
+    _, (text,) = seen("a" * 50 + "b" * 50, 10, head_ratio=head)
     assert text.strip("\n").startswith("a" * 10 if head else "[…")
     assert text.strip("\n").endswith("…]" if head else "b" * 10)
 
@@ -86,7 +86,7 @@ def test_images_stay_and_texts_around_them_are_cut_as_one():
 
     image = ImageContent(type="image", data=PIXEL, mime_type="image/png")
     texts = [TextContent(type="text", text=letter * 40) for letter in "abc"]
-    result, shown = seen([texts[0], image, texts[1], texts[2]], 60, head=0.5)
+    result, shown = seen([texts[0], image, texts[1], texts[2]], 60, head_ratio=0.5)
     assert [block.type for block in result.content] == ["text", "image", "text"]
     assert shown == ["a" * 30 + "\n[… 60 characters left out …]\n", "c" * 30]
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_shown_whole_stays_a_file():
         EmbeddedResource(type="resource", resource=TextResourceContents(uri="file:///a.txt", text=letter * 5))
         for letter in "ab"
     ]
-    result, _ = seen([files[0], TextContent(type="text", text="x" * 100), files[1]], 20, head=0.5)
+    result, _ = seen([files[0], TextContent(type="text", text="x" * 100), files[1]], 20, head_ratio=0.5)
     assert [block.type for block in result.content] == ["resource", "text", "resource"]
 
 
@@ -150,7 +150,7 @@ def test_every_format_sends_the_short_text_to_its_model(name):
     assert "left out" in sent
 
 
-@pytest.mark.parametrize("options", [{"most": 0}, {"head": 1.1}, {"head": -0.1}])
+@pytest.mark.parametrize("options", [{"max_chars": 0}, {"head_ratio": 1.1}, {"head_ratio": -0.1}])
 def test_limits_that_make_no_sense_are_refused(options):
     with pytest.raises(ToolSpecError):
         truncate(**options)
@@ -160,7 +160,7 @@ def test_limits_that_make_no_sense_are_refused(options):
 def test_head_and_tail_are_as_long_as_they_may_be(texts, most, head):
     from mcp_types import TextContent
 
-    _, shown = seen([TextContent(type="text", text=text) for text in texts], most, head=head)
+    _, shown = seen([TextContent(type="text", text=text) for text in texts], most, head_ratio=head)
     whole, said = "".join(texts), "".join(shown)
     if len(whole) <= most:
         assert said == whole

@@ -73,7 +73,7 @@ Looks at titles first.
 class TestStyles:
     def test_the_description_is_short_and_long(self, text):
         read = parse(text)
-        assert (read.short, read.long) == ("Search the notes.", "Looks at titles first.")
+        assert (read.short_description, read.long_description) == ("Search the notes.", "Looks at titles first.")
         assert read.description(include_long=True) == "Search the notes.\n\nLooks at titles first."
         assert read.description(include_long=False) == "Search the notes."
 
@@ -193,11 +193,11 @@ class TestCorners:
     def test_text_that_no_style_can_read_is_a_description(self):
         text = "Do it.\n\n:param"
         read = parse(text)
-        assert read.short == "Do it."
+        assert read.short_description == "Do it."
         assert read.parameters == {}
 
     @given(text=st.text(max_size=200) | st.text(alphabet=":@ \nArgsparm-=", max_size=60))
     def test_no_text_makes_reading_fail(self, text):
         read = parse(text)
-        assert isinstance(read.short, str)
+        assert isinstance(read.short_description, str)
         assert all(isinstance(description, str) for description in read.parameters.values())

@@ -17,7 +17,7 @@ from typing_extensions import TypeAliasType
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, InvalidResultError
-from tests.execution.doors import DOORS, RESULT_DOORS, STREAM_DOORS, VALUE_DOORS, Door
+from tests.execution.entry_points import DOORS, RESULT_DOORS, STREAM_DOORS, VALUE_DOORS, Door
 
 each_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
 

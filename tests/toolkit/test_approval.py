@@ -327,7 +327,7 @@ def test_an_approval_does_not_count_against_the_timeout():
 
 
 def test_as_a_middleware_it_stands_around_what_it_is_told_to():
-    kit = Toolkit("files", middleware=[approve(when=lambda call: not call.is_marked("readOnlyHint"))])
+    kit = Toolkit("files", middleware=[approve(when=lambda call: not call.has_hint("readOnlyHint"))])
 
     @kit.tool
     def write(path: str) -> str:

@@ -125,7 +125,7 @@ async def test_a_sync_stream_in_a_thread_gives_its_items_and_is_closed():
     assert [result.value for result in results] == [0, 1, 2, [0, 1, 2]]
     assert results[-1].is_interrupted
     bodies.closed.set()  # the body's own wait; its thread is counted until it ends
-    _wait_until(lambda: threads.abandoned() == 0)
+    _wait_until(lambda: threads.count_abandoned_threads() == 0)
 
 
 @pytest.mark.parametrize("name", ["wait", "look"])

@@ -284,16 +284,16 @@ def test_an_option_that_no_call_could_keep_to_is_refused_where_it_is_given(optio
 def test_a_tool_to_which_nothing_is_added_goes_by_what_the_spec_goes_by():
     spec = ToolSpec.from_function(add)
     kit = Toolkit("k").add(spec)
-    assert kit["add"].sealed is spec.sealed
+    assert kit["add"].compiled is spec.compiled
 
 
 def test_what_is_bound_in_other_tools_leaves_a_tool_as_it_was():
     kit = Toolkit("k").add(who, rename="whose").add(search).bind("user")
-    before = kit["whose"].sealed
+    before = kit["whose"].compiled
     kit.bind("limit").unbind("limit").bind("nothing")
     kit["search"].bind("query")
-    assert kit["whose"].sealed is before
-    assert kit.bind("user", "other")["whose"].sealed is not before
+    assert kit["whose"].compiled is before
+    assert kit.bind("user", "other")["whose"].compiled is not before
 
 
 def test_a_clone_is_what_the_tool_is_here_and_stays_so_on_the_other_side_of_a_pickle():

@@ -18,7 +18,7 @@ import pytest
 from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult, execution
 from ahvn_tools.errors import SyncCallError
 from ahvn_tools.middleware import inline
-from tests.execution.doors import WAIT, program, run, until
+from tests.execution.entry_points import WAIT, program, run, until
 
 
 @inline

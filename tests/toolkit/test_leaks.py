@@ -131,10 +131,15 @@ def test_no_repr_and_no_text_of_a_tool_holds_it(kit):
             repr(dict(tool.binds)),
             repr(tool.tool),
         ]
-        shown += [repr(tool.clone()), repr(tool.sealed), repr(tool.sealed.plan.bound), repr(dict(tool.sealed.bindings))]
+        shown += [
+            repr(tool.clone()),
+            repr(tool.compiled),
+            repr(tool.compiled.plan.bound_parameters),
+            repr(dict(tool.compiled.bindings)),
+        ]
         assert CANARY not in "\n".join(shown)
-    assert CANARY not in repr(kit) + str(kit) + repr(list(kit)) + repr(kit._view) + repr(kit._view.catalog.entries)
-    assert CANARY not in repr(kit._view.holder) + repr(kit._view.catalog.bindings)
+    assert CANARY not in repr(kit) + str(kit) + repr(list(kit)) + repr(kit._view) + repr(kit._view.store.entries)
+    assert CANARY not in repr(kit._view.session_state) + repr(kit._view.store.bindings)
 
 
 @pytest.mark.parametrize("arguments", ATTEMPTS, ids=str)

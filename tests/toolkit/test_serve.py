@@ -6,7 +6,7 @@ import pytest
 
 from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec, serve, tool
 from ahvn_tools.errors import DefinitionError, SyncCallError
-from ahvn_tools.toolkit.serve import toolkit_of
+from ahvn_tools.toolkit.serve import to_toolkit
 
 
 def reversed_text(text: str) -> str:
@@ -25,7 +25,7 @@ class Shop(ToolRegistry):
 
 def test_a_toolkit_is_made_of_what_can_be_served():
     kit = Toolkit("kit").add(reversed_text)
-    assert toolkit_of(kit) is kit
+    assert to_toolkit(kit) is kit
     spec = tool(reversed_text)
     for thing, name, names in [
         (Shop(), "Shop", ["price"]),
@@ -34,12 +34,12 @@ def test_a_toolkit_is_made_of_what_can_be_served():
         ([Shop(), spec], "tools", ["price", "reversed_text"]),
         ((Toolkit("kit").add(len), ToolSpec.from_function(reversed_text)), "tools", ["len", "reversed_text"]),
     ]:
-        made = toolkit_of(thing)
+        made = to_toolkit(thing)
         assert (made.name, [tool.name for tool in made]) == (name, names)
     with pytest.raises(DefinitionError, match="no tool"):
-        toolkit_of(5)
+        to_toolkit(5)
     with pytest.raises(DefinitionError, match="no tool"):
-        toolkit_of([5])
+        to_toolkit([5])
 
 
 async def test_serve_does_not_block_a_running_loop():

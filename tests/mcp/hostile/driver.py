@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ahvn_tools.errors import ToolCallError
-from ahvn_tools.mcp.limits import Limits
+from ahvn_tools.mcp.trust.limits import Limits
 
 LONGEST = 5.0
 """Seconds that any one request may take, whatever the server does."""

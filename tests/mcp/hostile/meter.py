@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from ahvn_tools.execution import bridge
+from ahvn_tools.execution import background_loop
 
 TICK = 0.01
 
@@ -46,7 +46,7 @@ async def measured() -> AsyncIterator[tuple[Stall, Stall]]:
     """Measure the caller's loop and the background loop for the length of a block."""
     mine, background = Stall(), Stall()
     here = asyncio.create_task(mine.watch())
-    there = asyncio.run_coroutine_threadsafe(background.watch(), bridge.loop())
+    there = asyncio.run_coroutine_threadsafe(background.watch(), background_loop.get_loop())
     await asyncio.sleep(2 * TICK)
     try:
         yield mine, background
@@ -62,7 +62,7 @@ async def standing() -> tuple[int, int]:
     async def tasks() -> int:
         return len(asyncio.all_tasks()) - 1
 
-    running = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(tasks(), bridge.loop()))
+    running = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(tasks(), background_loop.get_loop()))
     gc.collect()
     return psutil.Process().num_fds(), running
 

@@ -1,0 +1,1 @@
+"""Bodies that run in worker processes, which a timeout really ends."""

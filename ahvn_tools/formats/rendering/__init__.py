@@ -1,0 +1,1 @@
+"""Writing tools, content and names for a provider."""

@@ -1,0 +1,122 @@
+"""Calling a tool through a connected MCP client, from whatever thread and loop the caller is in."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from ahvn_tools.errors import InvalidResultError, SyncCallError, ToolConnectionError, ToolLookupError, near_misses
+from ahvn_tools.execution.background_loop import blocked_loops, running_loop
+from ahvn_tools.mcp.client.results import ResultParser
+
+CONNECTION_CLOSED = -32000
+"""MCP's error code for a connection that is gone."""
+
+
+class MCPClient(Protocol):
+    """What is asked of a client: FastMCP's, and mcp's own session, both have it."""
+
+    async def list_tools(self) -> Any:
+        """Return the server's tools, as a list or as an object with `tools`."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool."""
+
+
+async def find_tool(client: MCPClient, name: str) -> Any:
+    """Return the server's tool of that name. Raises ToolLookupError with near misses, ToolConnectionError."""
+    try:
+        listed = await client.list_tools()
+    except Exception as error:
+        if not _is_connection_error(error):
+            raise
+        raise ToolConnectionError(
+            f"The client cannot list its tools ({type(error).__name__}); connect it first: `async with client:`."
+        ) from error
+    tools = {tool.name: tool for tool in getattr(listed, "tools", listed)}
+    if name not in tools:
+        raise ToolLookupError(f"The server has no tool {name!r}. {near_misses(name, tools)}")
+    return tools[name]
+
+
+def make_body(
+    client: MCPClient,
+    name: str,
+    owner_loop: asyncio.AbstractEventLoop | None = None,
+    *,
+    output_schema: Mapping[str, Any] | None = None,
+) -> Callable[..., Awaitable[Any]]:
+    """Return the body that calls `name` through `client` on the client's own loop.
+
+    The owner is the given loop, the one that runs now, or the one of the first call: a client answers on no other.
+    Answers are checked against the output schema. Raises DefinitionError for one that is no object's.
+    """
+    return _ClientToolBody(client, name, owner_loop or running_loop(), ResultParser(name, output_schema))
+
+
+class _ClientToolBody:
+    """One remote tool. A connection belongs to a loop and a process, so none of it can be pickled."""
+
+    def __init__(
+        self, client: Any, name: str, owner_loop: asyncio.AbstractEventLoop | None, result_parser: ResultParser
+    ) -> None:
+        self._call_tool = getattr(client, "call_tool_mcp", None) or client.call_tool
+        self._result_parser = result_parser
+        self._name = name
+        self._owner_loop = owner_loop
+
+    async def __call__(self, /, **arguments: Any) -> Any:
+        answer = await self._call_on_owner_loop(arguments)
+        return self._result_parser.parse(answer) if hasattr(answer, "is_error") else answer
+
+    async def _call_on_owner_loop(self, arguments: dict[str, Any]) -> Any:
+        here = asyncio.get_running_loop()
+        owner = self._owner_loop = self._owner_loop or here
+        if owner is here:
+            return await self._call_and_map_errors(arguments)
+        if owner in blocked_loops.get():
+            raise SyncCallError(
+                f"{self._name!r} is called through a client of the event loop that this sync call blocks; "
+                "use `await spec.acall(…)`."
+            )
+        if owner.is_closed() or not owner.is_running():
+            raise ToolConnectionError(
+                f"The event loop of the client behind {self._name!r} is not running; "
+                "connect again and make the spec anew.",
+                tool=self._name,
+            )
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._call_and_map_errors(arguments), owner))
+
+    async def _call_and_map_errors(self, arguments: dict[str, Any]) -> Any:
+        try:
+            return await self._call_tool(self._name, arguments)
+        except Exception as error:
+            if _is_output_schema_error(error):
+                raise InvalidResultError(
+                    f"The answer of {self._name!r} does not fit its output schema.", tool=self._name
+                ) from error
+            if not _is_connection_error(error):
+                raise
+            raise ToolConnectionError(
+                f"The connection behind {self._name!r} is closed or was lost; connect again and make the spec anew.",
+                tool=self._name,
+            ) from error
+
+
+def _is_output_schema_error(error: Exception) -> bool:
+    """Tell whether mcp's session has refused an answer by its output schema: it says so with a RuntimeError."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, RuntimeError) and bool(frames) and frames[-1].name == "validate_tool_result"
+
+
+def _is_connection_error(error: Exception) -> bool:
+    code = getattr(getattr(error, "error", None), "code", None)
+    if code == CONNECTION_CLOSED or isinstance(error, RuntimeError | OSError):
+        return True
+    return type(error).__module__.partition(".")[0] in _TRANSPORT_PACKAGES
+
+
+_TRANSPORT_PACKAGES = frozenset({"anyio", "httpcore", "httpcore2", "httpx", "httpx2"})
+"""Packages whose exceptions are about what carries the messages."""

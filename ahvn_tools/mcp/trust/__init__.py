@@ -1,0 +1,1 @@
+"""What protects a host from the definitions and messages of MCP servers."""

@@ -1,0 +1,1 @@
+"""What each provider accepts of JSON Schema."""

@@ -1,0 +1,62 @@
+"""Run: what came of all calls of one answer of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from ahvn_tools import formats
+from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.results import ToolCall, ToolResult
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Sequence[JsonObject]):
+    """The provider's messages that answer every call, in order; as a sequence it is these.
+
+    >>> from ahvn_tools import Toolkit
+    >>> kit = Toolkit("math")
+    >>> @kit.tool
+    ... def add(a: int, b: int) -> int:
+    ...     '''Add two numbers.'''
+    ...     return a + b
+    >>> answer = {"tool_calls": [{"id": "c1", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}]}
+    >>> list(kit.run(answer, format="openai"))
+    [{'role': 'tool', 'tool_call_id': 'c1', 'content': '3'}]
+    """
+
+    messages: list[JsonObject] = field(default_factory=list)
+    results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)
+    """Each call with what came of it, in the order of the answer."""
+    pending: list[ApprovalRequest] = field(default_factory=list)
+    """The calls that wait to be allowed, for `Toolkit.resume`. While there are some, there are no messages: providers
+    take one answer a call, and all of them at once."""
+    format: str | None = field(default=None, repr=False)
+    """The format of the messages."""
+
+    @classmethod
+    def from_results(cls, pairs: Sequence[tuple[ToolCall, ToolResult]], format_name: str | None) -> Run:
+        """Return the run of these calls, with its messages unless some still wait."""
+        asked = [result.meta["approval"] for _, result in pairs if "approval" in result.meta]
+        pending = [ApprovalRequest.from_json(request) for request in asked]
+        messages = [] if format_name is None or pending else formats.get(format_name).results(pairs)
+        return cls(messages=messages, results=list(pairs), pending=pending, format=format_name)
+
+    @property
+    def ends_session(self) -> bool:
+        """Whether a tool has asked for the end of the session."""
+        return any(result.meta.get("ends_session") is True for _, result in self.results)
+
+    @overload
+    def __getitem__(self, place: int) -> JsonObject: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[JsonObject]: ...
+    def __getitem__(self, index: int | slice) -> JsonObject | list[JsonObject]:
+        """Return one message, or some."""
+        return self.messages[index]
+
+    def __len__(self) -> int:
+        return len(self.messages)

@@ -1,0 +1,128 @@
+"""What a server answers, before mcp reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from ahvn_tools.errors import InvalidResultError, LimitExceededError
+from ahvn_tools.mcp.client.guarded_session import GuardedStream, check_result
+from ahvn_tools.mcp.trust.limits import Limits
+
+SMALL = Limits(tools_per_page=2, blocks=2, values_per_message=20)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"content": [{"type": "text", "text": "x" * 1000}] * 2},
+        {"tools": [{}] * 2},
+        {"tools": "no list", "content": None},
+        {"structuredContent": {"a": 1.5, "b": [0] * 10}},
+    ],
+)
+def test_what_is_small_passes(result: dict[str, Any]) -> None:
+    check_result(result, SMALL)
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ({"tools": [{}] * 3}, "lists more than 2 tools on one page"),
+        ({"content": [{}] * 3}, "more than 2 blocks of content"),
+        ({"structuredContent": {"a": [0] * 30}}, "more than 20 values"),
+        ({"structuredContent": {"a": [[[[0] * 7] * 3]]}}, "more than 20 values"),
+    ],
+)
+def test_what_is_too_much_is_refused(result: dict[str, Any], told: str) -> None:
+    with pytest.raises(LimitExceededError, match=told):
+        check_result(result, SMALL)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_number_is_refused(value: float) -> None:
+    with pytest.raises(InvalidResultError, match="NaN or Infinity"):
+        check_result({"structuredContent": {"deep": [{"a": value}]}}, SMALL)
+
+
+MEDIA = {
+    "image": ({"type": "image", "data": "AAAA", "mimeType": "image/png"}, True),
+    "lines": ({"type": "image", "data": "AA\nAA\n", "mimeType": "image/svg+xml; charset=utf-8"}, True),
+    "resource": ({"type": "resource", "resource": {"uri": "x://y", "blob": "AAAA"}}, True),
+    "text": ({"type": "resource", "resource": {"uri": "x://y", "text": "!", "mimeType": "text/plain"}}, True),
+    "no object": ("text", True),
+    "no base64": ({"type": "audio", "data": "A", "mimeType": "audio/wav"}, False),
+    "blob": ({"type": "resource", "resource": {"uri": "x://y", "blob": "!!!!"}}, False),
+    "type": ({"type": "image", "data": "AAAA", "mimeType": "image/\x1b[31mpng"}, False),
+}
+
+
+@pytest.mark.parametrize(("block", "is_good"), MEDIA.values(), ids=MEDIA)
+def test_media_are_base64_and_of_a_type_that_can_be_shown(block: Any, is_good: bool) -> None:
+    if is_good:
+        check_result({"content": [block]}, SMALL)
+        return
+    with pytest.raises(InvalidResultError, match="media"):
+        check_result({"content": [block]}, SMALL)
+
+
+async def test_a_server_that_asks_without_end_is_left() -> None:
+    reasons: list[str] = []
+    send, receive = anyio.create_memory_object_stream[Any](10)
+    incoming = GuardedStream(receive, Limits(requests=2), reasons.append)
+    for number in range(3):
+        await send.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method="ping")))
+    async with send, incoming:
+        assert [(await incoming.receive()).message.id for _ in range(2)] == [0, 1]
+        with pytest.raises(anyio.EndOfStream):
+            await incoming.receive()
+    assert reasons == ["the server sent more than 2 requests within 10 s"]
+
+
+async def passed(message: Any, version: str | None = None) -> tuple[Any, GuardedStream]:
+    """Send one message through, and return what comes out."""
+    send, receive = anyio.create_memory_object_stream[Any](1)
+    incoming = GuardedStream(receive, SMALL)
+    incoming.protocol_version = version
+    await send.send(message)
+    async with send, incoming:
+        return await incoming.receive(), incoming
+
+
+async def test_a_refused_answer_becomes_an_error_of_its_request() -> None:
+    told, _ = await passed(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=7, result={"tools": [{}] * 3})))
+    assert isinstance(told.message, JSONRPCError)
+    assert told.message.id == 7
+    assert isinstance(told.message.error.data, LimitExceededError)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="x", params={"a": [0] * 100})), ValueError("no message")],
+)
+async def test_everything_else_passes_as_it_is(message: Any) -> None:
+    told, _ = await passed(message)
+    assert told is message
+
+
+async def test_what_is_no_tool_is_left_out_and_kept_for_the_reason() -> None:
+    good = {"name": "good", "inputSchema": {"type": "object"}}
+    page = {"tools": [good, {"name": "bad"}]}
+    told, incoming = await passed(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=7, result=page)), "2025-11-25")
+    assert told.message.result["tools"] == [good]
+    assert incoming.malformed == [{"name": "bad"}]
+
+
+async def test_the_stream_ends_where_the_inner_one_ends() -> None:
+    send, receive = anyio.create_memory_object_stream[Any](2)
+    incoming = GuardedStream(receive, SMALL)
+    await send.send("one")
+    await send.aclose()
+    assert [item async for item in incoming] == ["one"]
+    assert incoming.last_context is None
+    await incoming.aclose()

@@ -1,0 +1,314 @@
+"""A connection to a server over HTTP, which is killed, restarted, refuses and sends too much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+from fastmcp import Client, Context, FastMCP
+from fastmcp.server.dependencies import get_http_headers
+from fastmcp.tools import FunctionTool
+from mcp_types import ToolListChangedNotification
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from ahvn_tools.errors import InvalidResultError, ToolConnectionError, ToolError, ToolTimeoutError
+from ahvn_tools.mcp.client.connection import Connection
+from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.targets import resolve_targets
+from ahvn_tools.mcp.trust.limits import Limits
+
+
+class Site:
+    """An ASGI application on a port of its own, which can be killed and started again."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port = taken.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.start()
+
+    def start(self) -> None:
+        config = uvicorn.Config(
+            self._make(), port=self.port, log_level="critical", ws="none", timeout_graceful_shutdown=0
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=asyncio.run, args=(self._run(),))
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.005)
+
+    async def _run(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        await self._server.serve()
+
+    def kill(self) -> None:
+        self._server.force_exit = self._server.should_exit = True
+        self._thread.join(5)
+        assert not self._thread.is_alive()
+
+
+def app() -> Any:
+    server = FastMCP("web")
+    visits: list[str] = []
+
+    @server.tool
+    def headers() -> dict[str, str]:
+        return dict(get_http_headers(include={"authorization"}))
+
+    @server.tool
+    def visited() -> int:
+        visits.append("visit")
+        return len(visits)
+
+    @server.tool
+    async def sleep(seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "awake"
+
+    @server.tool
+    def great(size: int) -> str:
+        return "x" * size
+
+    def region(region: str) -> str | None:
+        return get_http_headers().get("mcp-param-region")
+
+    tool = FunctionTool.from_function(region)
+    tool.parameters["properties"]["region"] = {"type": "string", "x-mcp-header": "Region"}
+    server.add_tool(tool)
+
+    @server.tool
+    async def change(context: Context) -> str:
+        await context.send_notification(ToolListChangedNotification())
+        return "changed"
+
+    return server.http_app(path="/mcp")
+
+
+@pytest.fixture
+def sites() -> Iterator[Callable[..., Site]]:
+    made: list[Site] = []
+
+    def site(make: Callable[[], Any] = app) -> Site:
+        made.append(Site(make))
+        return made[-1]
+
+    yield site
+    for one in made:
+        one.kill()
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def server(request: pytest.FixtureRequest) -> Callable[[Site], Any]:
+    """What to give for a site, in both generations of the protocol."""
+    if request.param == "auto":
+        return lambda site: site.url
+    return lambda site: Client(site.url, mode="legacy")
+
+
+@contextlib.asynccontextmanager
+async def connected(server: Any, limits: Limits | None = None, **options: Any) -> Any:
+    (target,) = resolve_targets(server, **options)
+    connection = Connection(target, limits=limits)
+    try:
+        yield connection
+    finally:
+        await connection.aclose()
+
+
+async def answer(connection: Connection, tool: str, timeout: float = 5.0, **arguments: Any) -> Any:
+    return (await connection.call(tool, arguments, timeout=timeout)).structured_content["result"]
+
+
+async def test_many_calls_at_once_get_their_own_answers(sites: Any, server: Any) -> None:
+    async with connected(server(sites())) as connection:
+        sizes = await asyncio.gather(*(answer(connection, "great", size=size) for size in range(50)))
+        assert list(map(len, sizes)) == list(range(50))
+
+
+async def test_a_server_that_was_restarted_is_connected_to_again(sites: Any, server: Any) -> None:
+    site = sites()
+    async with connected(server(site)) as connection:
+        assert [await answer(connection, "visited") for _ in range(2)] == [1, 2]
+        site.kill()
+        site.start()
+        assert await answer(connection, "visited") == 1  # a new server, which saw the call once
+
+
+async def test_a_call_under_way_is_told_and_the_next_finds_the_new_server(sites: Any, server: Any) -> None:
+    site = sites()
+    async with connected(server(site)) as connection:
+        waiting = asyncio.create_task(answer(connection, "sleep", seconds=30))
+        await asyncio.sleep(0.5)
+        site.kill()
+        with pytest.raises(ToolConnectionError):
+            await waiting
+        with pytest.raises(ToolConnectionError, match="is not there"):
+            await answer(connection, "visited")
+        site.start()
+        assert await answer(connection, "visited") == 1
+
+
+async def test_a_tool_that_takes_too_long_leaves_the_connection_as_it_was(sites: Any, server: Any) -> None:
+    async with connected(server(sites())) as connection:
+        assert await answer(connection, "visited") == 1
+        with pytest.raises(ToolTimeoutError):
+            await answer(connection, "sleep", 0.2, seconds=30)
+        assert await answer(connection, "visited") == 2
+
+
+async def test_a_change_is_told(sites: Any, server: Any) -> None:
+    async with connected(server(sites())) as connection:
+        told: list[str] = []
+        connection.on_list_changed(lambda: told.append("changed"))
+        await answer(connection, "change")
+        await asyncio.sleep(0.3)
+        assert told == ["changed"]
+
+
+async def test_nobody_there_is_an_error_at_once(sites: Any) -> None:
+    site = sites()
+    site.kill()
+    async with connected(site.url) as connection:
+        with pytest.raises(ToolConnectionError, match="it cannot be reached"):
+            await connection.tools()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 500])
+async def test_a_refusal_is_told_by_its_status(sites: Any, status: int) -> None:
+    async def refuse(_: Request) -> Response:
+        return PlainTextResponse("no sesame", status)
+
+    site = sites(lambda: Starlette(routes=[Route("/mcp", refuse, methods=["GET", "POST"])]))
+    async with connected(site.url) as connection:
+        with pytest.raises(ToolConnectionError, match=f"answered HTTP {status}") as error:
+            await connection.tools()
+        assert "sesame" not in str(error.value)
+
+
+async def test_too_great_an_answer_is_not_read(sites: Any) -> None:
+    async with connected(sites().url, limits=Limits(message_bytes=100_000)) as connection:
+        assert len(await answer(connection, "great", size=10_000)) == 10_000
+        with pytest.raises(ToolConnectionError, match="a message of more than 100000 bytes"):
+            await answer(connection, "great", size=100_000)
+        assert await answer(connection, "visited") == 1
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_without_an_end_is_not_read(sites: Any, kind: str) -> None:
+    async def endless(_: Request) -> Response:
+        async def chunks() -> Any:
+            while True:
+                yield b"x" * 65_536
+                await asyncio.sleep(0)
+
+        return StreamingResponse(chunks(), media_type=kind)
+
+    site = sites(lambda: Starlette(routes=[Route("/mcp", endless, methods=["POST"])]))
+    async with connected(site.url, limits=Limits(connect=2)) as connection:
+        since = time.monotonic()
+        with pytest.raises(ToolConnectionError):
+            await connection.tools()
+        assert time.monotonic() - since < 4
+
+
+async def test_a_compressed_answer_is_not_unpacked(sites: Any) -> None:
+    async def compressed(_: Request) -> Response:
+        return Response(b"\x1f\x8b", media_type="application/json", headers={"content-encoding": "gzip"})
+
+    site = sites(lambda: Starlette(routes=[Route("/mcp", compressed, methods=["POST"])]))
+    async with connected(site.url) as connection:
+        with pytest.raises(ToolConnectionError, match="compressed"):
+            await connection.tools()
+
+
+async def test_a_server_that_says_nothing_does_not_hold_up_its_caller(sites: Any) -> None:
+    async def silent(_: Request) -> Response:
+        await asyncio.sleep(30)
+        return Response()
+
+    site = sites(lambda: Starlette(routes=[Route("/mcp", silent, methods=["POST"])]))
+    async with connected(site.url, limits=Limits(connect=0.5)) as connection:
+        with pytest.raises(ToolConnectionError, match=r"no connection within 0\.5 s"):
+            await connection.tools()
+
+
+@pytest.mark.parametrize("content", [b"[]", b"nonsense", b'{"jsonrpc": "2.0"}'])
+async def test_nonsense_is_an_error(sites: Any, content: bytes) -> None:
+    async def nonsense(_: Request) -> Response:
+        return Response(content, media_type="application/json")
+
+    site = sites(lambda: Starlette(routes=[Route("/mcp", nonsense, methods=["POST"])]))
+    async with connected(site.url) as connection:
+        with pytest.raises((ToolConnectionError, ToolError, InvalidResultError)):
+            await connection.tools()
+
+
+async def test_credentials_are_not_sent_to_where_a_server_points(sites: Any) -> None:
+    seen: list[str | None] = []
+
+    async def other(request: Request) -> Response:
+        seen.append(request.headers.get("x-api-key"))
+        return Response()
+
+    thief = sites(lambda: Starlette(routes=[Route("/mcp", other, methods=["GET", "POST"])]))
+
+    async def redirect(_: Request) -> Response:
+        return Response(status_code=307, headers={"location": thief.url})
+
+    site = sites(lambda: Starlette(routes=[Route("/mcp", redirect, methods=["POST"])]))
+    async with connected(site.url, headers={"x-api-key": "k"}) as connection:
+        with pytest.raises(ToolConnectionError):
+            await connection.tools()
+    assert seen == []
+
+
+async def test_an_argument_that_is_mirrored_in_a_header_is_so_after_a_new_connection_too(sites: Any) -> None:
+    site = sites()
+    async with connected(site.url) as connection:
+        await connection.tools()
+        assert await answer(connection, "region", region="north") == "north"
+        site.kill()
+        with pytest.raises(ToolConnectionError):
+            await answer(connection, "region", region="north")
+        site.start()
+        assert await answer(connection, "region", region="south") == "south"
+
+
+# a connection for each set of credentials
+
+
+@contextlib.asynccontextmanager
+async def pooled(url: str, **options: Any) -> Any:
+    pool = ConnectionPool(resolve_targets(url, auth="ours", headers={"x-team": "blue"})[0], **options)
+    try:
+        yield pool
+    finally:
+        await pool.aclose()
+
+
+async def test_two_users_calls_never_share_a_connection(sites: Any) -> None:
+    async with pooled(sites().url) as pool:
+
+        async def seen(user: str) -> tuple[str, str]:
+            called = await pool.call("headers", {}, headers={"Authorization": f"Bearer {user}"}, timeout=10)
+            return called.structured_content["authorization"], called.structured_content["x-team"]
+
+        users = [f"user-{number % 4}" for number in range(40)]
+        assert await asyncio.gather(*map(seen, users)) == [(f"Bearer {user}", "blue") for user in users]
+        assert repr(pool) == "<Pool '127.0.0.1' of 4>"
+        called = await pool.call("headers", {})
+        assert called.structured_content["authorization"] == "Bearer ours"
+        assert called.structured_content["accept-encoding"] == "identity"
+        assert {tool.name for tool in await pool.tools(headers={"authorization": "Bearer x"})} >= {"headers"}

@@ -1,0 +1,204 @@
+"""One connection for each set of credentials: how many there are, and how long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from fastmcp import FastMCP
+
+from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.execution import background_loop
+from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.targets import Target, resolve_targets
+
+
+class Made:
+    """A target in memory that keeps the headers of every client that it makes, and how many are open."""
+
+    def __init__(self) -> None:
+        self.headers: list[dict[str, str]] = []
+        self.opened = self.closed = 0
+        self.gate = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def _life(self, _server: Any) -> AsyncIterator[None]:
+        self.opened += 1
+        yield
+        self.closed += 1
+
+    async def wait(self) -> str:
+        await self.gate.wait()
+        return "waited"
+
+    def number(self) -> int:
+        return self.opened
+
+    def target(self) -> Target:
+        from ahvn_tools.mcp.client import fastmcp_clients
+
+        def make(handlers: Any, headers: Any, limits: Any) -> Any:
+            self.headers.append(dict(headers))
+            server = FastMCP("inside", lifespan=self._life)
+            server.tool(self.wait)
+            server.tool(self.number)
+            return fastmcp_clients.make_memory_client(server, handlers, limits)
+
+        return Target(name="inside", make_client=make, takes_headers=True)
+
+
+@pytest.fixture
+async def made() -> Made:
+    return Made()
+
+
+async def until(is_so: Any, limit: float = 3.0) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit
+    while not is_so():
+        assert loop.time() < end
+        await asyncio.sleep(0.01)
+
+
+def user(name: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {name}"}
+
+
+async def test_the_same_credentials_are_the_same_connection_however_written(made: Made) -> None:
+    pool = ConnectionPool(made.target())
+    for headers in ({"A": "1", "b": "2"}, {"B": "2", "a": "1"}, {"a": "1", "b": "3"}, None, {}):
+        await pool.call("number", {}, headers=headers)
+    assert made.headers == [{"a": "1", "b": "2"}, {"a": "1", "b": "3"}, {}]
+    await pool.aclose()
+    assert (made.opened, made.closed) == (3, 3)
+
+
+async def test_the_one_that_was_used_longest_ago_makes_room(made: Made) -> None:
+    pool = ConnectionPool(made.target(), max_connections=2)
+    for name in ("a", "b", "a", "c", "a", "b"):
+        await pool.call("number", {}, headers=user(name))
+    assert [headers["authorization"][-1] for headers in made.headers] == ["a", "b", "c", "b"]
+    await until(lambda: made.closed == 2)
+    await pool.aclose()
+    await until(lambda: made.closed == 4)
+
+
+async def test_a_call_waits_for_room_when_all_connections_are_in_use(made: Made) -> None:
+    pool = ConnectionPool(made.target(), max_connections=1)
+    first = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
+    await until(lambda: made.opened == 1)
+    second = asyncio.create_task(pool.call("number", {}, headers=user("b")))
+    third = asyncio.create_task(pool.call("number", {}, headers=user("c")))
+    await asyncio.sleep(0.1)
+    assert len(made.headers) == 1
+    background_loop.call_soon(made.gate.set)
+    assert (await first).structured_content == {"result": "waited"}
+    await asyncio.gather(second, third)
+    assert len(made.headers) == 3
+    await pool.aclose()
+
+
+async def test_a_connection_that_nobody_uses_is_closed_but_for_the_one_without_headers(made: Made) -> None:
+    pool = ConnectionPool(made.target(), idle_seconds=0.2)
+    await pool.call("number", {})
+    await pool.call("number", {}, headers=user("a"))
+    for _ in range(4):
+        await asyncio.sleep(0.1)
+        await pool.call("number", {}, headers=user("b"))
+    assert made.opened == 3
+    await until(lambda: made.closed == 2)
+    await pool.call("number", {})
+    assert made.opened == 3
+    await pool.aclose()
+
+
+async def test_a_connection_in_use_is_not_idle(made: Made) -> None:
+    pool = ConnectionPool(made.target(), idle_seconds=0.1)
+    call = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
+    await pool.call("number", {}, headers=user("b"))
+    await until(lambda: made.closed == 1)
+    await asyncio.sleep(0.3)
+    background_loop.call_soon(made.gate.set)
+    await call
+    await pool.aclose()
+
+
+async def test_a_change_is_told_whoever_hears_it(made: Made) -> None:
+    pool, told = ConnectionPool(made.target()), []
+    undo = pool.on_list_changed(lambda: told.append("changed"))
+    await pool.call("number", {}, headers=user("a"))
+    (member,) = pool._connections.values()
+    background_loop.call_soon(member.connection._schedule_notify)
+    await until(lambda: told == ["changed"])
+    undo()
+    undo()
+    background_loop.call_soon(pool._default_connection._schedule_notify)
+    await asyncio.sleep(0.1)
+    assert told == ["changed"]
+    await pool.aclose()
+
+
+async def test_a_closed_pool_calls_nothing(made: Made) -> None:
+    pool = ConnectionPool(made.target(), max_connections=1)
+    waiting = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
+    await until(lambda: made.opened == 1)
+    no_room = asyncio.create_task(pool.call("wait", {}, headers=user("b")))
+    await asyncio.sleep(0.05)
+    await pool.aclose()
+    for call in (waiting, no_room):
+        with pytest.raises(ToolConnectionError, match="closed"):
+            await call
+    for headers in (None, user("a")):
+        with pytest.raises(ToolConnectionError, match="closed"):
+            await pool.call("number", {}, headers=headers)
+    await until(lambda: made.closed == 1)
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_pool_can_be_closed_without_a_loop(is_used: bool) -> None:
+    made = Made()
+    pool = ConnectionPool(made.target())
+    if is_used:
+        asyncio.run(pool.call("number", {}, headers=user("a")))
+    pool.close()
+    pool.close()
+    assert made.closed == made.opened == is_used
+    for headers in (None, user("a")):
+        with pytest.raises(ToolConnectionError, match="closed"):
+            asyncio.run(pool.call("number", {}, headers=headers))
+
+
+async def test_a_pool_that_was_never_used_can_be_closed(made: Made) -> None:
+    pool = ConnectionPool(made.target())
+    await pool.aclose()
+    with pytest.raises(ToolConnectionError, match="closed"):
+        await pool.tools()
+
+
+async def test_closing_on_the_background_loop_does_not_wait_for_itself(made: Made) -> None:
+    pool = ConnectionPool(made.target())
+    await pool.call("number", {})
+
+    async def close() -> None:
+        pool.close()
+
+    await background_loop.arun(close)
+    await until(lambda: made.closed == 1)
+
+
+async def test_headers_mean_nothing_to_a_server_that_is_not_reached_over_http() -> None:
+    pool = ConnectionPool(resolve_targets(FastMCP("inside"))[0])
+    with pytest.raises(ToolConnectionError, match="takes no headers") as error:
+        await pool.call("number", {}, headers=user("a"))
+    assert error.value.tool == "number"
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "\0", 3, None])
+async def test_a_value_that_is_no_header_is_refused_and_not_shown(made: Made, value: Any) -> None:
+    with pytest.raises(ToolConnectionError, match="'x' has a value that cannot be sent") as error:
+        await ConnectionPool(made.target()).call("number", {}, headers={"x": value})
+    assert "b: c" not in str(error.value)
+    assert made.headers == []

@@ -1,0 +1,83 @@
+"""The processes of servers: how they ended, and that they end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ahvn_tools.mcp.client import server_process
+
+
+@pytest.fixture
+async def started() -> AsyncIterator[list[asyncio.subprocess.Process]]:
+    made: list[asyncio.subprocess.Process] = []
+    yield made
+    for process in made:
+        server_process.kill_group(process.pid)
+        await process.wait()
+
+
+async def start(started: list[asyncio.subprocess.Process], code: str) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    started.append(process)
+    server_process.track_group(process.pid)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import sys; sys.exit(3)", "the server process has ended with exit code 3"),
+        ("", "the server process has ended with exit code 0"),
+        ("import os; os.kill(os.getpid(), 9)", "the server process was ended by SIGKILL"),
+        ("import os; os.kill(os.getpid(), 40)", "the server process was ended by signal 40"),
+    ],
+)
+async def test_an_end_is_told_as_it_was(started: list[asyncio.subprocess.Process], code: str, told: str) -> None:
+    process = await start(started, f"import time; time.sleep(0.3); {code or 'pass'}")
+    assert server_process.get_exit_reason(process) is None
+    seen = None
+    for _ in range(5_000):
+        await asyncio.sleep(0.001)
+        if (seen := server_process.get_exit_reason(process)) is not None:
+            break
+    assert seen in {told, "the server process has ended"}  # asyncio takes the code, and tells it a moment later
+    await process.wait()
+    assert server_process.get_exit_reason(process) == await server_process.wait_for_exit_reason(process) == told
+
+
+async def test_a_server_that_lives_on_has_only_closed_its_output(started: list[asyncio.subprocess.Process]) -> None:
+    process = await start(started, "import time; time.sleep(60)")
+    assert await server_process.wait_for_exit_reason(process) == "the server has closed its output"
+
+
+@pytest.mark.parametrize(
+    ("code", "most"),
+    [
+        ("import sys; sys.stdin.read()", 1.0),
+        ("import time; time.sleep(60)", 1.0),
+        ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)", 2.0),
+    ],
+)
+async def test_an_end_takes_its_time_and_no_more(
+    started: list[asyncio.subprocess.Process], code: str, most: float
+) -> None:
+    process = await start(started, code)
+    await asyncio.sleep(0.2)
+    since = time.monotonic()
+    await server_process.stop_process(process, 0.3)
+    assert process.returncode is not None
+    assert time.monotonic() - since < most
+
+
+async def test_all_that_are_left_can_be_killed_at_once(started: list[asyncio.subprocess.Process]) -> None:
+    for _ in range(3):
+        await start(started, "import time; time.sleep(60)")
+    server_process.kill_all_groups()
+    assert {await process.wait() for process in started} == {-9}

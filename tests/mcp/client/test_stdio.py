@@ -1,0 +1,83 @@
+"""A server over stdio: no result and no error of a tool is a message that the server cannot write."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+import ahvn_tools
+
+LONGEST = 60.0
+"""Seconds that a server may take to start, answer and end."""
+
+SERVER = """
+import os
+from fastmcp import FastMCP
+from ahvn_tools import ToolError, ToolResult, ToolSpec
+
+name = os.fsdecode(b"caf\\xe9")
+
+def listed() -> list[str]:
+    return [name]
+
+def free():
+    return name
+
+def keyed():
+    return {name: 1}
+
+def refused():
+    raise ToolError("no file " + name)
+
+def own() -> ToolResult:
+    return ToolResult(name, {"size": 1})
+
+def noted() -> ToolResult:
+    return ToolResult("fine", meta={"path": name})
+
+def great() -> int:
+    return 10**5000
+
+def deep():
+    value = []
+    for _ in range(400):
+        value = [value]
+    return value
+
+def well() -> str:
+    return "well"
+
+server = FastMCP("odd")
+for function in (listed, free, keyed, refused, own, noted, great, deep, well):
+    server.add_tool(ToolSpec.from_function(function).to_fastmcp())
+server.run(show_banner=False)
+"""
+
+
+async def answers(*names: str) -> list[Any]:
+    """Call tools one after the other on one server and return what it answers."""
+    environment = {"PYTHONPATH": str(Path(ahvn_tools.__file__).parents[2])}
+    transport = StdioTransport(sys.executable, ["-c", SERVER], env=environment, keep_alive=False)
+    async with Client(transport) as client:
+        return [await client.call_tool_mcp(name, {}) for name in names]
+
+
+async def test_what_has_no_form_on_the_wire_is_an_error_and_the_server_goes_on() -> None:
+    names = ("listed", "free", "keyed", "own", "noted", "great", "deep")
+    *told, last = await asyncio.wait_for(answers(*names, "well"), LONGEST)
+    for name, answer in zip(names, told, strict=True):
+        assert (name, answer.is_error, answer.structured_content) == (name, True, None)
+        assert "cannot be sent" in answer.content[0].text or "no JSON form" in answer.content[0].text
+        assert answer.meta["duration"] >= 0
+    assert (last.is_error, last.structured_content) == (False, {"result": "well"})
+
+
+async def test_an_error_text_is_spelled_out_and_the_server_goes_on() -> None:
+    refused, last = await asyncio.wait_for(answers("refused", "well"), LONGEST)
+    assert (refused.is_error, refused.content[0].text) == (True, "no file caf\\udce9")
+    assert last.structured_content == {"result": "well"}

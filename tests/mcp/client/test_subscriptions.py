@@ -1,0 +1,66 @@
+"""What a server tells of its tools outside of any request."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.shared.subscriptions import ToolsListChanged
+
+from ahvn_tools.execution import background_loop
+from ahvn_tools.mcp.client import subscriptions
+from ahvn_tools.mcp.client.connection import Connection
+from ahvn_tools.mcp.client.targets import resolve_targets
+from tests.mcp.client.test_http import Site
+
+
+async def test_a_change_outside_of_a_request_is_told() -> None:
+    bus = InMemorySubscriptionBus()
+    server = MCPServer("inside", subscriptions=bus)
+    connection = Connection(resolve_targets(server)[0])
+    told: list[str] = []
+    connection.on_list_changed(lambda: told.append("changed"))
+    assert await connection.tools() == []
+    await asyncio.sleep(0.2)
+    for number in (1, 2):
+        await background_loop.arun(bus.publish, ToolsListChanged())
+        await asyncio.sleep(0.3)
+        assert told == ["changed"] * number
+    await connection.aclose()
+
+
+@pytest.mark.parametrize("is_down", [True, False])
+async def test_a_lost_subscription_is_asked_for_again_and_may_have_missed_something(
+    monkeypatch: pytest.MonkeyPatch, is_down: bool
+) -> None:
+    monkeypatch.setattr(subscriptions, "INITIAL_RETRY_DELAY", 0.2)
+    buses: list[InMemorySubscriptionBus] = []
+
+    def app() -> Any:
+        buses.append(InMemorySubscriptionBus())
+        return MCPServer("web", subscriptions=buses[-1], log_level="ERROR").streamable_http_app()
+
+    site = Site(app)
+    connection = Connection(resolve_targets(site.url)[0])
+    heard = threading.Semaphore(0)
+    connection.on_list_changed(heard.release)
+    try:
+        await connection.tools()
+        await asyncio.sleep(0.2)
+        site.kill()
+        if not is_down:
+            site.start()
+        assert await asyncio.to_thread(heard.acquire, timeout=3)
+        if is_down:
+            site.start()
+            assert (await connection.call("none", {})).is_error  # which is no error of the connection
+        await asyncio.sleep(0.2)
+        site.loop.call_soon_threadsafe(lambda: site.loop.create_task(buses[-1].publish(ToolsListChanged())))
+        assert await asyncio.to_thread(heard.acquire, timeout=3)
+    finally:
+        await connection.aclose()
+        site.kill()

@@ -1,0 +1,322 @@
+"""What can be given as a server, and what is read from it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
+from mcp.server.mcpserver import MCPServer
+from pydantic import SecretStr
+
+from ahvn_tools.errors import DefinitionError
+from ahvn_tools.mcp.client.connection import Connection
+from ahvn_tools.mcp.client.handlers import Handlers
+from ahvn_tools.mcp.client.targets import Target, resolve_targets
+from ahvn_tools.mcp.trust.limits import Limits
+
+RAW = Path(__file__).parents[1] / "raw_server.py"
+
+
+def one(server: Any, **options: Any) -> Target:
+    (target,) = resolve_targets(server, **options)
+    return target
+
+
+def transport(target: Target, **headers: str) -> Any:
+    """What a client of the target would send through."""
+    return target.make_client(Handlers(), headers, Limits()).transport.inner
+
+
+async def environment(target: Target) -> dict[str, str]:
+    connection = Connection(target)
+    try:
+        seen: dict[str, str] = (await connection.call("env", {})).structured_content["result"]
+    finally:
+        await connection.aclose()
+    return seen
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "https://tools.example/mcp"])
+def test_a_url_is_reached_over_http(url: str) -> None:
+    target = one(url)
+    assert (target.takes_headers, target.is_stdio) == (True, False)
+    assert target.name in url
+    assert isinstance(transport(target), StreamableHttpTransport)
+    assert transport(target).url == url
+
+
+@pytest.mark.parametrize(
+    ("server", "kind"),
+    [
+        ("http://127.0.0.1:1/sse", "SSETransport"),
+        ({"one": {"url": "http://127.0.0.1:1/x", "type": "sse"}}, "SSETransport"),
+        ({"one": {"url": "http://127.0.0.1:1/sse", "type": "http"}}, "StreamableHttpTransport"),
+    ],
+)
+def test_an_old_url_or_type_is_reached_over_sse(server: Any, kind: str) -> None:
+    assert type(transport(one(server))).__name__ == kind
+
+
+def test_every_client_is_a_fresh_one() -> None:
+    target = one("http://127.0.0.1:1/mcp")
+    assert transport(target) is not transport(target)
+
+
+def test_headers_and_token_go_with_a_url() -> None:
+    target = one("http://127.0.0.1:1/mcp", headers={"X-Api-Key": "k"}, auth="t")
+    assert transport(target).headers == {"x-api-key": "k"}
+    assert transport(target).auth is not None
+
+
+def test_headers_may_be_given_as_auth() -> None:
+    assert transport(one("http://127.0.0.1:1/mcp", auth={"X-Api-Key": "k"})).headers == {"x-api-key": "k"}
+
+
+async def test_a_secret_is_a_token_a_header_and_a_variable_like_its_text() -> None:
+    assert transport(one("http://127.0.0.1:1/mcp", auth=SecretStr("t"))).auth is not None
+    keyed = one("http://127.0.0.1:1/mcp", auth={"X-Api-Key": SecretStr("k")})
+    assert transport(keyed).headers == {"x-api-key": "k"}
+    assert (await environment(one(RAW, env={"TOKEN": SecretStr("t")})))["TOKEN"] == "t"
+
+
+def test_a_calls_headers_come_before_the_servers() -> None:
+    target = one("http://127.0.0.1:1/mcp", headers={"X-Api-Key": "k", "other": "o"}, auth="t")
+    made = transport(target, **{"x-api-key": "call", "Authorization": "Bearer call"})
+    assert made.headers == {"x-api-key": "call", "other": "o", "authorization": "Bearer call"}
+    assert made.auth is None  # the server's token would overwrite the call's
+
+
+def test_one_login_serves_all_clients() -> None:
+    target = one("http://127.0.0.1:1/mcp", auth="oauth")
+    with pytest.warns(UserWarning, match="in-memory token storage"):
+        assert isinstance(transport(target).auth, httpx2.Auth)
+    assert transport(target).auth is transport(target).auth
+
+
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        (f"{sys.executable} '{RAW}'", "raw_server"),
+        ([sys.executable, str(RAW)], "raw_server"),
+        ((sys.executable, RAW), "raw_server"),
+        (RAW, "raw_server"),
+        (str(RAW), "raw_server"),
+    ],
+)
+async def test_a_command_or_a_script_is_started(server: Any, name: str) -> None:
+    target = one(server)
+    assert (target.name, target.is_stdio, target.takes_headers) == (name, True, False)
+    assert (await environment(target))["PATH"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("npx -y @modelcontextprotocol/server-memory", "server-memory"),
+        ("uvx mcp-server-time@2026.1 --zone UTC", "mcp-server-time"),
+        ("uv run server.py", "server"),
+        ("/usr/bin/mcp-server-git --repository .", "mcp-server-git"),
+        ("python", "python"),
+        ("node build/index.js", "index"),
+    ],
+)
+def test_a_commands_name_says_what_is_run(command: str, name: str) -> None:
+    assert one(command).name == name
+
+
+async def test_a_server_sees_the_environment_that_it_is_given_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_SECRET", "hidden")
+    seen = await environment(one(RAW, env={"TOKEN": "given"}))
+    assert seen["TOKEN"] == "given"
+    assert "OUR_SECRET" not in seen
+
+
+@pytest.mark.parametrize("kind", [FastMCP, MCPServer])
+async def test_a_server_object_is_called_in_memory(kind: Any) -> None:
+    server = kind("inside")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    target = one(server)
+    assert (target.name, target.is_stdio, target.takes_headers) == ("inside", False, False)
+    connection = Connection(target)
+    assert (await connection.call("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+    await connection.aclose()
+
+
+async def test_a_client_is_cloned_and_stays_as_it_was() -> None:
+    server = FastMCP("inside")
+
+    @server.tool
+    def number() -> int:
+        return 1
+
+    async with Client(server, name="theirs") as client:
+        connection = Connection(one(client))
+        assert connection.target.name == "theirs"
+        assert [tool.name for tool in await connection.tools()] == ["number"]
+        await connection.aclose()
+        assert client.is_connected()
+        assert (await client.call_tool("number")).data == 1
+
+
+async def test_a_clients_process_is_not_shared() -> None:
+    command = StdioTransport(sys.executable, [str(RAW)], env={"TOKEN": "theirs"})
+    target = one(Client(command))
+    assert (target.name, target.is_stdio) == ("raw_server", True)
+    assert (await environment(target))["TOKEN"] == "theirs"
+    assert command._connect_task is None
+
+
+async def test_a_clients_own_handlers_go_on(tmp_path: Path) -> None:
+    theirs: list[Any] = []
+
+    async def hear(message: Any) -> None:
+        theirs.append(message)
+
+    async def elicit(*_: Any) -> dict[str, str]:
+        return {"colour": "theirs"}
+
+    with (tmp_path / "errors").open("w") as errors:
+        command = StdioTransport(sys.executable, [str(RAW), "grumble"], log_file=errors)
+        client = Client(command, message_handler=hear, elicitation_handler=elicit)
+        ours: list[str] = []
+        connection = Connection(one(client))
+        connection.on_list_changed(lambda: ours.append("changed"))
+        await connection.call("change", {"times": 1})
+        answer = await connection.call("elicit", {})
+        await asyncio.sleep(0.2)
+        await connection.aclose()
+    assert [type(message).__name__ for message in theirs] == ["ToolListChangedNotification"]
+    assert ours == ["changed"]
+    assert answer.structured_content["result"]["content"] == {"colour": "theirs"}
+    assert (tmp_path / "errors").read_text() == "what a nuisance\n"
+
+
+async def test_a_given_handler_comes_before_the_clients_own(tmp_path: Path) -> None:
+    async def theirs(*_: Any) -> Any:
+        return {"colour": "theirs"}
+
+    def ours(*_: Any) -> Any:
+        return {"colour": "ours"}
+
+    command = StdioTransport(sys.executable, [str(RAW), "grumble"], log_file=tmp_path / "errors")
+    client = Client(command, elicitation_handler=theirs)
+    handlers = Handlers(elicitation=ours, sampling=lambda *_: "ours")
+    connection = Connection(one(client), handlers=handlers)
+    asked = await connection.call("elicit", {})
+    sampled = await connection.call("sample", {})
+    await connection.aclose()
+    assert asked.structured_content["result"]["content"] == {"colour": "ours"}
+    assert sampled.structured_content["result"]["content"]["text"] == "ours"
+    assert (tmp_path / "errors").read_text() == "what a nuisance\n"
+
+
+def test_a_clients_url_and_headers_are_kept() -> None:
+    client = Client(StreamableHttpTransport("http://somewhere.example/mcp", headers={"a": "1"}))
+    target = one(client)
+    assert (target.name, target.takes_headers) == ("somewhere.example", True)
+    assert transport(target, b="2").headers == {"a": "1", "b": "2"}
+    assert client.transport.headers == {"a": "1"}
+
+
+@pytest.mark.parametrize("own", [{"auth": "own"}, {"headers": {"Authorization": "Bearer own"}}])
+def test_a_calls_credentials_come_before_those_of_a_client(own: dict[str, Any]) -> None:
+    target = one(Client(StreamableHttpTransport("http://127.0.0.1:1/mcp", **own)))
+    made = transport(target, authorization="Bearer call")
+    assert (made.headers, made.auth) == ({"authorization": "Bearer call"}, None)
+    kept = transport(target, other="o")
+    assert kept.headers["other"] == "o"
+    assert kept.auth is not None or kept.headers["authorization"] == "Bearer own"
+
+
+def test_a_client_of_a_configuration_is_the_servers_that_it_names() -> None:
+    two = {"mcpServers": {"a": {"url": "http://127.0.0.1:1"}, "b": {"command": "server", "args": ["x"]}}}
+    found = resolve_targets(Client(two, name="both"))
+    assert [(target.name, target.takes_headers, target.is_stdio) for target in found] == [
+        ("a", True, False),
+        ("b", False, True),
+    ]
+
+
+def test_a_client_whose_configuration_changes_the_tools_is_left_as_it_is() -> None:
+    entry = {"url": "http://127.0.0.1:1", "tools": {"find": {"name": "search"}}}
+    two = {"mcpServers": {"a": entry, "b": {"url": "http://127.0.0.1:1"}}}
+    client = one(Client(two, name="both")).make_client(Handlers(), {}, Limits())
+    assert type(client.transport).__name__ == "MCPConfigTransport"
+
+
+def test_a_name_may_be_given() -> None:
+    assert one("http://127.0.0.1:1/mcp", name="mine").name == "mine"
+    with pytest.raises(DefinitionError, match="there are 2"):
+        resolve_targets({"a": {"url": "http://x"}, "b": {"url": "http://y"}}, name="mine")
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "message"),
+    [
+        ("", {}, "no words"),
+        ([], {}, "no words"),
+        ("server 'x", {}, "cannot be read as words"),
+        (Path("nowhere.py"), {}, "no file 'nowhere.py'"),
+        (Path("server.exe"), {}, "no server"),
+        (3, {}, "A int is no MCP server"),
+        (b"http://x", {}, "A bytes is no MCP server"),
+        ("nowhere.json", {}, "cannot be read: FileNotFoundError"),
+        ("mcp-server-git", {"auth": "t"}, "takes no auth"),
+        ("mcp-server-git", {"headers": {"a": "b"}}, "takes no auth"),
+        (FastMCP("inside"), {"auth": "t"}, "A FastMCP takes no auth"),
+        ("http://x", {"auth": 5}, "`auth` is a token, .*, not a int"),
+        ("http://x", {"auth": ("ann", "pass")}, "`auth` is a token, .*, not a tuple"),
+        ("http://x", {"auth": "a\nb"}, "cannot be sent as a header"),
+        ("http://x", {"auth": {"X-Key": 5}}, "cannot be sent as a header"),
+        ("http://x", {"headers": {"X Key": "k"}}, "cannot be sent as a header"),
+        ({"a": {"url": "http://x", "headers": {"X-Key": "k\u00e9"}}}, {}, "'X-Key' .*cannot be sent as a header"),
+        ("mcp-server-git", {"env": {"PORT": 5}}, "`env` holds a int for 'PORT'"),
+    ],
+)
+def test_what_is_no_server_is_refused(server: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        resolve_targets(server, **options)
+
+
+def test_a_target_shows_no_secret() -> None:
+    assert "sesame" not in repr(resolve_targets("http://127.0.0.1:1/mcp", auth="sesame", headers={"k": "sesame"}))
+
+
+def test_an_mcp_json_may_be_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": "x"}, "b": {"url": "http://y"}}}))
+    assert [target.name for target in resolve_targets(file)] == ["a", "b"]
+    assert [target.name for target in resolve_targets(str(file))] == ["a", "b"]
+
+
+async def test_an_entrys_command_environment_and_folder_are_used(tmp_path: Path) -> None:
+    entry = {
+        "command": sys.executable,
+        "args": ["${workspaceFolder}/server.py"],
+        "env": {"A": "entry", "B": "${B:-default}"},
+        "cwd": "${workspaceFolder}",
+    }
+    (tmp_path / "server.py").write_text(RAW.read_text())
+    (tmp_path / ".vscode").mkdir()
+    file = tmp_path / ".vscode" / "mcp.json"
+    file.write_text(json.dumps({"servers": {"raw": entry}}))
+    seen = await environment(one(file, env={"A": "given"}))
+    assert (seen["A"], seen["B"]) == ("given", "default")
+
+
+def test_an_entrys_headers_and_token_are_used() -> None:
+    entry = {"url": "http://127.0.0.1:1/mcp", "headers": {"k": "entry", "l": "entry"}, "auth": "token"}
+    made = transport(one({"mcpServers": {"a": entry}}, headers={"k": "given"}))
+    assert made.headers == {"k": "given", "l": "entry"}
+    assert made.auth is not None

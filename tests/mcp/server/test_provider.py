@@ -1,0 +1,83 @@
+"""The provider: tools by name, made once for each definition and forgotten with it."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from fastmcp import Client, FastMCP
+
+from ahvn_tools import Toolkit, ToolResult
+from ahvn_tools.mcp.server.provider import ServedToolsProvider
+from ahvn_tools.toolkit.mcp_server import ToolkitServer
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def provided(kit: Toolkit) -> tuple[ServedToolsProvider, FastMCP]:
+    provider = ServedToolsProvider(ToolkitServer(kit._view, {}))
+    return provider, FastMCP("test", providers=[provider])
+
+
+async def test_a_tool_is_made_once_and_shared_by_equal_definitions():
+    kit = Toolkit("math").add(add)
+    provider, server = provided(kit)
+    async with Client(server) as client:
+        await client.list_tools()
+        for number in range(3):
+            assert (await client.call_tool("add", {"a": 1, "b": number})).data == 1 + number
+        kit.remove("add")
+        kit.add(add)
+        await client.list_tools()
+    assert len(provider._tools) == 1
+
+
+async def test_what_is_gone_from_the_catalog_is_not_kept():
+    kit = Toolkit("math")
+    provider, server = provided(kit)
+    async with Client(server) as client:
+        for number in range(50):
+            kit.add(add, rename=f"add{number}")
+            await client.list_tools()
+            kit.remove(f"add{number}")
+    gc.collect()
+    assert len(provider._tools) == 0
+
+
+async def test_a_served_toolkit_can_be_mounted_in_another_server():
+    kit = Toolkit("math", state={"b": 1}).add(add).bind("b")
+    outer = FastMCP("outer")
+    outer.mount(kit.to_fastmcp_server(state=lambda request: {"b": request.meta["b"]}), "math")
+    async with Client(outer) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["math_add"]
+        assert (await client.call_tool("math_add", {"a": 1}, meta={"b": 5})).data == 6
+
+
+async def test_a_server_speaks_for_itself_and_not_for_the_one_behind_it():
+    inner = Toolkit("inner").add(add).to_fastmcp_server()
+    kit = await Toolkit("outer").aadd_mcp(inner, name="inner")
+    async with Client(inner) as client, Client(kit.to_fastmcp_server()) as outer:
+        said = [(await one.call_tool_mcp("add", {"a": 1, "b": 2})).meta for one in (client, outer)]
+    await kit.aremove_mcp("inner")
+    assert [meta["io.modelcontextprotocol/serverInfo"]["name"] for meta in said] == ["inner", "outer"]
+
+
+async def test_structured_content_that_is_no_object_is_an_error():
+    def odd():
+        return ToolResult("text", [1])  # type: ignore[arg-type]
+
+    async with Client(Toolkit("odd").add(odd).to_fastmcp_server()) as client:
+        answer: Any = await client.call_tool_mcp("odd", {})
+    assert answer.is_error
+
+
+async def test_a_tool_that_is_hidden_on_the_server_stays_hidden():
+    server = Toolkit("math").add(add).add(add, rename="plus").to_fastmcp_server()
+    server.disable(names={"plus"})
+    async with Client(server) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["add"]
+        answer: Any = await client.call_tool_mcp("plus", {"a": 1, "b": 2})
+    assert answer.is_error

@@ -1,0 +1,393 @@
+"""Screening: what a server tells of its tools comes in whole, visible and affordable, or not at all."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp_types import Tool
+
+from ahvn_tools.mcp.trust import invisible
+from ahvn_tools.mcp.trust.budgets import Budgets
+from ahvn_tools.mcp.trust.screening import screen
+from ahvn_tools.mcp.trust.wire import to_wire
+from tests.schema.test_ref_graph import bomb
+
+CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "github_mcp_tools.jsonl"
+OBJECT = {"type": "object"}
+HIDDEN = "\u200b\u202e\U000e0041\x1b"
+
+
+def tool(name="add", **fields):
+    return {"name": name, "inputSchema": OBJECT, **fields}
+
+
+def refusal(wire, budgets=None):
+    """Return why the one tool was refused."""
+    screened = screen([wire], budgets)
+    assert screened.tools == []
+    assert screened.raw == {}
+    (reason,) = screened.refused.values()
+    return reason
+
+
+def texts(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from texts(item)
+
+
+WHOLE = {
+    "name": "look up/all",
+    "title": "Look up",
+    "description": "Looks up.\r\n\tAll of it. ⚠️",
+    "inputSchema": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"from": {"$ref": "#/$defs/day"}, "to": {"anyOf": [{"$ref": "#day"}, {"type": "null"}]}},
+        "required": ["from"],
+        "if": {"required": ["to"]},
+        "then": {"minProperties": 2},
+        "additionalProperties": False,
+        "$defs": {"day": {"$anchor": "day", "type": "string", "format": "date", "examples": ["2026-01-01"]}},
+    },
+    "outputSchema": {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}},
+    "annotations": {"readOnlyHint": True, "title": "Look"},
+    "icons": [{"src": "https://example.com/i.png"}],
+    "_meta": {"fastmcp": {"tags": ["x"]}},
+}
+
+
+def test_a_tool_that_is_fine_comes_in_as_it_is():
+    screened = screen([WHOLE])
+    assert [to_wire(made) for made in screened.tools] == [WHOLE]
+    assert screened.raw == {"look up/all": WHOLE}
+    assert screened.refused == {}
+
+
+def test_tools_may_be_parsed_already():
+    parsed = Tool.model_validate(WHOLE)
+    screened = screen([parsed])
+    assert screened.tools == [parsed]
+    assert screened.raw == {"look up/all": WHOLE}
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpora are not here")
+def test_the_tools_of_a_large_real_server_come_in_as_they_are():
+    wires = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
+    screened = screen(wires)
+    assert screened.refused == {}
+    assert [to_wire(made) for made in screened.tools] == wires
+
+
+def test_order_stays():
+    names = ["c", "a", "b"]
+    assert [made.name for made in screen(map(tool, names)).tools] == names
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("x" * 129, "129 characters"),
+        ("a\u200bb", r"\u200b"),
+        ("a\nb", r"\n"),
+        ("a\u202eb", r"\u202e"),
+        ("a\x1b[31mb", r"\x1b"),
+        ("\U000e0041", r"\U000e0041"),
+        ("a\u00a0b", r"\xa0"),
+        ("\ud800", r"\ud800"),
+        (None, "no name"),
+        (7, "no name"),
+    ],
+    ids=repr,
+)
+def test_a_name_that_nobody_can_read_is_refused(name, reason):
+    assert reason in refusal(tool(name))
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", "a/b.c:d", "__class__", "größe", "大小", "x" * 128, " a"])
+def test_a_name_that_can_be_read_is_kept(name):
+    assert [made.name for made in screen([tool(name)]).tools] == [name]
+
+
+def test_what_was_refused_is_listed_under_a_name_that_can_be_shown():
+    screened = screen([tool("a\u200bb"), tool("a\u200bb"), tool("y" * 1000), tool(None), {}])
+    assert list(screened.refused)[:2] == [r"a\u200bb", r"a\u200bb (2)"]
+    assert all(len(name) < 200 for name in screened.refused)
+    assert list(screened.refused)[3:] == ["(no name)", "(no name) (2)"]
+
+
+def test_the_second_of_a_name_never_takes_the_place_of_the_first():
+    first, second = tool(description="first"), tool(description="second")
+    screened = screen([first, second, tool("add (2)"), second])
+    assert [made.description for made in screened.tools] == ["first", None]
+    assert screened.raw["add"] == first
+    assert list(screened.refused) == ["add (2)", "add (3)"]
+    assert all("has this name" in reason for reason in screened.refused.values())
+
+
+def test_every_refused_tool_is_listed_under_a_name_of_its_own():
+    bad = [tool(name, inputSchema=None) for name in ("x (2)", "x", "x", "x", "x (2)")]
+    assert list(screen(bad).refused) == ["x (2)", "x", "x (3)", "x (4)", "x (2) (2)"]
+
+
+def test_the_second_of_a_name_does_not_come_in_for_a_first_that_was_refused():
+    screened = screen([tool(inputSchema=None), tool()])
+    assert screened.tools == []
+    assert list(screened.refused) == ["add", "add (2)"]
+
+
+def test_a_name_that_looks_the_same_is_the_same():
+    assert list(screen([tool("read"), tool("\uff52ead"), tool("cafe\u0301"), tool("café")]).refused) == [
+        "\uff52ead",
+        "café",
+    ]
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        tool(description=HIDDEN),
+        tool(title=HIDDEN),
+        tool(annotations={"title": HIDDEN}),
+        tool(inputSchema={"type": "object", "description": HIDDEN}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"properties": {"b": {"description": HIDDEN}}}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"title": HIDDEN}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"enum": [HIDDEN, [HIDDEN]]}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"default": {"b": HIDDEN}}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"const": HIDDEN}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"examples": [HIDDEN]}}}),
+        tool(outputSchema={"type": "object", "description": HIDDEN}),
+        tool(_meta={"x": {"y": HIDDEN}}),
+        tool(icons=[{"src": HIDDEN}]),
+    ],
+    ids=lambda wire: next(json.dumps(wire[key])[:60] for key in reversed(wire)),
+)
+def test_what_a_text_hides_is_written_out_and_the_raw_object_stays(wire):
+    (made,) = screen([wire]).tools
+    assert not any(invisible.find(text) for text in texts(to_wire(made)))
+    assert any(r"\u200b\u202e\U000e0041\x1b" in text for text in texts(to_wire(made)))
+    assert screen([wire]).raw["add"] == wire
+
+
+@pytest.mark.parametrize("part", ["inputSchema", "outputSchema", "_meta"])
+def test_a_member_with_a_hidden_name_is_refused(part):
+    schema = {"type": "object", "properties": {"pass\u200bword": {}}}
+    assert r"hidden characters: \u200b" in refusal(tool(**{part: schema}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"inputSchema": None}, "does not describe an object"),
+        ({"inputSchema": []}, "does not describe an object"),
+        ({"inputSchema": {"type": "string"}}, "does not describe an object"),
+        ({"inputSchema": {"type": ["object", "null"]}}, "does not describe an object"),
+        ({"inputSchema": {"properties": []}}, "must describe an object"),
+        ({"inputSchema": {"properties": {"a": {"type": "strin"}}}}, "Not a usable JSON Schema"),
+        ({"inputSchema": {"properties": {"a": {"pattern": "("}}}}, "Not a usable JSON Schema"),
+        ({"inputSchema": {"required": "a"}}, "Not a usable JSON Schema"),
+        ({"inputSchema": {"$schema": "http://127.0.0.1:9/own"}}, "Not a usable JSON Schema"),
+        ({"inputSchema": {"properties": {"a": {"default": float("nan")}}}}, "NaN"),
+        ({"outputSchema": []}, "output schema is no object"),
+        ({"outputSchema": {"type": "array"}}, "output_schema must describe an object"),
+        ({"outputSchema": {"type": "object", "required": 1}}, "Not a usable JSON Schema"),
+        ({"outputSchema": {"type": "object", "allOf": [{"$ref": "http://127.0.0.1:9/x"}]}}, "nothing is fetched"),
+        ({"description": 5}, "malformed: description"),
+        ({"annotations": {"readOnlyHint": "perhaps"}}, "malformed: annotations.readOnlyHint"),
+        ({"icons": [{}]}, "malformed: icons.0.src"),
+        ({"_meta": 1}, "malformed: _meta"),
+    ],
+    ids=lambda value: json.dumps(value)[:60] if isinstance(value, dict) else None,
+)
+def test_a_malformed_tool_is_refused_with_the_reason(fields, reason):
+    assert reason in refusal(tool(**fields))
+
+
+def test_a_missing_input_schema_is_refused():
+    assert "does not describe an object" in refusal({"name": "add"})
+
+
+@pytest.mark.parametrize("not_a_tool", [None, 5, "add", [], object(), {}])
+def test_what_is_no_tool_is_refused(not_a_tool):
+    assert refusal(not_a_tool) == "it has no name"
+
+
+HEADER = "x-mcp-header"
+STRING = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"a": {**STRING, HEADER: ""}},
+        {"a": {**STRING, HEADER: "My Region"}},
+        {"a": {**STRING, HEADER: "Region:x"}},
+        {"a": {**STRING, HEADER: "Région"}},
+        {"a": {**STRING, HEADER: "Region\r\nX: y"}},
+        {"a": {**STRING, HEADER: 7}},
+        {"a": {"type": "object", HEADER: "A"}},
+        {"a": {"type": "array", HEADER: "A"}},
+        {"a": {"type": "number", HEADER: "A"}},
+        {"a": {"type": "null", HEADER: "A"}},
+        {"a": {**STRING, HEADER: "A"}, "b": {**STRING, HEADER: "A"}},
+        {"a": {**STRING, HEADER: "A"}, "b": {**STRING, HEADER: "a"}},
+        {"a": {"type": "array", "items": {**STRING, HEADER: "A"}}},
+        {"a": {"anyOf": [{**STRING, HEADER: "A"}]}},
+    ],
+    ids=json.dumps,
+)
+def test_a_faulty_header_mark_is_refused_and_other_tools_stay(properties):
+    screened = screen([tool("bad", inputSchema={"type": "object", "properties": properties}), tool("good")])
+    assert [made.name for made in screened.tools] == ["good"]
+    assert HEADER in screened.refused["bad"]
+
+
+def test_a_right_header_mark_stays():
+    schema = {"type": "object", "properties": {"region": {**STRING, HEADER: "Region"}}}
+    assert screen([tool(inputSchema=schema)]).tools[0].input_schema == schema
+
+
+def nested(levels):
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"description": "x" * 10_000_000}, "262144 bytes"),
+        ({"inputSchema": {"type": "object", **bomb(30)}}, "20000 schemas"),
+        ({"outputSchema": {"type": "object", **bomb(30, "oneOf")}}, "20000 schemas"),
+        ({"inputSchema": nested(120)}, "64 levels"),
+        ({"inputSchema": nested(100_000)}, "64 levels"),
+        ({"inputSchema": {"type": "object", "properties": {str(i): {} for i in range(2001)}}}, "2000 properties"),
+        (
+            {"inputSchema": {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}},
+            "nothing is fetched",
+        ),
+        ({"inputSchema": {"type": "object", "$defs": {"a": {"$ref": "http://127.0.0.1:9/"}}}}, "nothing is fetched"),
+        ({"inputSchema": {"type": "object", "allOf": [{"$ref": "#"}]}}, "without going deeper"),
+    ],
+    ids=["text", "inputs", "outputs", "deep", "deeper", "wide", "file", "network", "circle"],
+)
+def test_what_costs_too_much_is_refused_in_no_time(fields, reason):
+    wire = tool(**fields)
+    start = time.perf_counter()
+    assert reason in refusal(wire)
+    assert time.perf_counter() - start < 0.5
+
+
+def test_ten_thousand_tools_are_enough():
+    screened = screen((tool(str(i)) for i in range(12)), Budgets(tools=10))
+    assert [made.name for made in screened.tools] == [str(i) for i in range(10)]
+    assert screened.refused == dict.fromkeys(("10", "11"), "the server has more than 10 tools")
+
+
+def test_all_tools_together_have_a_budget():
+    wires = [tool(str(i), description="x" * 1000) for i in range(10)]
+    screened = screen(wires, Budgets(total_bytes=5000))
+    assert 3 <= len(screened.tools) <= 4
+    assert set(screened.refused.values()) == {"the server's tools together have more than 5000 bytes"}
+
+
+def test_a_reason_is_short_and_hides_nothing():
+    reason = refusal(
+        tool(inputSchema={"type": "object", "properties": {"a": {"$ref": "http://x/\u202e" + "y" * 5000}}})
+    )
+    assert len(reason) < 400
+    assert invisible.find(reason) == []
+    assert r"\u202e" in reason
+
+
+CHARACTERS = st.one_of(st.characters(), st.sampled_from([*HIDDEN, "\r", "\ufe0f", "\ud800", "a", "#", "/"]))
+TEXTS = st.text(CHARACTERS, max_size=8)
+WORDS = st.sampled_from([
+    "type", "properties", "required", "items", "anyOf", "allOf", "$ref", "$defs", "enum", "const", "default", "title",
+    "description", "$id", "$schema", "$anchor", "pattern", "format", "additionalProperties", "not", "if", "minimum",
+    "a", "b", "prefixItems", "dependentSchemas", "$dynamicRef", "contentSchema", "minLength", HEADER,
+])  # fmt: skip
+VALUES = st.sampled_from(
+    ["object", "string", "array", "#", "#/$defs/a", "#/properties/a", "#a", "http://127.0.0.1:9/x"]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | VALUES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+SCHEMAS = st.recursive(
+    st.just({}) | st.fixed_dictionaries({"type": VALUES}) | st.fixed_dictionaries({"enum": st.lists(TEXTS)}),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.just("object"),
+            "properties": st.dictionaries(TEXTS | WORDS, inner, max_size=3),
+            "items": inner,
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "$ref": VALUES,
+            "$defs": st.dictionaries(WORDS, inner, max_size=2),
+            "description": TEXTS,
+            "default": JSON,
+            HEADER: TEXTS,
+        },
+    ),
+    max_leaves=10,
+)
+TOOLS = st.fixed_dictionaries(
+    {"name": TEXTS, "inputSchema": SCHEMAS.map(lambda schema: {**schema, "type": "object"})},
+    optional={
+        "title": TEXTS,
+        "description": TEXTS,
+        "outputSchema": SCHEMAS.map(lambda schema: {**schema, "type": "object"}),
+        "annotations": st.fixed_dictionaries({}, optional={"title": TEXTS, "readOnlyHint": st.booleans()}),
+        "_meta": st.dictionaries(TEXTS, JSON, max_size=2),
+    },
+)
+ANYTHING = st.dictionaries(st.sampled_from([*WHOLE]) | TEXTS, JSON, max_size=5) | JSON
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(TOOLS | ANYTHING, max_size=4))
+def test_nothing_that_a_server_may_send_raises_and_nothing_that_comes_in_hides_anything(wires):
+    screened = screen(wires)
+    assert len(screened.tools) + len(screened.refused) == len(wires)
+    assert [made.name for made in screened.tools] == list(screened.raw)
+    for made in screened.tools:
+        assert not any(invisible.find(text) for text in texts(to_wire(made)))
+    assert not any(invisible.find(text) for text in texts(screened.refused))
+
+
+@settings(max_examples=100, deadline=None)
+@given(TOOLS)
+def test_what_came_in_once_comes_in_again_as_it_is(wire):
+    tools = screen([wire]).tools
+    assert screen(tools).tools == tools
+
+
+@settings(max_examples=100, deadline=None)
+@given(TOOLS)
+def test_a_tool_that_hides_nothing_comes_in_json_equal(wire):
+    if any(map(invisible.find, texts(wire))):
+        return
+    for made in screen([wire]).tools:
+        assert to_wire(made) == wire
+
+
+def test_a_refused_name_is_shown_in_one_line():
+    screened = screen([{"name": "a\nb\tc", "inputSchema": {"type": "object"}}])
+    assert list(screened.refused) == ["a\\nb\\tc"]

@@ -1,0 +1,602 @@
+"""Cache: what stands for what, for how long, and that equal calls at once are one."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from pydantic import SecretStr
+
+from ahvn_tools import ToolContext, ToolError, Toolkit, ToolRegistry, ToolSpec, ToolSpecError, reg_toolspec
+from ahvn_tools.errors import ToolTimeoutError
+from ahvn_tools.middleware import inline
+from ahvn_tools.middleware.cache.middleware import cache
+from ahvn_tools.middleware.limit import limit
+from ahvn_tools.results import ToolResult
+from tests.execution.entry_points import until
+
+READ = {"annotations": {"readOnlyHint": True}}
+
+
+class Counter:
+    """A body that counts its runs."""
+
+    def __init__(self, pause: float = 0) -> None:
+        self.pause, self.runs = pause, 0
+        self.lock = threading.Lock()
+
+    def look(self, query: str = "", user: str = "nobody") -> str:
+        """Look something up."""
+        with self.lock:
+            self.runs += 1
+        time.sleep(self.pause)
+        return f"{user}:{query}"
+
+    async def alook(self, query: str = "", user: str = "nobody") -> str:
+        """Look something up in a loop."""
+        self.runs += 1
+        await asyncio.sleep(self.pause)
+        return f"{user}:{query}"
+
+
+def kit_of(function, spec_options=READ, **options) -> Toolkit:
+    kit = Toolkit("kit", middleware=[cache(**options)])
+    kit.add(ToolSpec.from_function(function, name="look", **spec_options))
+    return kit
+
+
+def at_once(*functions) -> list:
+    """Call functions in threads of their own, all at once."""
+    results = [None] * len(functions)
+
+    def run(place, function):
+        results[place] = function()
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(functions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+# what is kept
+
+
+def test_an_equal_call_is_answered_without_the_body():
+    counter = Counter()
+    kit = kit_of(counter.look)
+    first, second = (kit.exec("look", {"query": "tea"}) for _ in range(2))
+    assert counter.runs == 1
+    assert first.value == second.value == "nobody:tea"
+    assert "cached" not in first.meta
+    assert second.meta["cached"] is True
+    assert first.id != second.id
+    assert kit.call("look", {"query": "tea"}) == "nobody:tea"
+
+
+@pytest.mark.parametrize("arguments", [{"query": "milk"}, {"query": "tea", "user": "ann"}, {}])
+def test_other_arguments_are_another_call(arguments):
+    counter = Counter()
+    kit = kit_of(counter.look)
+    kit.exec("look", {"query": "tea"})
+    kit.exec("look", arguments)
+    assert counter.runs == 2
+
+
+def test_the_order_of_arguments_does_not_matter():
+    counter = Counter()
+    kit = kit_of(counter.look)
+    kit.exec("look", {"query": "tea", "user": "ann"})
+    kit.exec("look", {"user": "ann", "query": "tea"})
+    assert counter.runs == 1
+
+
+def test_a_tool_without_a_mark_is_not_cached_unless_told():
+    for options, runs in [({}, 2), ({"all_tools": True}, 1), ({"tools": ["look"]}, 1), ({"tools": ["other"]}, 2)]:
+        counter = Counter()
+        kit = kit_of(counter.look, {}, **options)
+        kit.exec("look"), kit.exec("look")
+        assert counter.runs == runs
+
+
+def test_results_are_kept_for_their_time():
+    counter = Counter()
+    kit = kit_of(counter.look, ttl=0.5)
+    kit.exec("look"), kit.exec("look")
+    time.sleep(0.55)
+    kit.exec("look")
+    assert counter.runs == 2
+
+
+def test_the_result_that_was_not_asked_for_for_longest_goes_first():
+    counter = Counter()
+    kit = kit_of(counter.look, size=2)
+    for query in ("a", "b", "a", "c", "a"):
+        kit.exec("look", {"query": query})
+    assert counter.runs == 3
+    kit.exec("look", {"query": "b"})
+    assert counter.runs == 4
+
+
+def test_a_result_is_nobody_elses():
+    def rows() -> list[list[int]]:
+        return [[1]]
+
+    kit = kit_of(rows)
+    for _ in range(3):
+        result = kit.exec("look")
+        assert result.value == [[1]]
+        result.value[0].append(2)
+        result.meta["mine"] = True
+        result.structured_content["result"].append([])
+    assert "mine" not in kit.exec("look").meta
+
+
+def test_errors_and_interrupted_results_are_not_kept():
+    runs = []
+
+    def fail() -> str:
+        runs.append(1)
+        raise ToolError("not now")
+
+    kit = kit_of(fail)
+    for _ in range(2):
+        with pytest.raises(ToolError, match="not now"):
+            kit.call("look")
+    assert len(runs) == 2
+
+    @inline
+    async def stop(call, next):
+        return replace(await next(call), is_interrupted=True)
+
+    counter = Counter()
+    kit = kit_of(counter.look)
+    kit.use(stop)
+    kit.exec("look"), kit.exec("look")
+    assert counter.runs == 2
+
+
+def test_a_result_that_cannot_be_copied_is_not_kept():
+    runs = []
+
+    def lock() -> ToolResult:
+        runs.append(1)
+        return ToolResult(threading.Lock())
+
+    kit = kit_of(lock)
+    kit.exec("look"), kit.exec("look")
+    assert len(runs) == 2
+
+
+def test_an_argument_that_cannot_be_told_from_others_is_not_kept():
+    class Opaque:
+        pass
+
+    counter = Counter()
+    kit = kit_of(counter.look)
+    for _ in range(2):
+        assert kit.exec("look", {"query": Opaque()}).error.code == "invalid_parameters"
+
+
+def test_a_tool_that_takes_the_context_runs_each_time():
+    runs = []
+
+    def look(context: ToolContext) -> str:
+        runs.append(context.call_id)
+        return "done"
+
+    kit = kit_of(look)
+    kit.exec("look"), kit.exec("look")
+    assert len(set(runs)) == 2
+
+
+def test_a_tool_that_fastmcp_injects_into_runs_each_time():
+    from fastmcp.dependencies import Depends
+
+    runs = []
+
+    async def look(number: int = Depends(lambda: 7)) -> int:
+        runs.append(1)
+        return number
+
+    kit = kit_of(look)
+    assert [kit.call("look"), kit.call("look")] == [7, 7]
+    assert len(runs) == 2
+
+
+def test_another_function_under_the_same_definition_is_another_tool():
+    one, two = Counter(), Counter()
+    kit = kit_of(one.look)
+    kit.exec("look")
+    kit.remove("look").add(ToolSpec.from_function(two.look, name="look", **READ))
+    kit.exec("look")
+    assert (one.runs, two.runs) == (1, 1)
+
+
+def test_two_instances_of_a_registry_are_two_tools():
+    class Notes(ToolRegistry):
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        @reg_toolspec(annotations={"readOnlyHint": True})
+        def read(self) -> str:
+            return self.text
+
+    kept = cache()
+    kits = [Toolkit("kit", middleware=[kept]).add(Notes(text)) for text in ("a", "b")]
+    assert [kit.call("read") for kit in kits for _ in range(2)] == ["a", "a", "b", "b"]
+
+
+# bound values and sessions
+
+
+def test_sessions_do_not_share_unless_told():
+    for shared, runs in [(False, 2), (True, 1)]:
+        counter = Counter()
+        kit = kit_of(counter.look, shared=shared)
+        for session in (kit.session(), kit.session()):
+            session.exec("look"), session.exec("look")
+        assert counter.runs == runs
+
+
+@pytest.mark.parametrize("value", ["ann", SecretStr("ann-token"), 7, ("a", 1)], ids=lambda value: type(value).__name__)
+def test_bound_values_are_part_of_what_a_call_is(value):
+    others = {"ann": "bob", 7: 8, ("a", 1): ("a", 2)}
+    other = SecretStr("bob-token") if isinstance(value, SecretStr) else others[value]
+
+    def look(user: object) -> str:
+        return user.get_secret_value() if isinstance(user, SecretStr) else str(user)
+
+    kit = kit_of(look, shared=True)
+    kit.bind("user", "current.user")
+    ann, bob = kit.session(current={"user": value}), kit.session(current={"user": other})
+    answers = [session.call("look") for session in (ann, bob, ann, bob)]
+    assert answers[0] == answers[2] != answers[1] == answers[3]
+    assert ann.exec("look").meta["cached"]
+
+
+def test_a_changed_state_is_seen_by_the_next_call():
+    counter = Counter()
+    kit = kit_of(counter.look)
+    kit.bind("user")
+    session = kit.session(user="ann")
+    session.exec("look")
+    session.state["user"] = "bob"
+    assert session.call("look") == "bob:"
+    kit.unbind("user")
+    kit.bind("user", default="eve")
+    assert kit.call("look") == "eve:"
+
+
+def test_a_default_of_a_binding_is_part_of_it():
+    counter = Counter()
+    spec = ToolSpec.from_function(counter.look, name="look", **READ)
+    kit = Toolkit("kit", middleware=[cache()]).add(spec)
+    for name in ("ann", "bob"):
+        spec.bind("user", default=name)
+        spec.state = {}
+        assert kit.call("look") == f"{name}:"
+
+
+def test_a_bound_value_that_cannot_be_told_from_others_is_not_cached():
+    runs = []
+
+    def look(connection: object) -> int:
+        runs.append(connection)
+        return len(runs)
+
+    kit = kit_of(look)
+    kit.bind("connection")
+    session = kit.session(connection=object())
+    assert [session.call("look"), session.call("look")] == [1, 2]
+
+
+def test_the_body_gets_the_very_value_that_the_key_is_made_of():
+    """A resolver that gives another value each time is asked once a call, and never poisons another's result."""
+    given = iter(["ann", "bob", "ann", "bob"])
+    counter = Counter()
+    kit = kit_of(counter.look)
+    kit.bind("user", resolver=lambda: next(given))
+    assert [kit.call("look") for _ in range(4)] == ["ann:", "bob:", "ann:", "bob:"]
+    assert counter.runs == 2
+
+
+def test_async_resolvers_are_part_of_it_too():
+    given = iter(["ann", "bob", "ann"])
+
+    async def who(state) -> str:
+        await asyncio.sleep(0)
+        return next(given)
+
+    counter = Counter()
+    kit = kit_of(counter.look)
+    kit.bind("user", resolver=who)
+    assert [kit.call("look") for _ in range(3)] == ["ann:", "bob:", "ann:"]
+    assert counter.runs == 2
+
+
+def test_a_sync_resolver_may_call_a_tool():
+    counter = Counter()
+    kit = kit_of(counter.look)
+    other = Toolkit("other")
+
+    async def me() -> str:
+        return "ann"
+
+    other.add(me)
+    kit.bind("user", resolver=lambda: other.call("me"))
+    assert kit.call("look") == "ann:"
+
+
+def test_a_value_that_changes_during_the_call_is_not_kept_as_what_it_was():
+    def look(user: dict[str, str]) -> str:
+        user["name"] = "bob"
+        return user["name"]
+
+    kit = kit_of(look)
+    kit.bind("user")
+    session = kit.session(user={"name": "ann"})
+    session.exec("look")
+    session.state["user"] = {"name": "ann"}
+    assert "cached" not in session.exec("look").meta
+
+
+def test_an_unbound_parameter_is_told_as_without_a_cache():
+    def look(user: str) -> str:
+        return user
+
+    kit = kit_of(look)
+    kit.bind("user")
+    assert kit.exec("look").error.code == "unbound_state"
+    kit.bind("user", resolver=lambda: 1 / 0)
+    assert kit.exec("look").error.code == "unbound_state"
+
+
+def test_no_bound_value_is_kept_in_clear():
+    canary = "canary-7f3a9c"
+
+    def look(token: str) -> int:
+        return len(token)
+
+    kept = cache()
+    kit = Toolkit("kit", middleware=[kept]).add(ToolSpec.from_function(look, name="look", **READ))
+    kit.bind("token")
+    kit.session(token=canary).exec("look", {})
+    gc.collect()
+    store = next(cell.cell_contents for cell in kept.__closure__ if type(cell.cell_contents).__name__ == "ResultStore")
+    told = repr(list(store._results)) + repr([entry[2] for entry in store._results.values()])
+    assert canary not in told
+
+
+# equal calls at once
+
+
+def test_equal_calls_at_once_are_one_over_threads_and_loops():
+    for body in ("look", "alook"):
+        counter = Counter(pause=0.2)
+        kit = kit_of(getattr(counter, body))
+
+        async def three(kit=kit):
+            return [result.value for result in await asyncio.gather(*(kit.aexec("look") for _ in range(3)))]
+
+        values = at_once(*[lambda kit=kit: kit.call("look")] * 5, *[lambda three=three: asyncio.run(three())] * 3)
+        assert counter.runs == 1
+        assert values == ["nobody:"] * 5 + [["nobody:"] * 3] * 3
+
+
+async def test_a_cancelled_first_caller_fails_nobody():
+    counter = Counter(pause=0.5)
+    kit = kit_of(counter.alook)
+    first = asyncio.create_task(kit.aexec("look"))
+    await asyncio.sleep(0.05)
+    others = [asyncio.create_task(kit.aexec("look")) for _ in range(3)]
+    sync = asyncio.create_task(asyncio.to_thread(kit.exec, "look"))
+    await asyncio.sleep(0.05)
+    first.cancel()
+    results = await asyncio.gather(*others, sync)
+    assert first.cancelled()
+    assert [result.value for result in results] == ["nobody:"] * 4
+    assert counter.runs == 2
+
+
+async def test_a_cancelled_follower_disturbs_nobody():
+    counter = Counter(pause=0.5)
+    kit = kit_of(counter.alook)
+    first = asyncio.create_task(kit.aexec("look"))
+    await asyncio.sleep(0.05)
+    follower, other = (asyncio.create_task(kit.aexec("look")) for _ in range(2))
+    await asyncio.sleep(0.05)
+    follower.cancel()
+    assert (await first).value == (await other).value == "nobody:"
+    assert follower.cancelled()
+    assert counter.runs == 1
+
+
+def test_a_first_caller_whose_loop_is_closed_fails_nobody():
+    counter = Counter(pause=0.3)
+    kit = kit_of(counter.alook)
+    loop = asyncio.new_event_loop()
+
+    async def start():
+        task = asyncio.create_task(kit.aexec("look"))
+        await asyncio.sleep(0.05)
+        return task
+
+    task = loop.run_until_complete(start())
+    task._log_destroy_pending = False
+    loop.close()
+    del task
+    gc.collect()
+    assert kit.call("look") == "nobody:"
+
+
+def test_when_the_first_fails_each_runs_for_itself():
+    runs = []
+    lock = threading.Lock()
+
+    def look() -> str:
+        with lock:
+            runs.append(1)
+            is_first = len(runs) == 1
+        time.sleep(0.1)
+        if is_first:
+            raise ToolError("not now")
+        return "done"
+
+    kit = kit_of(look)
+    results = at_once(*[lambda: kit.exec("look")] * 4)
+    assert sorted(result.text for result in results) == ["done", "done", "done", "not now"]
+
+
+def test_what_a_middleware_inside_refuses_the_first_is_not_refused_the_others():
+    counter = Counter(pause=0.1)
+    kit = kit_of(counter.look, shared=True)
+    kit.use(limit(per_session=1))
+    ann, bob = kit.session(), kit.session()
+    ann.exec("look", {"query": "other"})
+    results = at_once(lambda: ann.exec("look"), lambda: bob.exec("look"))
+    assert results[1].value == "nobody:"
+
+
+def test_what_a_middleware_inside_raises_is_not_kept():
+    async def refuse(call, next):
+        raise ToolError("not today")
+
+    counter = Counter()
+    kit = kit_of(counter.look)
+    undo = kit.use(refuse)
+    assert kit.exec("look").error.message == "not today"
+    undo()
+    assert kit.call("look") == "nobody:"
+
+
+def test_a_follower_waits_no_longer_than_its_own_timeout():
+    counter = Counter(pause=1)
+    kit = kit_of(counter.look)
+    first = threading.Thread(target=kit.exec, args=("look",))
+    first.start()
+    assert until(lambda: counter.runs == 1)
+    started = time.monotonic()
+    with pytest.raises(ToolTimeoutError, match="an equal call is still running"):
+        kit.call("look", timeout=0.1)
+    assert time.monotonic() - started < 0.8
+    first.join()
+    assert counter.runs == 1
+
+
+def test_a_follower_whose_patience_is_over_runs_for_itself_in_the_time_that_is_left():
+    counter = Counter(pause=0.4)
+    kit = kit_of(counter.look, max_wait=0.1)
+    first = threading.Thread(target=kit.exec, args=("look",))
+    first.start()
+    assert until(lambda: counter.runs == 1)
+    assert kit.exec("look", timeout=0.3).error.code == "timeout"
+    assert kit.exec("look").value == "nobody:"
+    first.join()
+    assert counter.runs >= 2
+
+
+def test_a_tool_that_calls_itself_does_not_wait_for_itself():
+    depth = []
+
+    def look() -> int:
+        depth.append(1)
+        return 0 if len(depth) == 3 else kit.call("look") + 1
+
+    kit = kit_of(look)
+    started = time.monotonic()
+    assert kit.call("look") == 2
+    assert time.monotonic() - started < 5
+
+
+def test_two_tools_that_call_each_other_do_not_wait_for_each_other():
+    meet = threading.Barrier(2, timeout=5)
+    entered = {"a": 0, "b": 0}
+
+    def body(name: str, other: str):
+        def run() -> str:
+            entered[name] += 1
+            if entered[name] > 1:
+                return name
+            meet.wait()
+            return name + kit.call(other)
+
+        return run
+
+    kit = Toolkit("kit", middleware=[cache(max_wait=20)])
+    kit.add(ToolSpec.from_function(body("a", "b"), name="a", **READ))
+    kit.add(ToolSpec.from_function(body("b", "a"), name="b", **READ))
+    started = time.monotonic()
+    one, two = at_once(lambda: kit.call("a"), lambda: kit.call("b"))
+    assert (one[0], two[0]) == ("a", "b")
+    assert time.monotonic() - started < 5
+
+
+async def test_a_sync_call_does_not_wait_for_a_call_in_the_loop_that_it_blocks():
+    counter = Counter(pause=0.2)
+    kit = kit_of(counter.alook)
+    first = asyncio.create_task(kit.aexec("look"))
+    await asyncio.sleep(0.05)
+    started = time.monotonic()
+    assert kit.call("look") == "nobody:"
+    assert time.monotonic() - started < 5
+    assert (await first).value == "nobody:"
+
+
+def test_a_forked_child_waits_for_no_call_of_its_parent():
+    counter = Counter(pause=0.5)
+    kit = kit_of(counter.look)
+    first = threading.Thread(target=kit.exec, args=("look",))
+    first.start()
+    assert until(lambda: counter.runs == 1)
+    started = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        counter.pause = 0
+        os._exit(0 if kit.call("look") == "nobody:" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert time.monotonic() - started < 5
+    first.join()
+
+
+# streams
+
+
+def test_a_kept_stream_is_its_last_result_alone():
+    runs = []
+
+    def count() -> list[int]:
+        runs.append(1)
+        yield from range(3)
+
+    kit = kit_of(count)
+    assert [result.value for result in kit.stream("look")] == [0, 1, 2, [0, 1, 2]]
+    again = list(kit.stream("look"))
+    assert [(result.value, result.is_last) for result in again] == [([0, 1, 2], True)]
+    assert kit.call("look") == [0, 1, 2]
+    assert len(runs) == 1
+
+
+async def test_nobody_waits_for_the_reader_of_a_stream():
+    async def count() -> list[int]:
+        for number in range(3):
+            yield number
+
+    kit = kit_of(count)
+    reader = kit.astream("look")
+    await anext(reader)
+    async with asyncio.timeout(5):
+        assert (await kit.aexec("look")).value == [0, 1, 2]
+    await reader.aclose()
+
+
+@pytest.mark.parametrize("options", [{"ttl": 0}, {"ttl": -1}, {"size": 0}])
+def test_a_cache_that_keeps_nothing_is_refused(options):
+    with pytest.raises(ToolSpecError):
+        cache(**options)

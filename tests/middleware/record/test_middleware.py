@@ -1,0 +1,555 @@
+"""Record and replay: calls go to a file with all that came of them and come back from it; secrets do neither."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from fastmcp.utilities.types import Image
+from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from pydantic import BaseModel
+
+from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
+from ahvn_tools.errors import ToolCallError, ToolNotAvailableError, ToolSpecError
+from ahvn_tools.middleware.record.middleware import record, replay
+from ahvn_tools.redaction import Secret
+from ahvn_tools.results import ErrorDetail
+
+
+class Point(BaseModel):
+    """A place."""
+
+    x: int
+    y: float
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def place(x: int) -> Point:
+    return Point(x=x, y=0.5)
+
+
+def fail(text: str) -> None:
+    raise ToolError(f"no {text}")
+
+
+def count(until: int):
+    for number in range(until):
+        yield f"n{number}"
+
+
+async def acount(until: int):
+    for number in range(until):
+        yield f"n{number}"
+
+
+def picture() -> Image:
+    return Image(data=b"\x89PNG", format="png")
+
+
+def blocks() -> list[Any]:
+    return [
+        TextContent(type="text", text="see"),
+        ResourceLink(type="resource_link", name="a", uri="file:///a.txt"),
+        EmbeddedResource(type="resource", resource=TextResourceContents(uri="file:///b.txt", text="b")),
+    ]
+
+
+def nothing() -> None:
+    """Give nothing."""
+
+
+TOOLS = (add, place, fail, count, acount, picture, blocks, nothing)
+
+
+def kit_of(middleware: Any = None, *tools: Any, **options: Any) -> Toolkit:
+    kit = Toolkit("k", middleware=[] if middleware is None else [middleware], **options)
+    for tool in tools or TOOLS:
+        kit.add(tool)
+    return kit
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines() if line]
+
+
+def shape(result: ToolResult) -> tuple[Any, ...]:
+    """Return all of a result but its id."""
+    return (
+        result.value, result.structured_content, result.error, result.meta, result.is_last, result.is_interrupted,
+        result.content,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "calls.jsonl"
+
+
+# there and back
+
+
+CALLS = [
+    ("add", {"a": 1}), ("add", {"a": "x"}), ("place", {"x": 3}), ("fail", {"text": "milk"}), ("count", {"until": 2}),
+    ("picture", {}), ("blocks", {}), ("nothing", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "arguments"), CALLS)
+def test_a_call_is_replayed_with_all_that_came_of_it(file, name, arguments):
+    recorded = kit_of(record(file)).exec(name, arguments)
+    replayed = kit_of(replay(file)).exec(name, arguments)
+    assert shape(replayed) == shape(recorded)
+
+
+def test_no_body_runs_in_a_replay(file):
+    ran = []
+
+    def note(text: str) -> int:
+        ran.append(text)
+        return len(ran)
+
+    assert kit_of(record(file), note).call("note", {"text": "a"}) == 1
+    assert kit_of(replay(file), note).call("note", {"text": "a"}) == 1
+    assert ran == ["a"]
+
+
+@pytest.mark.parametrize("name", ["count", "acount"])
+async def test_a_stream_is_replayed_chunk_by_chunk(file, name):
+    recorded = [shape(result) async for result in kit_of(record(file)).astream(name, {"until": 3})]
+    kit = kit_of(replay(file))
+    replayed = [result async for result in kit.astream(name, {"until": 3})]
+    assert [shape(result) for result in replayed] == recorded
+    assert [result.value for result in replayed] == ["n0", "n1", "n2", ["n0", "n1", "n2"]]
+    assert len({result.id for result in replayed}) == 1
+    assert kit.call(name, {"until": 3}) == ["n0", "n1", "n2"]
+
+
+def test_a_stream_is_replayed_to_a_sync_reader(file):
+    kit_of(record(file)).exec("add", {"a": 1})
+    list(kit_of(record(file)).stream("count", {"until": 2}))
+    assert [r.value for r in kit_of(replay(file)).stream("count", {"until": 2})] == ["n0", "n1", ["n0", "n1"]]
+    assert [r.value for r in kit_of(replay(file)).stream("add", {"a": 1})] == [2]
+
+
+def test_a_replayed_result_has_the_id_of_the_call_that_it_answers(file):
+    kit_of(record(file)).exec("add", {"a": 1})
+    answer = {"tool_calls": [{"id": "c7", "function": {"name": "add", "arguments": '{"a": 1}'}}]}
+    assert list(kit_of(replay(file)).run(answer, format="openai")) == [
+        {"role": "tool", "tool_call_id": "c7", "content": "2"}
+    ]
+
+
+def test_a_failed_call_raises_in_a_replay_by_its_code(file):
+    with pytest.raises(ToolError):
+        kit_of(record(file)).call("fail", {"text": "milk"})
+    with pytest.raises(ToolError, match="no milk"):
+        kit_of(replay(file)).call("fail", {"text": "milk"})
+
+
+def test_the_order_of_arguments_does_not_matter(file):
+    kit_of(record(file)).exec("add", {"a": 1, "b": 2})
+    assert kit_of(replay(file)).call("add", {"b": 2, "a": 1}) == 3
+
+
+def test_recordings_of_the_same_call_come_in_their_order_then_the_last_again(file):
+    answers = iter(["a", "b"])
+
+    def turn() -> str:
+        return next(answers)
+
+    kit = kit_of(record(file), turn)
+    assert [kit.call("turn"), kit.call("turn")] == ["a", "b"]
+    kit = kit_of(replay(file), turn)
+    assert [kit.call("turn") for _ in range(4)] == ["a", "b", "b", "b"]
+
+
+def test_what_is_done_to_a_replayed_result_does_not_reach_the_next(file):
+    kit_of(record(file)).exec("count", {"until": 2})
+    kit = kit_of(replay(file))
+    first = kit.exec("count", {"until": 2})
+    first.value.clear()
+    first.meta.clear()
+    second = kit.exec("count", {"until": 2})
+    assert (second.value, list(second.meta)) == (["n0", "n1"], ["duration"])
+
+
+def test_recordings_add_up_over_runs(file):
+    kit_of(record(file)).exec("add", {"a": 1})
+    kit_of(record(file)).exec("add", {"a": 2})
+    kit = kit_of(replay(file))
+    assert [kit.call("add", {"a": 1}), kit.call("add", {"a": 2})] == [2, 3]
+
+
+def test_what_a_middleware_inside_refuses_is_recorded_as_its_error(file):
+    async def refuse(call, next):
+        raise ToolNotAvailableError("not today")
+
+    kit = kit_of(record(file))
+    kit.use(refuse)
+    assert kit.exec("add", {"a": 1}).error.code == "not_available"
+    assert kit_of(replay(file)).exec("add", {"a": 1}).error.message == "not today"
+
+
+def interrupting(error: ErrorDetail | None):
+    async def interrupt(call, next):
+        return ToolResult("half", error=error, is_interrupted=True)
+
+    return interrupt
+
+
+def test_a_timeout_that_interrupted_a_call_is_replayed_as_one(file):
+    kit = kit_of(record(file))
+    kit.use(interrupting(ErrorDetail(code="timeout", message="late")))
+    kit.exec("add", {"a": 1})
+    replayed = kit_of(replay(file)).exec("add", {"a": 1})
+    assert (replayed.error.code, replayed.is_interrupted) == ("timeout", True)
+
+
+@pytest.mark.parametrize("error", [None, ErrorDetail(code="cancelled", message="gone")])
+def test_what_there_was_of_a_cancelled_call_leaves_no_line(file, error):
+    kit = kit_of(record(file))
+    kit.use(interrupting(error))
+    kit.exec("add", {"a": 1})
+    assert lines(file) == []
+
+
+# what is not recorded
+
+
+def test_a_call_that_was_not_recorded_is_an_error_that_says_so(file):
+    kit_of(record(file)).exec("add", {"a": 1})
+    kit = kit_of(replay(file))
+    missed, unknown = kit.exec("add", {"a": 2}), kit.exec("nothing")
+    assert (missed.error.code, unknown.error.code) == ("not_available", "not_available")
+    assert missed.text == "'calls.jsonl' holds no call of tool 'add' with these arguments. Record it anew."
+    assert unknown.text == "'calls.jsonl' holds no call of tool 'nothing'. Record it anew."
+    with pytest.raises(ToolNotAvailableError):
+        kit.call("nothing")
+
+
+async def test_a_cancelled_call_leaves_no_line(file):
+    async def hang() -> None:
+        await asyncio.sleep(30)
+
+    task = asyncio.create_task(kit_of(record(file), hang).aexec("hang"))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert lines(file) == []
+
+
+async def test_a_stream_whose_reader_leaves_leaves_no_line(file):
+    results = kit_of(record(file)).astream("acount", {"until": 3})
+    await anext(results)
+    await results.aclose()
+    assert lines(file) == []
+
+
+# a tool that has changed
+
+
+def changed_add(a: int, b: int = 1) -> int:
+    """Add two numbers, in another way."""
+    return a + b
+
+
+def test_a_changed_tool_is_refused(file):
+    kit_of(record(file)).exec("add", {"a": 1})
+    kit = Toolkit("k", middleware=[replay(file)]).add(changed_add, rename="add")
+    refused = kit.exec("add", {"a": 1})
+    assert refused.error.code == "changed"
+    assert refused.text == "Tool 'add' has changed since 'calls.jsonl' was recorded. Record it anew."
+    with pytest.raises(ToolCallError):
+        kit.call("add", {"a": 1})
+
+
+def test_a_changed_tool_is_replayed_and_told_where_that_is_allowed(file, caplog):
+    kit_of(record(file)).exec("add", {"a": 1})
+    kit = Toolkit("k", middleware=[replay(file, allow_changed=True)]).add(changed_add, rename="add")
+    result = kit.exec("add", {"a": 1})
+    assert (result.value, result.meta["changed"]) == (2, True)
+    assert "Tool 'add' has changed since 'calls.jsonl' was recorded." in caplog.text
+
+
+# secrets and bound values
+
+
+def greet(name: str, key: Annotated[str, Secret], user: str, api_token: str = "") -> dict[str, Any]:
+    """Greet."""
+    return {"said": f"{name} {key} {user} {api_token}", user: [key, 1]}
+
+
+def test_secrets_and_bound_values_are_never_written(file):
+    kit = kit_of(record(file), greet, state={"user": "user-123456"}).bind("user")
+    list(kit.stream("greet", {"name": "ann", "key": "sesame-open", "api_token": "abcdefgh"}))
+    text = file.read_text()
+    for hidden in ("user-123456", "sesame-open", "abcdefgh"):
+        assert hidden not in text
+    (line,) = lines(file)
+    assert line["arguments"] == {"name": "ann", "key": "***", "api_token": "***"}
+    assert line["result"]["value"] == {"said": "ann <key> <user> <api_token>", "<user>": ["<key>", 1]}
+
+
+def test_a_replay_still_tells_secrets_apart(file):
+    kit = kit_of(record(file), greet, state={"user": "user-123456"}).bind("user")
+    kit.exec("greet", {"name": "ann", "key": "sesame-open"})
+    kit = kit_of(replay(file), greet, state={"user": "user-654321"}).bind("user")
+    assert kit.exec("greet", {"name": "ann", "key": "sesame-open"}).value["said"] == "ann <key> <user> "
+    assert kit.exec("greet", {"name": "ann", "key": "sesame-shut"}).error.code == "not_available"
+
+
+def test_what_a_resolver_gave_is_not_written(file):
+    async def fetch() -> str:
+        return "fetched-123456"
+
+    def whoami(user: str) -> str:
+        return f"you are {user}"
+
+    kit = kit_of(record(file), whoami).bind("user", resolver=fetch)
+    kit.exec("whoami")
+    assert lines(file)[0]["result"]["value"] == "you are <user>"
+
+
+def test_what_an_error_tells_is_masked(file):
+    def refuse(key: Annotated[str, Secret]) -> None:
+        raise ToolError(f"{key} is wrong")
+
+    kit_of(record(file), refuse).exec("refuse", {"key": "sesame-open"})
+    assert lines(file)[0]["result"]["error"] == {"code": "tool_error", "message": "<key> is wrong"}
+
+
+def test_a_bound_value_that_is_a_word_of_the_file_does_not_break_it(file):
+    def tell(word: str) -> list[Any]:
+        return [TextContent(type="text", text=word), *blocks()]
+
+    for word in ("structured_content", "duration", "resource", "resource_link", "recording", "message"):
+        file.unlink(missing_ok=True)
+        kit_of(record(file), tell, state={"word": word}).bind("word").exec("tell")
+        replayed = kit_of(replay(file), tell, state={"word": word}).bind("word").exec("tell")
+        assert [block.type for block in replayed.content] == ["text", *(block.type for block in blocks())]
+        assert replayed.content[0].text == "<word>"
+
+
+# many writers
+
+
+def test_threads_and_loops_write_whole_lines(file):
+    kit = kit_of(record(file))
+
+    def sync_work(start: int) -> None:
+        for number in range(start, start + 50):
+            kit.exec("add", {"a": number})
+
+    def async_work(start: int) -> None:
+        async def many() -> None:
+            await asyncio.gather(*(kit.aexec("add", {"a": number}) for number in range(start, start + 50)))
+
+        asyncio.run(many())
+
+    threads = [threading.Thread(target=sync_work, args=(start,)) for start in (0, 100)]
+    threads += [threading.Thread(target=async_work, args=(start,)) for start in (200, 300)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    written = sorted(line["arguments"]["a"] for line in lines(file))
+    assert written == [start + number for start in (0, 100, 200, 300) for number in range(50)]
+
+
+WRITER = """
+import sys
+from ahvn_tools import Toolkit
+from ahvn_tools.middleware.record.middleware import record
+
+def same(a: str) -> str:
+    return a
+
+kit = Toolkit("k", middleware=[record(sys.argv[1])]).add(same)
+for number in range(50):
+    kit.exec("same", {"a": f"{sys.argv[2]}{number}" * 1000})
+"""
+
+
+def test_processes_write_whole_lines(file):
+    root = str(Path(__file__).parents[3])
+    children = [subprocess.Popen([sys.executable, "-c", WRITER, str(file), letter], cwd=root) for letter in "ab"]
+    assert [child.wait(30) for child in children] == [0, 0]
+    written = sorted(line["arguments"]["a"] for line in lines(file))
+    assert written == sorted(f"{letter}{number}" * 1000 for letter in "ab" for number in range(50))
+
+
+def test_many_threads_share_the_turns_of_a_replay(file):
+    answers = iter(range(40))
+
+    def turn() -> int:
+        return next(answers)
+
+    recording = kit_of(record(file), turn)
+    for _ in range(40):
+        recording.exec("turn")
+    kit, seen = kit_of(replay(file), turn), []
+
+    def work() -> None:
+        seen.extend(kit.call("turn") for _ in range(10))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == list(range(40))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts open files by /proc")
+def test_no_file_stays_open(file):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    kit = kit_of(record(file))
+    for number in range(20):
+        kit.exec("add", {"a": number})
+    kit_of(replay(file)).exec("add", {"a": 1})
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+# broken files
+
+
+def test_a_line_whose_writer_was_killed_is_left_out_and_told(file, caplog):
+    kit = kit_of(record(file))
+    kit.exec("add", {"a": 1})
+    kit.exec("add", {"a": 2})
+    file.write_bytes(file.read_bytes()[:-30])
+    kit = kit_of(replay(file))
+    assert "Line 2 of 'calls.jsonl' is cut off" in caplog.text
+    assert kit.call("add", {"a": 1}) == 2
+    assert kit.exec("add", {"a": 2}).error.code == "not_available"
+
+
+@pytest.mark.parametrize("left", [1, 5, 20])
+def test_a_recording_goes_on_after_a_line_that_was_cut_off(file, left, caplog):
+    kit_of(record(file)).exec("add", {"a": 1})
+    file.write_bytes(file.read_bytes()[:left])
+    kit_of(record(file)).exec("add", {"a": 2})
+    assert kit_of(replay(file)).call("add", {"a": 2}) == 3
+    assert "Line 1 of 'calls.jsonl' is cut off" in caplog.text
+
+
+def test_empty_lines_say_nothing(file, caplog):
+    kit_of(record(file)).exec("add", {"a": 1})
+    file.write_text(f"\n{file.read_text()}\n\n")
+    assert kit_of(replay(file)).call("add", {"a": 1}) == 2
+    assert not caplog.records
+
+
+def test_an_empty_recording_misses_every_call(file):
+    record(file)
+    assert kit_of(replay(file)).exec("add", {"a": 1}).error.code == "not_available"
+
+
+NOT_RECORDINGS = ["hello\n", "[1, 2]\n", '{"tool": "add"}\n', "\xff\xfe\n", '{"recording": 1}\n']
+
+
+@pytest.mark.parametrize("content", NOT_RECORDINGS)
+@pytest.mark.parametrize("make", [record, replay])
+def test_a_file_that_is_no_recording_is_refused_and_kept(file, make: Callable[..., Any], content):
+    file.write_text(content, encoding="latin-1")
+    with pytest.raises(ToolSpecError, match=r"Line 1 of .*calls\.jsonl' is no recorded call"):
+        make(file)
+    assert file.read_text(encoding="latin-1") == content
+
+
+@pytest.mark.parametrize("make", [record, replay])
+def test_a_recording_of_another_version_is_refused(file, make: Callable[..., Any]):
+    kit_of(record(file)).exec("add", {"a": 1})
+    file.write_text(file.read_text().replace('"recording":1', '"recording":2'))
+    with pytest.raises(ToolSpecError, match="another version"):
+        make(file)
+
+
+def test_a_missing_folder_is_an_error_when_the_recorder_is_made(tmp_path):
+    with pytest.raises(ToolSpecError, match=r"Cannot record to .*: No such file .* folder that exists"):
+        record(tmp_path / "no" / "calls.jsonl")
+
+
+@pytest.mark.parametrize("make", [record, replay])
+def test_a_folder_is_no_file(tmp_path, make: Callable[..., Any]):
+    with pytest.raises(ToolSpecError, match="Is a directory"):
+        make(tmp_path)
+
+
+def test_a_missing_recording_is_an_error_when_the_replay_is_made(file):
+    with pytest.raises(ToolSpecError, match=r"Cannot replay .*: No such file .* Record it first"):
+        replay(file)
+
+
+def test_a_line_that_cannot_be_written_does_not_cost_the_result(file, caplog):
+    kit = kit_of(record(file))
+    file.unlink()
+    file.mkdir()
+    with caplog.at_level(logging.ERROR):
+        assert kit.call("add", {"a": 1}) == 2
+    assert "A call of tool 'add' was not recorded in 'calls.jsonl': Is a directory." in caplog.text
+
+
+def test_a_relative_path_stays_where_it_was_when_the_recorder_was_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kit = kit_of(record("calls.jsonl"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    kit.exec("add", {"a": 1})
+    assert len(lines(tmp_path / "calls.jsonl")) == 1
+
+
+def test_arguments_are_recorded_as_they_were_given_whatever_the_body_does_to_them(file):
+    def clear(items: list[Any]) -> int:
+        items.clear()
+        return 0
+
+    kit_of(record(file), clear).exec("clear", {"items": [{"a": 1}]})
+    assert lines(file)[0]["arguments"] == {"items": [{"a": 1}]}
+
+
+def test_a_value_that_middleware_made_without_a_json_form_is_told_by_its_type(file):
+    async def odd(call, next):
+        return ToolResult({1: object()})
+
+    kit = kit_of(record(file))
+    kit.use(odd)
+    kit.exec("add", {"a": 1})
+    assert kit_of(replay(file)).call("add", {"a": 1}) == {"1": "<object>"}
+
+
+def test_a_call_that_waited_for_an_approval_waits_in_the_replay_too_under_its_own_id(file):
+    def resumed(middleware, call_id: str) -> list[Any]:
+        kit = Toolkit("kit", middleware=[middleware]).add(add, requires_approval=True)
+        session = kit.session()
+        waiting = session.run([ToolCall(id=call_id, name="add", arguments={"a": 1})])
+        assert [request.call_id for request in waiting.pending] == [call_id]
+        return [result.value for _, result in session.resume(waiting, approved=True).results]
+
+    assert resumed(record(file), "live") == [2]
+    assert [line["result"]["error"]["code"] if "error" in line["result"] else "ok" for line in lines(file)] == [
+        "approval_required", "ok",
+    ]  # fmt: skip
+    assert resumed(replay(file), "again") == [2]
+
+
+def test_what_a_middleware_inside_fails_with_is_recorded_and_replayed(file):
+    def broken(call, result):
+        raise LookupError("canary-7f3a9c")
+
+    kit = Toolkit("kit", middleware=[record(file)]).add(add, postprocess=broken)
+    told = kit.exec("add", {"a": 1}).error
+    assert Toolkit("kit", middleware=[replay(file)]).add(add).exec("add", {"a": 1}).error == told
+    assert "canary" not in file.read_text()

@@ -1,0 +1,220 @@
+"""What logs, spans and records may show of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field, SecretStr
+
+from ahvn_tools import ToolError, Toolkit, ToolResult
+from ahvn_tools.middleware import Call, Next, inline, redaction
+from ahvn_tools.redaction import Secret
+
+
+class Login(BaseModel):
+    user: str
+    phrase: SecretStr | None
+
+
+class Watch:
+    """A middleware that keeps what may be shown of a call."""
+
+    def __init__(self) -> None:
+        self.arguments: list[Any] = []
+        self.results: list[str] = []
+        self.digests: list[str] = []
+
+    def middleware(self):
+        @inline
+        async def watch(call: Call, next: Next):
+            self.arguments.append(redaction.redact_arguments(call))
+            self.digests.append(redaction.arguments_digest(call.arguments))
+            result = await next(call)
+            self.results.append(redaction.redact_result(call, result))
+            return result
+
+        return watch
+
+
+def watched(*tools: Any, **options: Any) -> tuple[Toolkit, Watch]:
+    watch = Watch()
+    kit = Toolkit("k", middleware=[watch.middleware()], **options)
+    for tool in tools:
+        kit.add(tool)
+    return kit, watch
+
+
+def echo(value: Any, other: Any = None) -> Any:
+    return [value, other]
+
+
+def test_secrets_are_masked_by_mark_and_by_name_at_any_depth():
+    def send(key: Annotated[str, Secret], token: str, options: dict[str, Any]) -> None: ...
+
+    kit, watch = watched(send)
+    kit.exec("send", {"key": "a", "token": "b", "options": {"list": [{"password": "c", "page": 1}]}})
+    assert watch.arguments == [{"key": "***", "token": "***", "options": {"list": [{"password": "***", "page": 1}]}}]
+
+
+def test_what_is_named_as_a_secret_is_one_for_every_middleware():
+    seen = []
+
+    async def look(call: Call, next: Next):
+        seen.append(call.secrets)
+        return await next(call)
+
+    def send(key: Annotated[str, Secret], api_key: str, text: str) -> None: ...
+
+    Toolkit("k", middleware=[look]).add(send).exec("send", {"key": "a", "api_key": "b", "text": "c"})
+    assert seen == [{"key", "api_key"}]
+
+
+def test_a_secret_argument_that_a_result_repeats_is_masked_wherever_it_was_given():
+    kit, watch = watched(echo)
+    kit.exec("echo", {"value": {"deep": [{"password": "sesame-open"}]}, "other": "sesame-open"})
+    assert "sesame-open" not in json.dumps([watch.arguments, watch.results])
+    assert watch.arguments[0]["other"] == "<password>"
+
+
+def test_secrets_of_one_name_are_all_masked():
+    kit, watch = watched(echo)
+    kit.exec("echo", {"value": [{"password": "sesame-open"}, {"password": "sesame-shut"}], "other": 1})
+    assert watch.results == ['[[{"password": "<password>"}, {"password": "<password>"}], 1]']
+
+
+def test_what_a_model_marks_as_secret_is_masked_at_any_depth():
+    def sign_in(logins: list[Login]) -> str:
+        return logins[0].phrase.get_secret_value()
+
+    kit, watch = watched(sign_in)
+    kit.exec("sign_in", {"logins": [{"user": "ann", "phrase": "open sesame"}]})
+    assert watch.arguments == [{"logins": [{"user": "ann", "phrase": "***"}]}]
+    assert watch.results == ["<phrase>"]
+
+
+def test_a_secret_argument_is_masked_under_its_alias_and_under_its_name():
+    def sign_in(phrase: Annotated[str, Secret, Field(alias="words")]) -> str:
+        return "in"
+
+    kit, watch = watched(sign_in)
+    kit.exec("sign_in", {"words": "open sesame"})
+    assert kit.exec("sign_in", {"phrase": "open sesame"}).error.code == "invalid_parameters"
+    assert watch.arguments == [{"words": "***"}, {"phrase": "***"}]
+
+
+def test_a_member_that_is_called_as_a_secret_argument_is_masked():
+    def sign_in(options: dict[str, Any], phrase: Annotated[str, Secret] = "") -> str:
+        return "in"
+
+    kit, watch = watched(sign_in)
+    kit.exec("sign_in", {"options": {"phrase": "open sesame"}})
+    assert watch.arguments == [{"options": {"phrase": "***"}}]
+
+
+def test_a_bound_value_is_masked_in_arguments_results_keys_and_numbers():
+    def use(text: str, user: int) -> Any:
+        return {str(user): user, "ok": True, "none": None, "small": 12, "text": f"for {user}"}
+
+    kit, watch = watched(use, state={"user": 12345678})
+    kit.bind("user").exec("use", {"text": "I am 12345678"})
+    assert watch.arguments == [{"text": "I am <user>"}]
+    assert json.loads(watch.results[0]) == {
+        "<user>": "<user>", "ok": True, "none": None, "small": 12, "text": "for <user>",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_resolver_gave_is_masked(is_async):
+    async def fetch() -> str:
+        return "fetched-1234"
+
+    def whoami(user: str) -> str:
+        return f"you are {user}"
+
+    kit, watch = watched(whoami)
+    kit.bind("user", resolver=fetch if is_async else lambda: "fetched-1234")
+    assert kit.call("whoami") == "you are fetched-1234"
+    assert watch.results == ["you are <user>"]
+
+
+def test_a_bound_value_is_masked_where_the_body_was_not_reached():
+    async def answer(call, next):
+        raise ToolError("user-123456 is away")
+
+    async def caught(call, next):
+        try:
+            return await next(call)
+        except ToolError as error:
+            return ToolResult(error.message)
+
+    def whoami(user: str = "nobody", role: str = "nothing") -> str:
+        return user
+
+    kit, watch = watched(whoami, state={"user": "user-123456"})
+    kit.bind("user").bind("role")
+    kit.use(caught)
+    kit.use(answer)
+    kit.exec("whoami")
+    assert watch.results == ["<user> is away"]
+
+
+def test_a_state_that_cannot_be_read_does_not_fail_what_shows_the_call():
+    class Broken(dict):
+        def __getitem__(self, key):
+            raise OSError("down")
+
+        def __contains__(self, key):
+            raise OSError("down")
+
+    def whoami(user: str) -> str:
+        return user
+
+    kit, watch = watched(whoami, state=Broken())
+    kit.bind("user")
+    assert kit.exec("whoami").error.code == "unbound_state"
+    assert watch.arguments == [{}]
+
+
+def test_a_digest_is_the_same_for_the_same_arguments_only():
+    kit, watch = watched(echo)
+    for value in [{"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1}, ["a"], "a"]:
+        kit.exec("echo", {"value": value})
+    assert watch.digests[0] == watch.digests[1]
+    assert len(set(watch.digests)) == 4
+
+
+def test_a_digest_tells_pydantics_secrets_apart_and_shows_none():
+    kit, watch = watched(echo)
+    for secret in ("sesame-open", "sesame-shut", "sesame-open"):
+        kit.exec("echo", {"value": ({"deep": SecretStr(secret)},)})
+    assert watch.digests[0] == watch.digests[2] != watch.digests[1]
+
+
+def test_arguments_that_go_in_a_circle_are_told_by_their_type():
+    kit, watch = watched(echo)
+    circle: list[Any] = []
+    circle.append(circle)
+    kit.exec("echo", {"value": circle})
+    assert watch.arguments == ["<dict>"]
+    assert len(watch.digests) == 1
+
+
+def test_what_has_no_json_form_is_told_by_its_type():
+    assert redaction.as_json({1: object(), "b": b"\xff"}) == {"1": "<object>", "b": "_w=="}
+
+
+def test_long_texts_are_cut_and_half_characters_spelled_out():
+    assert redaction.as_text("x" * 10_000).endswith("more characters)")
+    assert redaction.as_text("\ud800") == "\\ud800"
+
+
+def test_how_a_call_ended_is_a_code():
+    assert redaction.error_code(ToolResult(1)) is None
+    assert redaction.error_code(ToolResult(is_interrupted=True)) == "cancelled"
+    errors = [ToolError("no"), ValueError("no"), asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt()]
+    assert [redaction.exception_code(error) for error in errors] == [
+        "tool_error", "tool_error", "cancelled", "cancelled", "KeyboardInterrupt",
+    ]  # fmt: skip
