@@ -1,4 +1,4 @@
-"""One tool object for LLM agents: define it once, bind session context, run it anywhere, show it to any model."""
+"""One tool object for LLM agents: define a tool once, bind what models must not see, call and export it anywhere."""
 
 from __future__ import annotations
 
@@ -9,59 +9,53 @@ if TYPE_CHECKING:
     from ahvn_tools.context import ToolContext
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
+    from ahvn_tools.mcp.trust.changes import Changes
+    from ahvn_tools.mcp.trust.limits import Budgets, Limits
+    from ahvn_tools.middleware import Call, Middleware, Next
+    from ahvn_tools.middleware.approve import ApprovalRequest
     from ahvn_tools.redaction import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec, tool
-    from ahvn_tools.results import ToolCall, ToolResult
+    from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
+    from ahvn_tools.sources.options import ToolOptions
     from ahvn_tools.spec import ToolSpec
-    from ahvn_tools.toolkit import Toolkit
+    from ahvn_tools.toolkit import Run, Toolkit
     from ahvn_tools.toolkit.serve import aserve, serve
+    from ahvn_tools.toolkit.toolkit_view import ToolkitView
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Secret",
-    "ToolCall",
-    "ToolCallError",
-    "ToolContext",
-    "ToolDefinition",
-    "ToolError",
-    "ToolRegistry",
-    "ToolResult",
-    "ToolSpec",
-    "ToolSpecError",
-    "Toolkit",
-    "aserve",
-    "reg_toolspec",
-    "serve",
-    "tool",
-]
+    "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next", "Run", "Secret",
+    "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry",
+    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView", "aserve", "reg_toolspec", "serve", "tool",
+]  # fmt: skip
 
-_PUBLIC_MODULES = {
-    "Secret": "redaction",
-    "ToolCall": "results",
-    "ToolCallError": "errors",
-    "ToolContext": "context",
-    "ToolDefinition": "definition",
-    "ToolError": "errors",
-    "ToolRegistry": "registry",
-    "ToolResult": "results",
-    "ToolSpec": "spec",
-    "ToolSpecError": "errors",
-    "Toolkit": "toolkit",
-    "aserve": "toolkit.serve",
-    "reg_toolspec": "registry",
-    "serve": "toolkit.serve",
-    "tool": "registry",
+_PUBLIC_NAMES = {
+    "context": ["ToolContext"],
+    "definition": ["ToolDefinition"],
+    "errors": ["ToolCallError", "ToolError", "ToolSpecError"],
+    "mcp.trust.changes": ["Changes"],
+    "mcp.trust.limits": ["Budgets", "Limits"],
+    "middleware": ["Call", "Middleware", "Next"],
+    "middleware.approve": ["ApprovalRequest"],
+    "redaction": ["Secret"],
+    "registry": ["ToolRegistry", "reg_toolspec", "tool"],
+    "results": ["ErrorDetail", "ToolCall", "ToolResult"],
+    "sources.options": ["ToolOptions"],
+    "spec": ["ToolSpec"],
+    "toolkit": ["Run", "Toolkit"],
+    "toolkit.serve": ["aserve", "serve"],
+    "toolkit.toolkit_view": ["ToolkitView"],
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used (PEP 562)."""
-    if name not in _PUBLIC_MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_PUBLIC_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+    """Import a public name at its first use (PEP 562)."""
+    for module, names in _PUBLIC_NAMES.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Binding: where the value of a parameter that the model must not see comes from."""
+"""Binding: the source of a parameter that is hidden from the model."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from ahvn_tools.errors import BindError
 from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers
 
 StateScopes = Sequence[Mapping[str, Any]]
-"""States in the order in which they are asked: a session's, a toolkit's, the spec's own."""
+"""States in lookup order: a session's, a toolkit's, the spec's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Binding:
-    """One parameter's source: a key into the state, a resolver, or a constant (then `key` is None)."""
+    """The source of one parameter: a state key, a resolver, or a constant (then `key` is None)."""
 
     parameter: str
     key: StateKey | None = None
     default: Any = field(default=UNSET, repr=False)
-    """The constant, or what is taken where no layer of the state has the key."""
+    """The constant, or the value to use if no state has the key."""
     resolver: Callable[..., Any] | None = field(default=None, repr=False)
-    """Gives the value at call time; called with nothing, or with the state when it takes one argument."""
+    """Returns the value at call time; called without arguments, or with the state if it takes one argument."""
     is_secret: bool = False
     takes_state: bool = False
     is_value_removed: bool = False
-    """Whether the value did not travel with a pickle; then not even the function's own default stands in for it."""
+    """Whether a pickle left the secret value out; then the function's own default is not used either."""
 
     @classmethod
     def constant(cls, parameter: str, value: Any, *, is_secret: bool = False) -> Binding:
-        """Return a binding that no state layer is asked for."""
+        """Return a binding to a value that is not read from the state."""
         return cls(parameter=parameter, default=value, is_secret=is_secret)
 
     @classmethod
     def from_resolver(
         cls, parameter: str, key: StateKey, resolver: Callable[..., Any], *, is_secret: bool = False
     ) -> Binding:
-        """Return a binding to a resolver. Raises BindError for one that takes more than the state."""
+        """Return a binding to a resolver. Raises BindError for a resolver that takes more than the state."""
         if not callable(resolver):
-            raise BindError(f"The resolver of {parameter!r} is not callable; give a function, or bind a state key.")
+            raise BindError(f"The resolver of {parameter!r} is not callable; pass a function, or bind a state key.")
         takes_state = _takes_state(parameter, resolver)
         return cls(parameter=parameter, key=key, resolver=resolver, is_secret=is_secret, takes_state=takes_state)
 
@@ -55,73 +55,68 @@ class Binding:
         *,
         is_secret: bool,
     ) -> Binding:
-        """Return what `bind` makes: the key is the parameter's name unless given.
+        """Return the binding for `bind`; the key is the parameter's name by default.
 
-        Raises BindError for a resolver and a default at once, StateKeyError for a malformed key.
+        Raises BindError for a resolver and a default together, StateKeyError for a malformed key.
         """
         key = StateKey.from_name(parameter) if state_key is None else StateKey.parse(state_key)
         if resolver is None:
             return cls(parameter=parameter, key=key, default=copy_containers(default), is_secret=is_secret)
         if default is not UNSET:
-            raise BindError(
-                f"{parameter!r} cannot have both a resolver and a default; let the resolver give the default."
-            )
+            raise BindError(f"{parameter!r} cannot have a resolver and a default; return the default in the resolver.")
         return cls.from_resolver(parameter, key, resolver, is_secret=is_secret)
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value lives in the binding itself."""
+        """Whether the binding itself contains the value."""
         return self.key is None
 
     @property
     def is_async(self) -> bool:
-        """Whether the value comes from a coroutine function."""
+        """Whether the resolver is a coroutine function."""
         return self.resolver is not None and (
             inspect.iscoroutinefunction(self.resolver)
-            or inspect.iscoroutinefunction(getattr(self.resolver, "__call__", None))  # noqa: B004  # the method is wanted
+            or inspect.iscoroutinefunction(getattr(self.resolver, "__call__", None))  # noqa: B004  # the method itself is needed
         )
 
     def read(self, scopes: StateScopes) -> Any:
-        """Return the value as it stands, or MISSING. Raises whatever a resolver or a property raises."""
+        """Return the current value, or MISSING. Raises what a resolver or a property raises."""
         if self.resolver is not None:
             return self._call_resolver(scopes)
         value = MISSING if self.key is None else self.key.find(scopes)
         return self.default_value() if value is MISSING else value
 
     def default_value(self) -> Any:
-        """Return the constant, or the default that stands in where no layer has the key, or MISSING.
-
-        A default's containers are new each time: nothing that a tool does to one reaches another call.
-        """
+        """Return the constant, the default, or MISSING. A default is copied, so that calls cannot change it."""
         if self.default is UNSET:
             return MISSING
         return self.default if self.key is None else copy_containers(self.default)
 
     def _call_resolver(self, scopes: StateScopes) -> Any:
-        resolver: Callable[..., Any] = self.resolver  # type: ignore[assignment]  # `read` has looked
+        resolver: Callable[..., Any] = self.resolver  # type: ignore[assignment]  # checked by `read`
         value = resolver(chain_scopes(scopes)) if self.takes_state else resolver()
         if inspect.iscoroutine(value) and not self.is_async:
             value.close()
-            raise BindError(f"The resolver of {self.parameter!r} gave a coroutine; write it with `async def`.")
+            raise BindError(f"The resolver of {self.parameter!r} returned a coroutine; define it with `async def`.")
         return value
 
     def store_default(self, default: Any, state: MutableMapping[str, Any]) -> None:
-        """Put a default that was given into the state, where that has nothing under the key. Raises StateKeyError."""
+        """Store a default in the state if it has no value under the key. Raises StateKeyError."""
         if self.key is not None and default is not UNSET and self.key.read(state) is MISSING:
             self.key.write(state, default)
 
     def without_value(self) -> Binding:
-        """Return the binding of a secret as it may travel: without its default, constant and resolver."""
+        """Return the binding of a secret for pickling: without its default, constant and resolver."""
         return replace(self, default=UNSET, resolver=None, is_value_removed=True)
 
 
 def bindable_parameters(parameters: Iterable[str], bindings: Mapping[str, Binding]) -> list[str]:
-    """Return the parameters that may be bound: all but those that were fixed when the tool was made."""
+    """Return the parameters that may be bound: all that were not fixed when the tool was made."""
     return [name for name in parameters if not (name in bindings and bindings[name].is_constant)]
 
 
 def chain_scopes(scopes: StateScopes) -> Mapping[str, Any]:
-    """Return layers as one mapping, the nearest first, as resolvers and contexts are shown them."""
+    """Return the states as one mapping, in lookup order, for resolvers and ToolContext."""
     return scopes[0] if len(scopes) == 1 else ChainMap(*map(dict, scopes))
 
 
@@ -132,5 +127,5 @@ def _takes_state(parameter: str, resolver: Callable[..., Any]) -> bool:
         return False
     required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if len(required) > 1 or any(p.kind is p.KEYWORD_ONLY for p in required):
-        raise BindError(f"The resolver of {parameter!r} must take no argument, or one: the state.")
+        raise BindError(f"The resolver of {parameter!r} must take no argument, or one argument: the state.")
     return bool(required)

@@ -1,10 +1,11 @@
-"""ToolContext: what a tool may ask of the call that it runs in. It asks by annotation, and no model ever sees it."""
+"""ToolContext: a tool's access to the call that it runs in, requested by annotation and hidden from the model."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -16,10 +17,11 @@ ProgressCallback = Callable[[float, float | None, str | None], None]
 """Takes progress, its total and a message."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ToolContext:
-    """The call that a tool runs in. Take it as a parameter of any name, at any place, in sync and async tools.
+    """The call that a tool runs in. Declare it as a parameter of any name and position, in sync and async tools.
 
-    It always exists: where nobody listens, progress and output go nowhere, and there are no roots.
+    Every call has one. Without a reader, progress and output are discarded; without a host, there are no roots.
 
     >>> from ahvn_tools import ToolContext, tool
     >>> @tool
@@ -30,59 +32,36 @@ class ToolContext:
     (['words'], 2)
     """
 
-    __slots__ = (
-        "_cancelled",
-        "_emit",
-        "_open_toolkit",
-        "_report",
-        "call_id",
-        "ends_session",
-        "is_approved",
-        "is_served",
-        "roots",
-        "run_id",
-        "session_id",
-        "shows_errors",
-        "state",
-        "tool",
-    )  # fmt: skip
+    call_id: str | None = None
+    """The id of the call, or None."""
+    tool: str | None = None
+    """The name under which the tool was called."""
+    run_id: str | None = None
+    """The id that all calls of one answer of a model share; None for a single call."""
+    session_id: str | None = None
+    state: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The read-only state of bound parameters: the session's, then the toolkit's, then the tool's."""
+    roots: tuple[Path, ...] = ()
+    """The folders that the host allows tools to access."""
+    ends_session: bool = field(default=False, init=False)
+    """Whether the tool has requested the end of the session."""
+    is_approved: bool = False
+    """Whether this call, with these arguments, was approved."""
+    is_served: bool = False
+    """Whether the call came from a client of a served toolkit."""
+    shows_errors: bool = False
+    """Whether such a client receives the texts of exceptions."""
+    open_toolkit: InitVar[Callable[[], Any] | None] = None
+    emit: InitVar[Callable[[ToolResult], None] | None] = None
+    report: InitVar[ProgressCallback | None] = None
 
-    def __init__(
+    def __post_init__(
         self,
-        *,
-        call_id: str | None = None,
-        tool: str | None = None,
-        run_id: str | None = None,
-        session_id: str | None = None,
-        state: Mapping[str, Any] = MappingProxyType({}),
-        roots: Sequence[Path] = (),
-        open_toolkit: Callable[[], Any] | None = None,
-        emit: Callable[[ToolResult], None] | None = None,
-        report: ProgressCallback | None = None,
-        is_approved: bool = False,
-        is_served: bool = False,
-        shows_errors: bool = False,
+        open_toolkit: Callable[[], Any] | None,
+        emit: Callable[[ToolResult], None] | None,
+        report: ProgressCallback | None,
     ) -> None:
-        """Tools do not make it; a runner does. `put` takes chunks, `report` takes progress."""
-        self.call_id = call_id
-        """The id of the call; None where it has none."""
-        self.tool = tool
-        """The name of the tool where it is called."""
-        self.run_id = run_id
-        """What the calls of one answer of a model have in common; None for a single call."""
-        self.session_id = session_id
-        self.state = state
-        """What bound parameters are read from, to be read: nearest first, the session's, the toolkit's, the tool's."""
-        self.roots = tuple(roots)
-        """The folders that the host allows tools to touch."""
-        self.ends_session = False
-        """Whether the tool has asked for the end of the session."""
-        self.is_approved = is_approved
-        """Whether somebody has allowed exactly this call."""
-        self.is_served = is_served
-        """Whether the call came over a wire."""
-        self.shows_errors = shows_errors
-        """Whether what a tool raises is told over a wire, too."""
+        """Each call creates one, not its tool. `emit` receives chunks, `report` receives progress."""
         self._open_toolkit = open_toolkit
         self._emit = emit
         self._report = report
@@ -90,73 +69,73 @@ class ToolContext:
 
     @property
     def toolkit(self) -> Any:
-        """The Toolkit as the caller of this tool sees it, session and selection and all; None without one."""
+        """The toolkit as the caller sees it, with its session and selection; None without one."""
         return None if self._open_toolkit is None else self._open_toolkit()
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell how far the call has come; `total` where it is known, both in units of the tool's own.
+        """Report the progress of the call, and its total if known, both in any unit.
 
-        The reader of a stream gets it as a chunk whose `meta["progress"]` has both, with the message as its value.
-        Where 100 chunks wait for a slow reader, what is newer takes the place of the last.
+        The reader of a stream receives a chunk with both in `meta["progress"]` and the message as its value. If a slow
+        reader has 100 unread chunks, a new one replaces the last.
         """
         if self._report is not None:
             self._report(progress, total, message)
         elif self._emit is not None:
-            told = {"progress": progress, "total": total}
-            self._emit(ToolResult(message, meta={"progress": told}, is_last=False, id=self.call_id))
+            meta = {"progress": {"progress": progress, "total": total}}
+            self._emit(ToolResult(message, meta=meta, is_last=False, id=self.call_id))
 
     def append_output(self, output: Any) -> None:
-        """Give the reader of a stream something before the result: a chunk whose `meta["output"]` is true."""
+        """Send the reader of a stream a chunk before the result, with `meta["output"]` true."""
         if self._emit is not None:
             self._emit(ToolResult(output, meta={"output": True}, is_last=False, id=self.call_id))
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the call any more: it was cancelled, or took too long."""
+        """Whether the result is no longer needed: the call was cancelled, or timed out."""
         return self._cancelled.is_set()
 
     def check_cancelled(self) -> None:
-        """Raise CallCancelledError when nobody waits for the call any more; for loops in sync tools."""
+        """Raise CallCancelledError if the call was cancelled or timed out; for loops in sync tools."""
         if self.cancelled:
             raise CallCancelledError(f"The call of {self.tool!r} was cancelled.", tool=self.tool)
 
     def require_approval(self) -> None:
-        """Raise ApprovalRequiredError unless somebody has allowed exactly this call.
+        """Raise ApprovalRequiredError unless this call was approved.
 
-        For tools that see only in their body that they need it. In a toolkit its approver is asked, or the call waits
-        for `Toolkit.resume`; when it is allowed, the tool runs again from its first line.
+        For tools that decide in their body whether they need approval. A toolkit then asks its approver, or the call
+        waits for `Toolkit.resume`; after approval the tool runs again from its first line.
         """
         if not self.is_approved:
-            raise ApprovalRequiredError("This call needs an approval: somebody has to allow it.", tool=self.tool)
+            raise ApprovalRequiredError("This call needs an approval before it can run.", tool=self.tool)
 
     def end_session(self) -> None:
-        """Ask for the end of the session: the result has `meta["ends_session"]`."""
+        """Request the end of the session: the result has `meta["ends_session"]`."""
         self.ends_session = True
 
     def cancel(self) -> None:
-        """Tell the tool that nobody waits any more. For the runner."""
+        """Mark the call as cancelled. For the runner."""
         self._cancelled.set()
 
     def __repr__(self) -> str:
         return f"<ToolContext of {self.tool!r}>"
 
 
-current_context: ContextVar[ToolContext | None] = ContextVar("current", default=None)
-"""The context of the call whose arguments are being made; set by the runner of the call."""
+current_context: ContextVar[ToolContext | None] = ContextVar("current_context", default=None)
+"""The context of the call whose bound values are being read; set by the runner of the call."""
 
 
 def resolve_context(state: Mapping[str, Any]) -> ToolContext:
-    """Return the context for a call; one that leads nowhere when the runner has set none."""
+    """Return the context of the current call, or an unconnected one outside of a call."""
     return current_context.get() or ToolContext(state=MappingProxyType(dict(state)))
 
 
 def resolve_transport_context(state: Mapping[str, Any]) -> ToolContext:
-    """Return the context for what carries a call to another process: what comes of the call does not depend on it."""
+    """Return the context for sending a call to another process; the result of the call does not depend on it."""
     return resolve_context(state)
 
 
 def is_context_annotation(annotation: Any) -> bool:
-    """Tell whether a parameter of this annotation asks for the context."""
+    """Return whether a parameter with this annotation receives the context."""
     if get_origin(annotation) in (Annotated, Union, UnionType):
         return any(map(is_context_annotation, get_args(annotation)))
     return annotation is ToolContext

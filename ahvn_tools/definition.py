@@ -1,4 +1,4 @@
-"""ToolDefinition: what a model is shown of a tool, as a frozen value, and its fingerprint."""
+"""ToolDefinition: everything that a model sees of a tool, as a frozen value with a fingerprint."""
 
 from __future__ import annotations
 
@@ -7,41 +7,37 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 from pydantic_core import from_json
 
-JsonObject = dict[str, Any]
+from ahvn_tools.json_types import JsonObject
 
 
 class JsonField:
-    """A dataclass field that is kept as JSON text and handed out as a fresh copy each time."""
+    """A dataclass field that is stored as JSON text, so that each access returns a fresh copy."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Remember under which name the text is kept."""
+        """Set the name of the attribute that stores the text."""
         self.text_name = f"_{name}_text"
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Any: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> Any: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
-        """Parse the text anew; on the class, give the default that the dataclass asks for."""
+        """Parse the text; on the class, return the dataclass field's default."""
         if instance is None:
             return None
         text = instance.__dict__[self.text_name]
         return None if text is None else json.loads(text)
 
     def __set__(self, instance: object, value: Any) -> None:
-        """Keep the value as text. Raises TypeError or ValueError for what has no JSON form."""
+        """Store the value as text. Raises TypeError or ValueError for a value without a JSON form."""
         instance.__dict__[self.text_name] = None if value is None else json.dumps(value, allow_nan=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToolDefinition:
-    """What a model is shown of one tool. Exporters take only this; it never holds a bound parameter.
+    """Everything that a model sees of one tool, without bound parameters. Exporters read nothing else.
 
-    JSON fields are copies: change what you read as you like, the definition stays.
+    Reading a JSON field returns a copy, so the definition itself cannot change.
     """
 
     name: str
@@ -50,27 +46,26 @@ class ToolDefinition:
     input_schema: JsonField = JsonField()
     """JSON Schema of the arguments; the root is an object."""
     output_schema: JsonField = JsonField()
-    """JSON Schema of `structured_content`; the root is an object. None: nothing is promised."""
+    """JSON Schema of `structured_content`; the root is an object. None: any content."""
     tags: frozenset[str] = frozenset()
     annotations: JsonField = JsonField()
-    """MCP's hints under their wire names, such as `{"readOnlyHint": true}`; None when there are none."""
+    """MCP's hints under their wire names, such as `{"readOnlyHint": true}`, or None."""
     examples: JsonField = JsonField()
-    """Sample calls, a list of `{"inputs": …}` with optional `expected` and `note`; None when there are none."""
+    """Sample calls, a list of `{"inputs": …}` with optional `expected` and `note`, or None."""
     meta: JsonField = JsonField()
     version: str | None = None
     icons: JsonField = JsonField()
-    """MCP icons, a list of `{"src": …}`; None when there are none."""
+    """MCP icons, a list of `{"src": …}`, or None."""
     returns: str = ""
-    """What comes back, in the words of the docstring."""
+    """The docstring's description of the return value."""
     usage: str = ""
-    """The example texts of the docstring."""
+    """The docstring's examples."""
 
     def __post_init__(self) -> None:
-        """Give a definition without a schema the one that takes no arguments."""
+        """Set an input schema without arguments if there is none."""
         if self.input_schema is None:
-            object.__setattr__(
-                self, "input_schema", {"type": "object", "properties": {}, "additionalProperties": False}
-            )
+            no_arguments = {"type": "object", "properties": {}, "additionalProperties": False}
+            object.__setattr__(self, "input_schema", no_arguments)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -79,15 +74,14 @@ class ToolDefinition:
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
     def memoize(self, make: Callable[..., JsonObject], *options: Any) -> JsonObject:
-        """Return what `make(self, *options)` gives, made once for each set of options and handed out as a fresh copy.
+        """Return `make(self, *options)`, computed once for the same options, as a fresh copy.
 
-        A definition never changes, so what is made of it is kept as long as it lives. `make` is a module's function,
-        and gives JSON; half a character (a lone surrogate), which nobody can send, is replaced.
+        `make` is a function of a module that returns JSON. Lone surrogates, which UTF-8 cannot encode, are replaced.
         """
-        made = self.__dict__.setdefault("_memoized", {})
-        text = made.get((make, *options))
+        memoized = self.__dict__.setdefault("_memoized", {})
+        text = memoized.get((make, *options))
         if text is None:
-            text = made[make, *options] = _encode_utf8(json.dumps(make(self, *options), ensure_ascii=False))
+            text = memoized[make, *options] = _encode_utf8(json.dumps(make(self, *options), ensure_ascii=False))
         copy: JsonObject = from_json(text)
         return copy
 

@@ -1,32 +1,33 @@
 """Every error of the package, in one tree.
 
     ToolSpecError                 a mistake of the developer, raised where it is made
-    ├── DefinitionError           (ValueError)   this cannot become a tool
-    ├── BindError                 (ValueError)   this parameter cannot be bound or unbound so
-    ├── StateKeyError             (ValueError)   this dotted key cannot be parsed or written
-    ├── ToolLookupError           (KeyError)     no tool, no group, or no format, of this name
-    ├── ToolkitError              (ValueError)   this cannot be added, selected or changed so
-    ├── PickleError               (TypeError)    something in the spec cannot travel
-    └── SyncCallError             (RuntimeError) a sync door was used where it would wait for itself
-    ToolCallError                 one call went wrong; `code` is stable
+    ├── DefinitionError           (ValueError)   an object cannot become a tool
+    ├── BindError                 (ValueError)   a parameter cannot be bound or unbound
+    ├── StateKeyError             (ValueError)   a dotted key cannot be parsed or written
+    ├── ToolLookupError           (KeyError)     there is no tool, group or format of this name
+    ├── ToolkitError              (ValueError)   a toolkit refuses an addition, selection or change
+    ├── PickleError               (TypeError)    a part of a spec cannot be pickled
+    └── SyncCallError             (RuntimeError) a sync call would wait for its own event loop
+    ToolCallError                 a call failed; `code` is stable
     ├── ToolNotFoundError         not_found      the toolkit has no such tool
-    ├── ToolNotAvailableError     not_available  … not for this audience, view or set of active groups
+    ├── ToolNotAvailableError     not_available  the tool is hidden from this audience, view or set of active groups
     ├── InvalidParametersError    invalid_parameters
     ├── UnboundStateError         unbound_state
     ├── InvalidResultError        invalid_result
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
     ├── ApprovalRequiredError     approval_required
-    ├── ToolChangedError          changed        a server tells something else of the tool than was accepted
-    ├── ToolConnectionError       connection     (also: nothing to call through)
-    ├── LimitExceededError        limit_exceeded too many calls in a time, a run or a session
-    └── ToolError                 tool_error     raised by a tool to speak to the model
+    ├── ToolChangedError          changed        the server's tool differs from the accepted one
+    ├── ToolConnectionError       connection     there is no connection to the server
+    ├── LimitExceededError        limit_exceeded too many calls per time, run or session
+    └── ToolError                 tool_error     raised by a tool, with a text for the model
 
-Messages name the thing with `repr` and end with what to do. None of them holds a bound value or an argument.
+A message names its subject with `repr` and ends with the fix. It never contains a bound value or an argument.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -36,11 +37,11 @@ class ToolSpecError(Exception):
 
 
 class DefinitionError(ToolSpecError, ValueError):
-    """What was given cannot become a tool."""
+    """An object cannot become a tool, or an option of a tool is wrong."""
 
 
 class BindError(ToolSpecError, ValueError):
-    """A parameter cannot be bound or unbound as asked."""
+    """A parameter cannot be bound or unbound as requested."""
 
 
 class StateKeyError(ToolSpecError, ValueError):
@@ -48,27 +49,27 @@ class StateKeyError(ToolSpecError, ValueError):
 
 
 class ToolLookupError(ToolSpecError, KeyError):
-    """No tool, no group, or no format, of this name."""
+    """There is no tool, group or format of this name."""
 
     def __str__(self) -> str:
-        """Give the text as it is; KeyError would quote it."""
+        """Return the message without the quotes that KeyError adds."""
         return str(self.args[0])
 
 
 class ToolkitError(ToolSpecError, ValueError):
-    """Something cannot be added to a toolkit, selected from it, or changed in it, as asked."""
+    """A toolkit refuses an addition, a selection or a change."""
 
 
 class PickleError(ToolSpecError, TypeError):
-    """A part of the spec cannot be pickled; the message names it. A TypeError, as Python's own answer mostly is."""
+    """A part of a spec cannot be pickled; the message names it. A TypeError, as most pickling errors of Python are."""
 
 
 class SyncCallError(ToolSpecError, RuntimeError):
-    """A sync door was called where it would have to wait for itself."""
+    """A sync call would wait for the event loop that it blocks."""
 
 
 class ToolCallError(Exception):
-    """One call went wrong. For the caller: `code` is stable, the message is safe to show to a model."""
+    """A call failed. For the caller: `code` is stable, and the message may be sent to a model."""
 
     code: ClassVar[str] = "tool_error"
 
@@ -107,16 +108,13 @@ class UnboundStateError(ToolCallError):
         self.key = key
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Carry the keyword-only parts over a process border."""
-        return (_rebuild_unbound_state_error, (self.message, self.tool, self.parameter, self.key))
-
-
-def _rebuild_unbound_state_error(message: str, tool: str | None, parameter: str, key: str) -> UnboundStateError:
-    return UnboundStateError(message, tool=tool, parameter=parameter, key=key)
+        """Pickle with the required keyword arguments, which Python's default omits."""
+        rebuild = functools.partial(type(self), tool=self.tool, parameter=self.parameter, key=self.key)
+        return rebuild, (self.message,)
 
 
 class InvalidResultError(ToolCallError):
-    """The tool's return value has no JSON form, or its output schema refuses it."""
+    """The tool's return value has no JSON form, or does not fit the output schema."""
 
     code = "invalid_result"
 
@@ -132,31 +130,31 @@ class ToolTimeoutError(ToolCallError, TimeoutError):
 
 
 class CallCancelledError(ToolCallError):
-    """The call was cancelled by its id, or the tool raised a cancellation of its own."""
+    """The call was cancelled by its id, or the tool raised a CancelledError itself."""
 
     code = "cancelled"
 
 
 class ApprovalRequiredError(ToolCallError):
-    """The call has to be allowed by somebody first."""
+    """The call must be approved first."""
 
     code = "approval_required"
 
 
 class ToolChangedError(ToolCallError):
-    """The tool is not what it was when somebody accepted it."""
+    """The tool has changed since it was accepted."""
 
     code = "changed"
 
 
 class ToolConnectionError(ToolCallError):
-    """There is no connection to call through, or it was lost."""
+    """There is no connection to the tool's server, or it was lost."""
 
     code = "connection"
 
 
 class LimitExceededError(ToolCallError):
-    """There were too many calls in a time, a run or a session; `retry_after` seconds later there is room, if ever."""
+    """There were too many calls per time, run or session; `retry_after` (seconds) is None if waiting does not help."""
 
     code = "limit_exceeded"
 
@@ -166,11 +164,11 @@ class LimitExceededError(ToolCallError):
 
 
 class ToolError(ToolCallError):
-    """Raise it in a tool to speak to the model: the text is shown everywhere, as it is."""
+    """Raise it in a tool to send its text to the model, also from a served toolkit."""
 
 
 def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolCallError:
-    """Return the error that stands for a result with this code."""
+    """Return the exception for the error code of a result."""
     for kind in ToolCallError.__subclasses__():
         if kind.code == code and kind is not UnboundStateError:
             return kind(message, tool=tool)
@@ -180,17 +178,17 @@ def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolC
 
 
 MIN_SIMILARITY = 0.7
-"""How alike a known name must be to be offered, from 0 to 1: one that is not meant leads a model astray."""
+"""How similar a known name must be to be suggested, from 0 to 1: a wrong suggestion misleads a model."""
 
 MAX_COMPARED_NAMES = 500
-"""A name is compared with so many known ones at most; of more, with those that begin alike: comparing takes time."""
+"""How many known names are compared, because comparison is slow; of more, only those with the same first letter."""
 
 MAX_LISTED_NAMES = 12
-"""A message lists all known names when they are at most this many."""
+"""How many known names a message lists completely."""
 
 
 def near_misses(name: str, known: Iterable[str]) -> str:
-    """Return a sentence with the known names nearest to `name`, or with all of them when they are few."""
+    """Return a sentence with the known names that are similar to `name`, or with all of them if they are few."""
     import difflib
 
     names = compared = list(known)
@@ -201,4 +199,4 @@ def near_misses(name: str, known: Iterable[str]) -> str:
         return f"Did you mean {' or '.join(map(repr, close))}?"
     if names and len(names) <= MAX_LISTED_NAMES:
         return f"Known: {', '.join(map(repr, names))}."
-    return f"There are {len(names)} known names, none like it." if names else "There are none."
+    return f"None of the {len(names)} known names is similar." if names else "No names are known."

@@ -1,4 +1,4 @@
-"""The decorators, `@tool` and `@reg_toolspec`, and ToolRegistry: a mixin that makes ToolSpecs of marked methods."""
+"""The decorators `@tool` and `@reg_toolspec`, and ToolRegistry: a mixin that makes ToolSpecs from marked methods."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import types
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, Unpack, get_args, get_origin, overload
+from typing import Any, ClassVar, TypeVar, Unpack, overload
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.execution.compiled import CompiledTool
-from ahvn_tools.schema.annotations import Namespace, annotation_namespace, caller_locals, try_resolve
+from ahvn_tools.schema.annotations import Namespace, annotation_namespace, caller_locals
+from ahvn_tools.schema.type_variables import substitute_annotations, type_arguments
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions, validate_options
@@ -39,7 +40,7 @@ def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
     def mark(method: Any) -> Any:
         if not isinstance(method, _DESCRIPTORS):
             raise DefinitionError(
-                f"@reg_toolspec marks methods, classmethods and staticmethods, not a {type(method).__name__}."
+                f"@reg_toolspec is for methods, classmethods and staticmethods, not for a {type(method).__name__}."
             )
         setattr(method, _MARK, True)
         setattr(method, _OPTIONS, dict(options))
@@ -55,7 +56,7 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], ToolS
 def tool(
     function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
 ) -> ToolSpec | Callable[[Callable[..., Any]], ToolSpec]:
-    """Make a ToolSpec of the decorated function, which stays reachable as `spec.function`.
+    """Make a ToolSpec from the decorated function, which remains available as `spec.function`.
 
     >>> @tool(tags={"math"})
     ... def add(a: int, b: int) -> int:
@@ -74,23 +75,23 @@ def tool(
 
 @dataclass(frozen=True, kw_only=True)
 class ToolMethod:
-    """One tool of a class: everything that all instances share."""
+    """One tool of a class: the parts that all instances share."""
 
     method_name: str
     compiled: CompiledTool
     descriptor: Any
-    """What the class has under the method's name: a function, a classmethod or a staticmethod."""
+    """The class attribute: a function, a classmethod or a staticmethod."""
     injected_body: InjectedBody | None = None
-    """The body without what FastMCP injects, on no instance; None when nothing is injected."""
+    """The body if FastMCP injects into the method, without an instance; else None."""
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """What the method's annotations came to, where that differs from what is written."""
+        """The resolved annotations that differ from the written ones."""
         annotations: Mapping[str, Any] = self.compiled.template.rebuild_arguments["annotations"]
         return annotations
 
     def to_toolspec(self, instance: Any) -> ToolSpec:
-        """Return a new spec of one instance."""
+        """Return a new spec for one instance."""
         body = self.descriptor.__get__(instance, type(instance))
         if self.injected_body is not None:
             body = self.injected_body.with_function(body)
@@ -99,16 +100,16 @@ class ToolMethod:
 
 @dataclass(frozen=True)
 class PendingScan:
-    """Stands for the tools of a class whose annotations name what is still to come."""
+    """Placeholder for the tools of a class whose annotations contain names that are not defined yet."""
 
     parent_namespace: Namespace
-    """Those locals of the definer that the annotations name."""
+    """The locals, of the frame that defines the class, that the annotations name."""
 
 
 class ToolRegistry:
-    """Subclass it and mark methods with `@reg_toolspec`; each instance gives them as ToolSpecs with `self` filled in.
+    """Subclass it and mark methods with `@reg_toolspec`; each instance returns them as ToolSpecs bound to it.
 
-    Tools are inherited, overridden and mixed in as methods are; `name = None` in a subclass removes one.
+    Tools are inherited, overridden and mixed in like methods; `name = None` in a subclass removes one.
 
     >>> class Shop(ToolRegistry):
     ...     def __init__(self, prices: dict[str, int]) -> None:
@@ -116,7 +117,7 @@ class ToolRegistry:
     ...
     ...     @reg_toolspec
     ...     def price(self, item: str) -> int:
-    ...         '''Tell what an item costs.'''
+    ...         '''Return the price of an item.'''
     ...         return self.prices[item]
     >>> tools = Shop({"tea": 3}).to_toolspecs()
     >>> tools["price"](item="tea")
@@ -124,24 +125,24 @@ class ToolRegistry:
     """
 
     _toolspecs: ClassVar[Mapping[str, ToolMethod] | PendingScan] = {}
-    """The tools of the class by tool name; each scanned class has its own."""
+    """The tools of the class by tool name, set on each scanned class."""
 
     __slots__ = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Scan the class. Raises DefinitionError for a method that cannot be a tool, and for two of one name."""
+        """Scan the class. Raises DefinitionError for a method that cannot be a tool, and for two with the same name."""
         super().__init_subclass__(**kwargs)
-        definer = _parent_frame_namespace(cls)
+        frame_locals = _parent_frame_namespace(cls)
         try:
-            cls._toolspecs = _scan(cls, definer)
+            cls._toolspecs = _scan(cls, frame_locals)
         except DefinitionError as error:
             if not _is_resolvable_later(cls, error.__cause__):
                 raise
             words = _annotation_words(cls)
-            cls._toolspecs = PendingScan({name: value for name, value in definer.items() if name in words})
+            cls._toolspecs = PendingScan({name: value for name, value in frame_locals.items() if name in words})
 
     def to_toolspecs(self) -> dict[str, ToolSpec]:
-        """Return new specs of this instance, by tool name; what is bound on one is not bound on the next."""
+        """Return new specs for this instance, by tool name; each call returns new ones, without bindings."""
         return {name: method.to_toolspec(self) for name, method in _tools(type(self)).items()}
 
     def list_toolspecs(self) -> list[str]:
@@ -149,30 +150,32 @@ class ToolRegistry:
         return list(_tools(type(self)))
 
     def toolspec(self, name: str) -> ToolSpec:
-        """Return a new spec of one tool, by its tool name or its method's. Raises ToolLookupError with near misses."""
+        """Return a new spec for one tool, by the name of the tool or the method.
+
+        Raises ToolLookupError, with similar names.
+        """
         methods = _tools(type(self))
-        found = methods.get(name) or next((m for m in methods.values() if m.method_name == name), None)
-        if found is None:
+        method = methods.get(name) or next((m for m in methods.values() if m.method_name == name), None)
+        if method is None:
             raise ToolLookupError(f"{type(self).__name__} has no tool {name!r}. {near_misses(name, methods)}")
-        return found.to_toolspec(self)
+        return method.to_toolspec(self)
 
 
 def _tools(cls: type[ToolRegistry]) -> Mapping[str, ToolMethod]:
-    """Return the tools of a class; scan it now if that could not be done when it was made."""
-    found: Mapping[str, ToolMethod] | PendingScan | None = cls.__dict__.get("_toolspecs")
-    if found is None or isinstance(found, PendingScan):
-        found = cls._toolspecs = _scan(cls, _pending_namespace(cls))
-    return found
+    """Return the tools of a class; scan it now if that was not possible when it was defined."""
+    tools: Mapping[str, ToolMethod] | PendingScan | None = cls.__dict__.get("_toolspecs")
+    if tools is None or isinstance(tools, PendingScan):
+        tools = cls._toolspecs = _scan(cls, _pending_namespace(cls))
+    return tools
 
 
 def _pending_namespace(cls: type) -> Namespace:
-    """Return what is kept of the definer's locals until the class is scanned."""
-    found = vars(cls).get("_toolspecs")
-    return found.parent_namespace if isinstance(found, PendingScan) else {}
+    pending = vars(cls).get("_toolspecs")
+    return pending.parent_namespace if isinstance(pending, PendingScan) else {}
 
 
 def _is_resolvable_later(cls: type, reason: BaseException | None) -> bool:
-    """Tell whether an annotation names what comes later in the module, or the class itself, which is not whole yet."""
+    """Return whether an annotation names a later definition of the module, or the class itself, still incomplete."""
     is_unfinished = getattr(reason, "code", None) == "class-not-fully-defined"
     return isinstance(reason, NameError) or is_unfinished or repr(cls) in str(reason)
 
@@ -183,14 +186,14 @@ def _scan(cls: type, parent_namespace: Namespace) -> Mapping[str, ToolMethod]:
         descriptor = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
         if descriptor is None:
             continue
-        made = _build_tool_method(cls, name, descriptor, parent_namespace)
-        tool_name = made.compiled.template.name
+        method = _build_tool_method(cls, name, descriptor, parent_namespace)
+        tool_name = method.compiled.template.name
         if tool_name in tools:
             raise DefinitionError(
-                f"{tools[tool_name].method_name!r} and {name!r} of {cls.__name__!r} are both the tool {tool_name!r}; "
-                "give one another name: @reg_toolspec(name='…')."
+                f"{tools[tool_name].method_name!r} and {name!r} of {cls.__name__!r} have the same tool name "
+                f"{tool_name!r}; rename one: @reg_toolspec(name='…')."
             )
-        tools[tool_name] = made
+        tools[tool_name] = method
     return types.MappingProxyType(tools)
 
 
@@ -203,20 +206,19 @@ def _build_tool_method(cls: type, name: str, descriptor: Any, parent_namespace: 
     _refuse_without_self(cls, name, descriptor)
     function = _drop_self(descriptor)
     origin, known = _inherited_annotations(cls, name, descriptor)
-    namespace, scope = _annotation_namespaces(cls, name, function, parent_namespace)
-    written = annotation_namespace(function, namespace, scope)
-    options = {"name": name, **_options(cls, name)}
-    recipe, body = function_source.build_template(
+    namespace, definition_namespace = _annotation_namespaces(cls, name, function, parent_namespace)
+    names = annotation_namespace(function, namespace, definition_namespace)
+    template, body = function_source.build_template(
         function,
-        options,
+        {"name": name, **_options(cls, name)},
         namespace=namespace,
-        definition_namespace=scope,
+        definition_namespace=definition_namespace,
         docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
-        annotations={**known, **_substitute_type_variables(_type_arguments(cls, origin), function, known, written)},
+        annotations={**known, **substitute_annotations(function, type_arguments(cls, origin), known, names)},
     )
     return ToolMethod(
         method_name=name,
-        compiled=CompiledTool(recipe, recipe.bindings),
+        compiled=CompiledTool(template, template.bindings),
         descriptor=descriptor,
         injected_body=body if isinstance(body, InjectedBody) else None,
     )
@@ -229,12 +231,12 @@ def _refuse_without_self(cls: type, name: str, descriptor: Any) -> None:
     if not any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):
         raise DefinitionError(
             f"{cls.__name__}.{name} has no {'cls' if isinstance(descriptor, classmethod) else 'self'!r} parameter; "
-            "write it first, or make the method a @staticmethod."
+            "add it as the first one, or make the method a @staticmethod."
         )
 
 
 def _inherited_annotations(cls: type, name: str, descriptor: Any) -> tuple[type, Mapping[str, Any]]:
-    """Return the class that first made a tool of a method, where its names are known, and what they came to there."""
+    """Return the base class that first made the method a tool, and its annotations as resolved there."""
     for base in reversed(cls.__mro__[1:]):
         methods = vars(base).get("_toolspecs")
         for method in methods.values() if isinstance(methods, Mapping) else ():
@@ -246,21 +248,20 @@ def _inherited_annotations(cls: type, name: str, descriptor: Any) -> tuple[type,
 def _annotation_namespaces(
     cls: type, name: str, function: Any, parent_namespace: Namespace
 ) -> tuple[Namespace, Namespace]:
-    """Return the names of where a method is used, and of where it was written, as `names_of` takes them."""
+    """Return the names known where a method is used, and where it was written (see `annotation_namespace`)."""
     owner = _owner(cls, name)
     bodies = [dict(vars(base)) for base in owner.__mro__]
-    own = dict(parent_namespace if owner is cls else _pending_namespace(owner))
-    namespace = ChainMap(
-        {owner.__name__: owner}, bodies[0], own, *bodies[1:], {cls.__name__: cls}, dict(parent_namespace)
-    )
+    owner_name = {owner.__name__: owner}
+    around = dict(parent_namespace if owner is cls else _pending_namespace(owner))
+    namespace = ChainMap(owner_name, bodies[0], around, *bodies[1:], {cls.__name__: cls}, dict(parent_namespace))
     if function.__module__ != owner.__module__:
         return namespace, {}
-    types_inside = {name: value for name, value in bodies[0].items() if isinstance(value, type)}
-    return namespace, ChainMap(types_inside, {owner.__name__: owner}, own)
+    nested_types = {name: value for name, value in bodies[0].items() if isinstance(value, type)}
+    return namespace, ChainMap(nested_types, owner_name, around)
 
 
 def _marked_names(cls: type) -> list[str]:
-    """Return the names under which the class or a base marks a method, the bases' first."""
+    """Return the names of methods that the class or a base marks, in the order of definition."""
     names = (name for base in reversed(cls.__mro__) for name, value in vars(base).items() if _is_marked(value))
     return list(dict.fromkeys(names))
 
@@ -270,12 +271,12 @@ def _is_marked(value: Any) -> bool:
 
 
 def _marked_object(value: Any) -> Any:
-    """Return what bears the mark: the descriptor, or the function inside one that was put around it afterwards."""
+    """Return the marked object: a descriptor, or the function inside one that was applied after the mark."""
     return value if hasattr(value, _MARK) else getattr(value, "__func__", value)
 
 
 def _options(cls: type, name: str) -> Mapping[str, Any]:
-    """Return the options of the nearest mark: an override without one keeps its parent's."""
+    """Return the options of the method, or of the nearest one that it overrides."""
     marked = next(vars(base)[name] for base in cls.__mro__ if _is_marked(vars(base).get(name)))
     options: Mapping[str, Any] = getattr(_marked_object(marked), _OPTIONS)
     return options
@@ -290,15 +291,15 @@ def _inherited_docstring(cls: type, name: str) -> str | None:
 
 
 def _drop_self(descriptor: Any) -> Any:
-    """Return what a caller calls: without the instance or class that Python fills in, and without any in it."""
+    """Return a callable without the `self` or `cls` parameter, which refers to no real instance."""
     if isinstance(descriptor, staticmethod):
         return descriptor.__func__
     return types.MethodType(getattr(descriptor, "__func__", descriptor), _PLACEHOLDER_INSTANCE)
 
 
 def _parent_frame_namespace(cls: type) -> Namespace:
-    """Return the locals of the frame that executes the class statement, to look up what annotations name."""
-    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001  # the way to the caller that `typing` and `collections` take too
+    """Return the locals of the frame that executes the class statement, for names in annotations."""
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001  # as `typing` and `collections` do
     while frame is not None:
         if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name not in _CLASS_CREATION_HOOKS:
             return frame.f_locals
@@ -317,45 +318,8 @@ def _owner(cls: type, name: str) -> type:
     return next(base for base in cls.__mro__ if name in vars(base))
 
 
-def _substitute_type_variables(
-    type_arguments: Mapping[Any, Any], function: Any, known: Mapping[str, Any], names: Namespace
-) -> dict[str, Any]:
-    """Return the annotations in which a subclass of a generic class has put types for type variables."""
-    if not type_arguments:
-        return {}
-    written = function.__annotations__
-    resolved = {name: try_resolve(annotation, names) for name, annotation in written.items()} | dict(known)
-    return {
-        name: _substitute(annotation, type_arguments)
-        for name, annotation in resolved.items()
-        if isinstance(annotation, TypeVar) or hasattr(annotation, "__parameters__")
-    }
-
-
-def _substitute(annotation: Any, type_arguments: Mapping[Any, Any]) -> Any:
-    if isinstance(annotation, TypeVar):
-        return type_arguments.get(annotation, annotation)
-    parameters = getattr(annotation, "__parameters__", ())
-    if not parameters or isinstance(annotation, type):
-        return annotation
-    return annotation[tuple(type_arguments.get(parameter, parameter) for parameter in parameters)]
-
-
-def _type_arguments(cls: type, owner: type) -> dict[Any, Any]:
-    """Return what the type variables of `owner`, a base of `cls` or itself, stand for in `cls`."""
-    if cls is owner:
-        return {}
-    bases = [
-        (get_origin(base) or base, get_args(base)) for base in (*vars(cls).get("__orig_bases__", ()), *cls.__bases__)
-    ]
-    base, given = next((base, given) for base, given in bases if isinstance(base, type) and issubclass(base, owner))
-    types_here = dict(zip(getattr(base, "__parameters__", ()), given, strict=False))
-    below = _type_arguments(base, owner)
-    return {**types_here, **{parameter: _substitute(type_, types_here) for parameter, type_ in below.items()}}
-
-
 _CLASS_CREATION_HOOKS = frozenset({"__init_subclass__", "__new__"})
-"""Where a class statement passes through before it comes to the scan: hooks of a base, or of a metaclass."""
+"""Functions between a class statement and the scan: hooks of a base class or of a metaclass."""
 
 _DESCRIPTORS = (types.FunctionType, classmethod, staticmethod)
 _PLACEHOLDER_INSTANCE = object()

@@ -1,4 +1,4 @@
-"""ToolCall and ToolResult: one call as a value, and what came of it."""
+"""ToolCall and ToolResult: a model's call and its result, as values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic_core import to_json, to_jsonable_python
 
+from ahvn_tools.json_types import JsonObject
+
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
@@ -17,24 +19,24 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
-    """One call that a model asks for."""
+    """One call that a model requests."""
 
     id: str
     name: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    provider: dict[str, Any] = field(default_factory=dict)
-    """What the provider sent along and wants echoed."""
+    arguments: JsonObject = field(default_factory=dict)
+    provider: JsonObject = field(default_factory=dict)
+    """Data of the provider that its answer must contain."""
     error: str | None = None
-    """Why the call cannot be run, in words for the model: its arguments could not be read. None: it can."""
+    """Why the call cannot run, as a text for the model: its arguments are unreadable. None: it can run."""
     wire_name: str | None = None
-    """The name that the provider used, where a format read the call."""
+    """The name that the provider used, if a format parsed the call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorDetail:
-    """Why a call failed: a stable `code` and a text that is safe to show to a model.
+    """Why a call failed: a stable `code`, and a message that may be sent to a model.
 
-    What UTF-8 cannot write (an undecodable file name has it) is spelled out: whoever sends the text can write it.
+    Characters that UTF-8 cannot encode, as in an undecodable file name, are escaped.
     """
 
     code: str
@@ -46,37 +48,37 @@ class ErrorDetail:
 
 @dataclass(frozen=True, init=False)
 class ToolResult:
-    """What came of one call: the value, or the error, in the forms that its readers want.
+    """The result of one call: its value or its error, in every form that a reader needs.
 
-    A stream is made of these too: chunks with `is_last=False`, then one with `is_last=True` and the whole value.
+    A stream consists of these as well: chunks with `is_last=False`, then one with `is_last=True` and the whole value.
     """
 
     value: Any = None
-    """What `call()` returns: the JSON form of what the tool returned."""
-    structured_content: dict[str, Any] | None = None
-    """The object that MCP carries; `{"result": value}` where the output schema wraps."""
+    """What `call()` returns: the JSON form of the tool's return value."""
+    structured_content: JsonObject | None = None
+    """MCP's structured content; `{"result": value}` if the output schema wraps the value."""
     error: ErrorDetail | None = None
-    meta: dict[str, Any] = field(default_factory=dict)
-    """`duration` in seconds, and what middleware adds."""
+    meta: JsonObject = field(default_factory=dict)
+    """`duration` in seconds, and entries of middleware."""
     is_last: bool = True
     is_interrupted: bool = False
     id: str | None = None
-    """The id of the call that this answers."""
+    """The id of the call."""
     blocks: tuple[Any, ...] | None = field(default=None, repr=False)
-    """MCP content blocks that the tool itself made; None: they are made from the value when `content` is read."""
+    """The tool's own MCP content blocks; None: `content` makes them from the value."""
 
-    def __init__(  # noqa: PLR0917  # the fields in their order, as a dataclass takes them
+    def __init__(  # noqa: PLR0917  # the fields in their order, as in a generated __init__
         self,
         value: Any = None,
-        structured_content: dict[str, Any] | None = None,
+        structured_content: JsonObject | None = None,
         error: ErrorDetail | None = None,
-        meta: dict[str, Any] | None = None,
+        meta: JsonObject | None = None,
         is_last: bool = True,
         is_interrupted: bool = False,
         id: str | None = None,  # noqa: A002  # the field's name
         blocks: tuple[Any, ...] | None = None,
     ) -> None:
-        """Set what differs from the class's defaults: one is made per call, the generated way takes twice as long."""
+        """Set the fields that differ from their defaults: twice as fast as a generated `__init__`."""
         fields = self.__dict__
         fields["value"] = value
         fields["structured_content"] = structured_content
@@ -99,74 +101,57 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """The result as text: the error's message, a text value as it is, anything else as JSON."""
+        """The result as text: the error's message, a str value unchanged, any other value as JSON."""
         if self.error is not None:
             return self.error.message
         try:
             return _to_text(self.value)
-        except (RecursionError, ValueError):  # a tool's own ToolResult may hold a circle, or be too deep
+        except (RecursionError, ValueError):  # a tool's own ToolResult may be circular or too deep
             return f"<{type(self.value).__name__}>"
 
     @property
     def content(self) -> list[Any]:
-        """MCP content blocks: the tool's own, or one text made from the value; none for None."""
+        """MCP content blocks: the tool's own, or one text block made from the value; empty for None."""
         if self.blocks is not None:
             return list(self.blocks)
-        if self.value is None and self.error is None:
-            return []
-        from mcp_types import TextContent
-
-        return [TextContent(type="text", text=self.text)]
+        return [] if self.value is None and self.error is None else [text_block(self.text)]
 
     def as_final_result(self, id: str) -> Self:  # noqa: A002  # the field's name
-        """Return this as the last result of the call of that id. Every call of a chain gets one: `replace` is slow."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, id=id, is_last=True)
-        return made
+        """Return a copy as the last result of the call with that id; faster than `dataclasses.replace`."""
+        result = object.__new__(type(self))
+        result.__dict__.update(self.__dict__, id=id, is_last=True)
+        return result
 
     def to_mcp(self) -> CallToolResult:
-        """Return MCP's form of this result, as a server sends it: an error where there is none."""
+        """Return the result as MCP's CallToolResult; an error result if it cannot be sent as JSON."""
         from mcp_types import CallToolResult
 
-        sent = to_sendable(self)
+        sendable = to_sendable(self)
         return CallToolResult(
-            content=sent.content,
-            structured_content=sent.structured_content,
-            is_error=sent.is_error,
-            _meta=sent.meta or None,
+            content=sendable.content,
+            structured_content=sendable.structured_content,
+            is_error=sendable.is_error,
+            _meta=sendable.meta or None,
         )
 
 
 def to_sendable(result: ToolResult) -> ToolResult:
-    """Return a result that can be written as JSON in UTF-8: the given one, or an error result in its place."""
+    """Return the result, or an error result if it cannot be encoded as JSON in UTF-8."""
     if _is_serializable(result):
         return result
     error = result.error or ErrorDetail(
         code="invalid_result",
-        message="The tool returned what cannot be sent; return JSON-able data, with texts that UTF-8 can write.",
+        message="The tool returned a value that cannot be sent: it must have a JSON form, with text valid in UTF-8.",
     )
     meta = {key: part for key, part in result.meta.items() if _is_serializable(ToolResult(meta={key: part}))}
     return ToolResult(error=error, meta=meta)
 
 
-def _to_text(value: Any) -> str:
-    return value if isinstance(value, str) else _ENCODER.encode(value)
-
-
-def _is_serializable(result: ToolResult) -> bool:
-    try:
-        content = result.content if result.blocks is not None or result.is_error else _to_text(result.value)
-        to_json((content, result.structured_content, result.meta))
-    except Exception:  # noqa: BLE001  # a value of a class of its own may raise anything
-        return False
-    return True
-
-
 def has_content(value: object) -> bool:
-    """Tell whether a value is content to be passed on as it is, or a list with content in it.
+    """Return whether a value is MCP or FastMCP content that is passed on unchanged, or a list that contains some.
 
-    Content is an MCP block, FastMCP's media and its ToolResult, MCP's CallToolResult, and in a list a ToolResult of
-    ours. Nothing is imported for the answer: a value of a class that no one has imported cannot exist.
+    Content is an MCP block, FastMCP's media and its ToolResult, MCP's CallToolResult, and in a list also our
+    ToolResult. Nothing is imported for this: there is no value of a class that is not imported.
     """
     kinds = (*_block_kinds(), *_media_kinds(), *_result_kinds())
     if isinstance(value, list | tuple):
@@ -184,9 +169,9 @@ def result_from_content(value: Any) -> ToolResult:
     error = None
     if is_result and getattr(value, "is_error", False):
         error = ErrorDetail(code="tool_error", message=text or "The tool failed.")
-    shown = structured if structured is not None else (text if text is not None else list(blocks) or None)
+    visible = structured if structured is not None else (text if text is not None else list(blocks) or None)
     return ToolResult(
-        value=None if error else shown,
+        value=None if error else visible,
         structured_content=structured,
         error=error,
         meta=dict(value.meta or {}) if is_result else {},
@@ -195,51 +180,66 @@ def result_from_content(value: Any) -> ToolResult:
 
 
 def item_value(item: Any) -> Any:
-    """Return what an item of a stream adds to the list of all items: the value of a result, else the item itself."""
+    """Return what an item of a stream adds to the list of all items: the value of a result, or the item itself."""
     if isinstance(item, _result_kinds()):
         item = result_from_content(item)
     return item.value if isinstance(item, ToolResult) else item
 
 
 def join_text_blocks(blocks: tuple[Any, ...]) -> str | None:
-    """Return the text of text blocks, joined by newlines; None when a block is no text (or there is none)."""
+    """Return the text of text blocks, joined by newlines; None if there is another block or none."""
     texts = [getattr(block, "text", None) if getattr(block, "type", None) == "text" else None for block in blocks]
     return "\n".join(str(text) for text in texts) if texts and None not in texts else None
 
 
+def text_block(text: str) -> Any:
+    """Return an MCP text block."""
+    from mcp_types import TextContent
+
+    return TextContent(type="text", text=text)
+
+
+def _to_text(value: Any) -> str:
+    return value if isinstance(value, str) else _ENCODER.encode(value)
+
+
+def _is_serializable(result: ToolResult) -> bool:
+    try:
+        content = result.content if result.blocks is not None or result.is_error else _to_text(result.value)
+        to_json((content, result.structured_content, result.meta))
+    except Exception:  # noqa: BLE001  # a value of a foreign class may raise anything
+        return False
+    return True
+
+
 def _to_blocks(value: Any) -> tuple[Any, ...]:
-    """Return one piece of content as blocks; a result gives its own."""
-    if _is_result(value):
+    results: tuple[Any, ...] = (ToolResult, *_result_kinds())
+    if isinstance(value, results):
         return tuple(value.content)
     if isinstance(value, _block_kinds()):
         return (value,)
     for method in ("to_image_content", "to_audio_content", "to_resource_content"):
         if hasattr(value, method):
             return (getattr(value, method)(),)
-    from mcp_types import TextContent
-
     text = value if isinstance(value, str) else json.dumps(to_jsonable_python(value), ensure_ascii=False)
-    return (TextContent(type="text", text=text),)
-
-
-def _is_result(value: object) -> bool:
-    return isinstance(value, (ToolResult, *_result_kinds()))
+    return (text_block(text),)
 
 
 def _block_kinds() -> tuple[Any, ...]:
     return _loaded_classes(
-        "mcp_types", ("TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource")
+        "mcp_types", "TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource"
     )
 
 
 def _media_kinds() -> tuple[Any, ...]:
-    return _loaded_classes("fastmcp.utilities.types", ("Image", "Audio", "File"))
+    return _loaded_classes("fastmcp.utilities.types", "Image", "Audio", "File")
 
 
 def _result_kinds() -> tuple[Any, ...]:
-    return (*_loaded_classes("mcp_types", ("CallToolResult",)), *_loaded_classes("fastmcp.tools.base", ("ToolResult",)))
+    return _loaded_classes("mcp_types", "CallToolResult") + _loaded_classes("fastmcp.tools.base", "ToolResult")
 
 
-def _loaded_classes(module: str, names: tuple[str, ...]) -> tuple[Any, ...]:
-    found = sys.modules.get(module)
-    return tuple(getattr(found, name) for name in names if hasattr(found, name)) if found is not None else ()
+def _loaded_classes(module: str, *names: str) -> tuple[Any, ...]:
+    """Return the classes of a module, or none if it is not imported."""
+    loaded = sys.modules.get(module)
+    return tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))

@@ -1,28 +1,30 @@
-"""ToolSpec: one tool, with mutable state and parameters bound to it."""
+"""ToolSpec: one tool, with mutable state and parameters that are bound to it."""
 
 from __future__ import annotations
 
 import copyreg
 import inspect
+import secrets
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pydantic_core import ValidationError
 
-from ahvn_tools import execution, text
 from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import BindError, DefinitionError, ToolSpecError, near_misses
-from ahvn_tools.execution import sync_call
+from ahvn_tools.errors import BindError, DefinitionError, near_misses
+from ahvn_tools.execution import async_call, sync_call
+from ahvn_tools.execution.cancellation import is_self_cancellation, self_cancelled_error
 from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import caller_locals
-from ahvn_tools.schema.dialects.strict import to_strict as strict_schema
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.spec_exports import ToolExports
 from ahvn_tools.state import UNSET, StateKey, copy_containers, copy_state
 from ahvn_tools.template import ToolTemplate
 
@@ -31,17 +33,17 @@ if TYPE_CHECKING:
     from mcp_types import Tool as WireTool
 
     from ahvn_tools import pickling
+    from ahvn_tools.execution.call import Call
     from ahvn_tools.mcp.client.remote_server import RemoteServer
 
-JsonObject = dict[str, Any]
 Function = Callable[..., Any]
 
 
-class ToolSpec:
-    """One tool: define it once, bind what the model must not see, call it anywhere, show it to any model.
+class ToolSpec(ToolExports):
+    """One tool: define it once, bind what the model must not see, call it anywhere, export it to any model.
 
     >>> def greet(name: str, tone: str = "plain") -> str:
-    ...     '''Greet somebody.'''
+    ...     '''Greet a person.'''
     ...     return f"{tone}: hello, {name}"
     >>> spec = ToolSpec.from_function(greet).bind("tone", "style.tone", "warm")
     >>> spec(name="Ann")
@@ -54,7 +56,7 @@ class ToolSpec:
     """
 
     _secrets: frozenset[StateKey] = frozenset()
-    """Keys that were ever bound as secret here: unbinding makes nothing in the state public."""
+    """Keys that were ever bound as secret here: the values under them stay secret after `unbind`."""
 
     def __init__(
         self,
@@ -63,25 +65,26 @@ class ToolSpec:
         *,
         compiled: CompiledTool | None = None,
     ) -> None:
-        """Take what a source yields (and the sealed recipe where one is shared); the `from_…` doors make specs."""
+        """Take a source's template and body, and the compiled tool if it is shared. Users call a `from_…` method."""
         if not isinstance(template, ToolTemplate) or body is None:
             raise DefinitionError(
-                "A ToolSpec is made by one of its doors: from_function (or @tool), from_code, from_mcp, from_client."
+                "Create a ToolSpec with from_function (or @tool), from_code, from_mcp, from_client or from_server."
             )
         self._lock = threading.Lock()
-        self._compiled = compiled or CompiledTool(template, template.bindings)
-        self._body: Function = body
-        self._state: MutableMapping[str, Any] = {}
-        self._adapter: tuple[CompiledTool, Tool] | None = None
+        self.compiled = compiled or CompiledTool(template, template.bindings)
+        """The current template, bindings and plan. For code built on specs; each change makes a new object."""
+        self.body: Function = body
+        """The callable that runs the calls, with every parameter, unbound and unchecked. For code built on specs."""
+        self.state_scopes: StateScopes = ({},)
+        """The states that bound parameters are looked up in, in this order. For code built on specs."""
+        self._adapter = None
         self.examples = template.examples
-
-    # doors in
 
     @classmethod
     def from_function(cls, func: Function, /, **options: Unpack[ToolOptions]) -> Self:
         """Make a spec from a callable of any kind. Options: see `ToolOptions`.
 
-        Raises DefinitionError for what cannot be a tool, and for an unknown option.
+        Raises DefinitionError for an object that cannot be a tool, and for an unknown option.
         """
         return cls(*function_source.build_template(func, options, namespace=caller_locals()))
 
@@ -93,10 +96,10 @@ class ToolSpec:
         env: Mapping[str, Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> Self:
-        """Execute code text and make a spec from the function it defines. Trust the code: it can do what you can do.
+        """Execute source code and make a spec from the function it defines. The code can do whatever this process can.
 
-        `func_name` chooses among several functions, `env` gives names that the code may use. Raises DefinitionError
-        (a ValueError) when there is no function, more than one to choose from, or none of that name (seed 003, 3.3).
+        `func_name` chooses among several functions, `env` holds names that the code may use. Raises DefinitionError
+        (a ValueError) when the code defines no function, several without `func_name`, or none of that name.
         """
         return cls(*code_source.build_template(code, func_name, env, options))
 
@@ -104,134 +107,87 @@ class ToolSpec:
     def from_mcp(cls, tool: Tool | WireTool, *, client: Any = None, **options: Unpack[ToolOptions]) -> Self:
         """Make a spec from a FastMCP Tool of any kind, or from an `mcp.types.Tool`.
 
-        The latter is called through `client`; without one everything but calling works.
+        The latter is called through `client`; without one everything works except calls.
         """
         from ahvn_tools.mcp.client.borrowed_client import make_body
         from ahvn_tools.sources import mcp as mcp_source
 
         if client is None:
             return cls(*mcp_source.build_template(tool, options))
-        promised = options.get("output_schema") or tool.output_schema
-        return cls(*mcp_source.build_template(tool, options, make_body(client, tool.name, output_schema=promised)))
+        output_schema = options.get("output_schema") or tool.output_schema
+        return cls(*mcp_source.build_template(tool, options, make_body(client, tool.name, output_schema=output_schema)))
 
     @classmethod
     async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
-        """Make a spec from a tool of a connected MCP client. Calls are limited to 30 seconds unless `timeout` is given.
+        """Make a spec from a tool of a connected MCP client. A call may take `timeout` seconds, 30 by default.
 
-        Raises ToolLookupError for a name that the server does not list, ToolConnectionError when it cannot be asked.
+        Raises ToolLookupError for a name that the server does not list, ToolConnectionError when it does not answer.
         """
-        import asyncio
+        from ahvn_tools.mcp.client.borrowed_client import find_tool
 
-        from ahvn_tools.mcp.client.borrowed_client import find_tool, make_body
-        from ahvn_tools.sources import mcp as mcp_source
-
-        tool = await find_tool(client, tool_name)
-        promised = options.get("output_schema") or tool.output_schema
-        send = make_body(client, tool_name, asyncio.get_running_loop(), output_schema=promised)
-        return cls(*mcp_source.build_template(tool, options, send))
+        return cls.from_mcp(await find_tool(client, tool_name), client=client, **options)
 
     @classmethod
     def from_server(cls, server: RemoteServer, *, timeout: float | None = 30) -> dict[str, Self]:
         """Make specs from all tools of an MCP server, by their names there: `from_server(mcp.connect("…"))`.
 
-        `timeout`, in seconds, is for each call. Raises DefinitionError for one that is none.
+        `timeout`, in seconds, applies to each call. Raises DefinitionError if it is not a number of seconds.
         """
-        return {name: cls(recipe, body) for name, (recipe, body) in server.templates(timeout=timeout).items()}
-
-    # what it is
-
-    @property
-    def compiled(self) -> CompiledTool:
-        """What its calls go by now: recipe, bindings and plan. For what is built on specs; a change makes a new one."""
-        return self._compiled
-
-    @property
-    def body(self) -> Function:
-        """What runs its calls, with every parameter. For what is built on specs: nothing is bound or checked here."""
-        return self._body
-
-    @property
-    def state_scopes(self) -> StateScopes:
-        """The states that its calls ask, in their order. For what is built on specs."""
-        return (self._state,)
+        return {name: cls(template, body) for name, (template, body) in server.templates(timeout=timeout).items()}
 
     @property
     def name(self) -> str:
-        """The name that models call it by."""
-        return self._compiled.template.name
+        """The name that models use to call the tool."""
+        return self.compiled.template.name
 
     @property
     def title(self) -> str | None:
-        """The name that people are shown."""
-        return self._compiled.template.title
+        """The name that user interfaces display."""
+        return self.compiled.template.title
 
     @property
     def description(self) -> str:
-        """What it does."""
-        return self._compiled.template.texts.description
+        """What the tool does."""
+        return self.compiled.template.texts.description
 
     @property
     def tags(self) -> frozenset[str]:
-        """Its tags."""
-        return self._compiled.template.tags
+        """The labels that a toolkit selects by."""
+        return self.compiled.template.tags
 
     @property
     def timeout(self) -> float | None:
-        """Seconds a call may take; None: no limit."""
-        return self._compiled.template.timeout
+        """How many seconds a call may take; None: no limit."""
+        return self.compiled.template.timeout
 
     @property
     def function(self) -> Function:
-        """The function it was made from, or that the FastMCP tool it was made from runs; else what runs its calls."""
-        body = self._body.function if isinstance(self._body, InjectedBody) else self._body
-        function: Function = getattr(self._compiled.template.tool, "fn", body)
+        """The function that the spec, or its FastMCP tool, was made from; else the body."""
+        body = self.body.function if isinstance(self.body, InjectedBody) else self.body
+        function: Function = getattr(self.compiled.template.tool, "fn", body)
         return function
 
     @property
-    def source(self) -> str | None:
-        """The code text it was made from; None for a spec that was made otherwise."""
-        return self._compiled.template.source
-
-    @property
     def definition(self) -> ToolDefinition:
-        """What a model is shown of it: a frozen value without the bound parameters."""
-        return self._compiled.definition
-
-    @property
-    def input_schema(self) -> JsonObject:
-        """A fresh copy of the JSON Schema of its visible parameters."""
-        schema: JsonObject = self.definition.input_schema
-        return schema
-
-    @property
-    def params(self) -> JsonObject:
-        """A fresh copy of the properties of `input_schema` (seed 003, 6.1)."""
-        properties: JsonObject = self.input_schema.get("properties", {})
-        return properties
-
-    @property
-    def output_schema(self) -> JsonObject | None:
-        """A fresh copy of the JSON Schema of `structured_content`; None when nothing is promised."""
-        schema: JsonObject | None = self.definition.output_schema
-        return schema
-
-    # binding and state
+        """What a model sees of the tool: a frozen value without the bound parameters."""
+        return self.compiled.definition
 
     @property
     def state(self) -> MutableMapping[str, Any]:
-        """The values that bound parameters are read from, at each call. Change it in place or replace it."""
-        return self._state
+        """The values of bound parameters, read at each call. Change it in place or replace it."""
+        state: MutableMapping[str, Any] = self.state_scopes[0]  # type: ignore[assignment]  # a spec sets no other
+        return state
 
     @state.setter
     def state(self, state: MutableMapping[str, Any]) -> None:
         if not isinstance(state, Mapping):
             raise TypeError(f"state must be a mapping such as a dict, not {type(state).__name__}.")
-        self._state = state
+        self.state_scopes = (state,)
 
     @property
     def binds(self) -> Mapping[str, str]:
-        """A read-only view: bound parameter -> dotted state key."""
-        return self._compiled.state_keys
+        """Read-only mapping: bound parameter to dotted state key."""
+        return self.compiled.state_keys
 
     def bind(
         self,
@@ -242,75 +198,73 @@ class ToolSpec:
         resolver: Callable[..., Any] | None = None,
         secret: bool = False,
     ) -> Self:
-        """Take a parameter away from the model and fill it from the state at call time. Return the spec.
+        """Hide a parameter from the model and fill it from the state at call time. Return the spec.
 
         `state_key` is a dotted key (`user.id`, `items[0].name`), the parameter's name by default. `default` is stored
-        in the state when nothing is there, and remembered. `resolver`, sync or async, gives the value instead; it is
-        called at each call with nothing, or with the state. `secret` values are in no pickle.
+        in the state if the key has no value, and remembered. `resolver`, sync or async, returns the value instead; it
+        is called at each call without arguments, or with the state. No pickle contains `secret` values.
 
         Raises BindError for a parameter that the tool does not have, StateKeyError for a malformed key.
         """
-        parameter = self._compiled.template.inputs.parameters.get(param)
-        if parameter is None:
-            near = near_misses(
-                param, bindable_parameters(self._compiled.template.inputs.parameters, self._compiled.bindings)
-            )
+        parameters = self.compiled.template.inputs.parameters
+        if (parameter := parameters.get(param)) is None:
+            near = near_misses(param, bindable_parameters(parameters, self.compiled.bindings))
             raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
         self._refuse_constant(param)
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
         with self._lock:
-            binding.store_default(default, self._state)
+            binding.store_default(default, self.state)
             if binding.is_secret and binding.key is not None:
                 self._secrets |= {binding.key}
-            self._compiled = self._compiled.with_binding(binding)
+            self.compiled = self.compiled.with_binding(binding)
         return self
 
     def unbind(self, param: str) -> Self:
-        """Give a parameter back to the model; the state keeps its value. A parameter that is not bound stays so.
+        """Make a parameter visible to the model again; its value stays in the state. Ignore one that is not bound.
 
-        Raises BindError for one that was fixed when the tool was made, or whose type has no JSON form.
+        Raises BindError for a parameter that was fixed when the tool was made, or whose type has no JSON form.
         """
         self._refuse_constant(param)
-        if param in self._compiled.template.inputs.parameters_without_schema:
-            raise BindError(
-                f"{param!r} of {self.name!r} cannot be shown to a model: its type has no JSON form. Keep it bound."
-            )
+        if param in self.compiled.template.inputs.parameters_without_schema:
+            raise BindError(f"Parameter {param!r} of {self.name!r} must stay bound: its type has no JSON form.")
         with self._lock:
-            self._compiled = self._compiled.without_binding(param)
+            self.compiled = self.compiled.without_binding(param)
         return self
 
     def _refuse_constant(self, param: str) -> None:
-        binding = self._compiled.bindings.get(param)
+        binding = self.compiled.bindings.get(param)
         if binding is not None and binding.is_constant:
-            raise BindError(f"{param!r} of {self.name!r} was fixed when the tool was made; make a tool without it.")
+            raise BindError(
+                f"Parameter {param!r} of {self.name!r} was fixed when the tool was made; make a tool without it."
+            )
         method = self.function
         if inspect.ismethod(method) and param == next(iter(inspect.signature(method.__func__).parameters), None):
-            raise BindError(f"{param!r} of {self.name!r} is what its method belongs to; take the tool of another one.")
+            raise BindError(
+                f"Parameter {param!r} of {self.name!r} is the instance of its method; use the tool of another instance."
+            )
 
     def replace_template(self, template: ToolTemplate, body: Function) -> None:
-        """Be another tool from now on, with what is bound here where it has that parameter. For what imports tools."""
+        """Become another tool; bindings stay where it has a parameter of that name. For code that imports tools."""
         with self._lock:
-            kept = {name: made for name, made in self._compiled.bindings.items() if made.key is not None}
-            known = {name: made for name, made in kept.items() if name in template.inputs.parameters}
-            self._compiled, self._body = CompiledTool(template, {**template.bindings, **known}), body
+            parameters, bindings = template.inputs.parameters, self.compiled.bindings.values()
+            own = {item.parameter: item for item in bindings if item.key is not None and item.parameter in parameters}
+            self.compiled, self.body = CompiledTool(template, {**template.bindings, **own}), body
             self.examples = template.examples
 
     def clone(self) -> Self:
-        """Return a copy of the same class with its own bindings, state and examples, nested containers included."""
+        """Return a copy of the same class with separate bindings, state and examples, nested containers included."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._lock = threading.Lock()
-        twin._state = copy_state(self._state)
+        twin.state_scopes = (copy_state(self.state),)
         twin._adapter = None
         twin.examples = copy_containers(self.examples)
         return twin
 
     def _clear_cache(self) -> None:
-        """Drop what is compiled (seed 003, 9.3). Nothing needs it: no change leaves anything stale."""
+        """Compile the tool again. No change requires it: the compiled form is never stale."""
         with self._lock:
-            self._compiled = self._compiled.recompile()
-
-    # doors of a call
+            self.compiled = self.compiled.recompile()
 
     def call(self, /, *args: Any, **arguments: Any) -> Any:
         """Call from sync code and return the value; positional arguments fill the visible parameters in order.
@@ -318,145 +272,84 @@ class ToolSpec:
         Raises the function's own exception unchanged, or a ToolCallError: InvalidParametersError, UnboundStateError,
         InvalidResultError, ToolTimeoutError. Works inside a running event loop too.
         """
-        plan = self._compiled.plan
-        if plan.has_fast_path and not args:  # the short way: nothing to spread or to carry over a bridge
-            try:
-                values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # a simple plan has one
-            except ValidationError:
-                values = plan.validate(arguments)
-            if plan.bound_parameters:
-                plan.add_bound_values(values, (self._state,))
-            return sync_call.call_body(plan, self._body, values)
-        return sync_call.call(plan, self._body, args, arguments, (self._state,))
+        plan = self.compiled.plan
+        if not plan.has_fast_path or args:
+            return sync_call.call(plan, self.body, args, arguments, self.state_scopes)
+        try:
+            values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # such a plan has one
+        except ValidationError:
+            values = plan.validate(arguments)
+        if plan.bound_parameters:
+            plan.add_bound_values(values, self.state_scopes)
+        return sync_call.call_body(plan, self.body, values)
 
     __call__ = call
 
     async def acall(self, /, *args: Any, **arguments: Any) -> Any:
         """Call from async code and return the value. Raises as `call` does."""
-        plan = self._compiled.plan
+        plan = self.compiled.plan
         if not plan.has_async_fast_path or args:
-            return await execution.async_call.acall(plan, self._body, args, arguments, (self._state,))
-        try:  # the short way, as in `call`
-            values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # a simple plan has one
+            return await async_call.acall(plan, self.body, args, arguments, self.state_scopes)
+        try:
+            values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # such a plan has one
         except ValidationError:
             values = plan.validate(arguments)
         try:
-            returned = await self._body(**values)
-        except execution.async_call.CancelledError as error:
-            raise execution.async_call.cancellation_error(plan, error) from None
+            returned = await self.body(**values)
+        except BaseException as error:
+            if is_self_cancellation(error):
+                raise self_cancelled_error(plan) from None
+            raise
         if type(returned) is plan.exact_type:
             return returned
-        return await execution.async_call.aunwrap_value(plan, self._body, returned, values)
+        return await async_call.aunwrap_value(plan, self.body, returned, values)
 
     def exec(self, /, *args: Any, **arguments: Any) -> ToolResult:
-        """Call from sync code and return a ToolResult, an error result for whatever exception came of it.
+        """Call from sync code and return a ToolResult, an error result for any Exception.
 
-        KeyboardInterrupt and SystemExit are raised: they are about this process and not about the call.
+        KeyboardInterrupt and SystemExit are raised: they concern this process and not the call.
         """
-        return sync_call.execute(self._compiled.plan, self._body, args, arguments, (self._state,))
+        return sync_call.execute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
 
     async def aexec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call from async code and return a ToolResult, as `exec` does."""
-        return await execution.async_call.aexecute(self._compiled.plan, self._body, args, arguments, (self._state,))
+        return await async_call.aexecute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
 
     def stream(self, /, *args: Any, **arguments: Any) -> Generator[ToolResult, None, None]:
-        """Call from sync code and yield one result per item as it is made, then one with `is_last=True`: the whole."""
-        return execution.stream_call.stream(self._compiled.plan, self._body, args, arguments, (self._state,))
+        """Call from sync code; yield one result per item as it is made, then the whole result with `is_last=True`."""
+        from ahvn_tools.execution import pipeline_stream  # it imports asyncio
+
+        return pipeline_stream.stream((), self._make_call(args, arguments))
 
     def astream(self, /, *args: Any, **arguments: Any) -> AsyncGenerator[ToolResult, None]:
         """Call from async code and yield results as `stream` does."""
-        return execution.stream_call.astream(self._compiled.plan, self._body, args, arguments, (self._state,))
+        from ahvn_tools.execution import pipeline_stream
+
+        return pipeline_stream.astream((), self._make_call(args, arguments))
 
     async def _serve(self, arguments: JsonObject) -> ToolResult:
-        """Run a call that came over a wire: nothing it does is raised."""
-        return await execution.async_call.aexecute(
-            self._compiled.plan, self._body, (), arguments, (self._state,), is_served=True
+        """Run the call of an MCP client: nothing is raised."""
+        from ahvn_tools.execution import pipeline
+
+        return await pipeline.aexecute((), self._make_call((), arguments, is_served=True))
+
+    def _make_call(self, args: tuple[Any, ...], arguments: JsonObject, *, is_served: bool = False) -> Call:
+        from ahvn_tools.execution.call import Call
+
+        return Call(
+            id=f"call_{secrets.token_hex(16)}",
+            name=self.name,
+            positional=args,
+            arguments=arguments,
+            is_served=is_served,
+            plan=self.compiled.plan,
+            body=self.body,
+            state_scopes=self.state_scopes,
+            describe=lambda: self.definition,
         )
 
-    # doors out
-
-    @property
-    def tool(self) -> Tool:
-        """The FastMCP tool: the one it was made from, else one whose `run` goes through the spec's own call path."""
-        given = self._compiled.template.tool
-        return given if given is not None else self.binded
-
-    @property
-    def binded(self) -> Tool:
-        """The FastMCP tool without the bound parameters (seed 003, 9.2)."""
-        sealed, adapter = self._compiled, self._adapter
-        if adapter is None or adapter[0] is not sealed:
-            adapter = self._adapter = (sealed, self.to_fastmcp())
-        return adapter[1]
-
-    @property
-    def docstring(self) -> str:
-        """A google-style docstring made from the definition."""
-        return text.docstring(self.definition)
-
-    @property
-    def code(self) -> str:
-        """A Python function definition made from the definition; always valid Python."""
-        return text.code(self.definition)
-
-    def signature(self, /, **arguments: Any) -> str:
-        """Return a call as text: `search(query='example', limit=10)`."""
-        return text.signature(self.definition, arguments)
-
-    def to_prompt(self) -> str:
-        """Return the tool as an item of a list for a model: its call and its docstring."""
-        return text.prompt(self.definition)
-
-    def to_function(self) -> Function:
-        """Return a Python function with the definition's signature that calls the spec."""
-        return text.function(self.definition, self.call)
-
-    def to_mcp(self) -> WireTool:
-        """Return the definition as an `mcp.types.Tool`."""
-        from ahvn_tools.mcp.server.tool import to_mcp_tool
-
-        return to_mcp_tool(self.definition)
-
-    def to_fastmcp(self) -> Tool:
-        """Return a FastMCP tool to serve: calls go through the spec, with its bindings and state as they are then."""
-        from ahvn_tools.mcp.server.tool import to_fastmcp_tool
-
-        return to_fastmcp_tool(self.definition, self._serve, timeout=self.timeout)
-
-    def to(self, format: str, /, **options: Any) -> JsonObject:  # noqa: A002  # the word for it
-        """Return this tool as a format writes it down, such as `"openai"`; the options are those of its `export`.
-
-        Raises ToolLookupError for an unknown format, with near misses; ToolSpecError for options that add an entry of
-        their own to the export (Bedrock's `cache_point`), which one tool alone cannot carry.
-        """
-        from ahvn_tools import formats
-
-        made, *beside = formats.get(format).export([self.definition], **options)
-        if beside:
-            raise ToolSpecError(f"This export has entries beside the tool. Use `formats.get({format!r}).export(…)`.")
-        return made
-
-    def to_jsonschema(self, *, strict: bool = True, **fields: Any) -> JsonObject:
-        """Return the flat function-calling form of seed 003, 7.3, with `fields` added.
-
-        Strict: optional parameters become nullable and required, objects are closed. A schema that cannot be strict
-        without changing its meaning is given as it is, with `strict` False.
-        """
-        definition = self.definition
-        made = strict_schema(definition.input_schema)[0] if strict else None
-        return {
-            "type": "function",
-            "name": definition.name,
-            "description": definition.description,
-            "parameters": definition.input_schema if made is None else made,
-            "strict": made is not None,
-            **fields,
-        }
-
-    # travelling
-
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle through cloudpickle, so that any pickler can carry any function."""
+        """Pickle with cloudpickle, which can pickle any function, whichever pickler is used."""
         from ahvn_tools import pickling
 
         if pickling.is_pickling():
@@ -464,22 +357,22 @@ class ToolSpec:
         return pickling.load_spec, (pickling.dump_spec(self),)
 
     def __getstate__(self) -> pickling.PickledSpec:
-        """Return what goes over: no secret, no plan, no connection."""
+        """Return the parts that are pickled: no secret, no plan, no connection."""
         from ahvn_tools import pickling
 
-        own = ("_lock", "_compiled", "_body", "_state", "_secrets", "_adapter")
+        own = ("_lock", "compiled", "body", "state_scopes", "_secrets", "_adapter")
         others = {name: value for name, value in self.__dict__.items() if name not in own}
-        return pickling.to_pickled_spec(self._compiled, self._body, self._state, self._secrets, others)
+        return pickling.to_pickled_spec(self.compiled, self.body, self.state, self._secrets, others)
 
     def __setstate__(self, pickled: pickling.PickledSpec) -> None:
-        """Make the spec again from what came over."""
+        """Rebuild the spec from its pickled parts."""
         from ahvn_tools import pickling
 
         def finish() -> None:
-            self._compiled, self._body = pickling.rebuild_compiled(pickled)
+            self.compiled, self.body = pickling.rebuild_compiled(pickled)
 
         self._lock = threading.Lock()
-        self._state = dict(pickled.state)
+        self.state_scopes = (dict(pickled.state),)
         self._secrets = pickled.secrets
         self._adapter = None
         self.__dict__.update(pickled.extra_attributes)

@@ -1,4 +1,4 @@
-"""Dotted keys: parsed once, read from state at each call, written when a default is stored."""
+"""State keys (`user.id`, `items[0].name`), and copies of state. A key is parsed once and read at each call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ahvn_tools.errors import StateKeyError
 
 
 class _Sentinel(Enum):
-    """Singletons that survive copying and pickling."""
+    """Singletons that remain identical when copied or pickled."""
 
     MISSING = "missing"
     UNSET = "unset"
@@ -26,11 +26,10 @@ class _Sentinel(Enum):
 
 
 MISSING: Final = _Sentinel.MISSING
-"""What a key reads as where the state has nothing under it (None is something)."""
+"""The result of reading a key that has no value in the state (None is a value)."""
 
 UNSET: Final = _Sentinel.UNSET
-"""An option that was not given (None is a value)."""
-
+"""The default of an option for which None is a value."""
 
 _TOKEN = re.compile(
     r"(?P<name>(?:\\[.\[\\]|[^.\[])+)|(?P<index>\[\s*-?[0-9]{1,18}\s*\])|(?P<dot>\.)|(?P<bad>.)", re.DOTALL
@@ -41,7 +40,7 @@ _SPECIAL = re.compile(r"[.\[\\]")
 
 @dataclass(frozen=True, slots=True)
 class StateKey:
-    r"""A dotted key: `text` as it was written, `steps` as a call walks them.
+    r"""A dotted key: `text` as written, `steps` in the order of the lookup.
 
     A step is a mapping key, a list index or a public attribute. `\.` and `\[` are literal:
 
@@ -56,24 +55,24 @@ class StateKey:
     def parse(cls, text: str) -> StateKey:
         r"""Parse `a.b[0].c`. Raises StateKeyError for empty segments and for brackets without an integer."""
         if not isinstance(text, str):
-            raise StateKeyError(f"A state key is a text like 'user.id', not {type(text).__name__}.")
+            raise StateKeyError(f"A state key must be a str such as 'user.id', not {type(text).__name__}.")
         if text.isidentifier():
             return cls(text, (text,))
         return cls(text, tuple(_parse_steps(text)))
 
     @classmethod
     def from_name(cls, name: str) -> StateKey:
-        r"""Return the key of one name, whatever is in it: `StateKey.from_name("user.id").text` is `user\.id`."""
+        r"""Return the key of one name with any characters: `StateKey.from_name("user.id").text` is `user\.id`."""
         return cls(_SPECIAL.sub(r"\\\g<0>", name), (name,))
 
     def read(self, state: Any) -> Any:
-        """Return what `state` holds under this key, or MISSING. Raises what a property on the way raises."""
+        """Return the value under this key, or MISSING. Raises what a property in the path raises."""
         return self.find((state,))
 
     def find(self, scopes: Sequence[Any]) -> Any:
-        """Return what the first layer that has this key holds under it, or MISSING."""
-        for layer in scopes:
-            here = layer
+        """Return the value of the first state that has this key, or MISSING."""
+        for scope in scopes:
+            here: Any = scope
             for step in self.steps:
                 here = here.get(step, MISSING) if type(here) is dict else _read_step(here, step)
                 if here is MISSING:
@@ -83,37 +82,38 @@ class StateKey:
         return MISSING
 
     def write(self, state: MutableMapping[str, Any], value: object) -> None:
-        """Store `value` under this key, creating mappings on the way.
+        """Store `value` under this key, and create missing mappings.
 
-        Raises StateKeyError where something else than a mapping is in the way; the state is as it was then.
+        Raises StateKeyError, without a change of the state, if the path leads through another kind of object.
         """
         holder: Any = state
         for position, step in enumerate(self.steps[:-1]):
-            inside = _read_step(holder, step)
-            if inside is MISSING:
+            member = _read_step(holder, step)
+            if member is MISSING:
                 self._put(holder, position, value)
                 return
-            holder = inside
+            holder = member
         self._put(holder, len(self.steps) - 1, value)
 
     def _put(self, holder: Any, position: int, value: object) -> None:
-        """Store what the steps after `position` lead to, in one piece, so that no reader sees a half of it."""
+        """Store the rest of the path with one assignment, so that no other thread sees a part of it."""
         first, *rest = self.steps[position:]
         for step in reversed(rest):
             if not isinstance(step, str):
                 raise self._write_error(step, "nothing")
             value = {step: value}
         is_name = isinstance(first, str) and isinstance(holder, MutableMapping)
-        is_place = isinstance(first, int) and isinstance(holder, list) and -len(holder) <= first < len(holder)
-        if not (is_name or is_place):
-            held = f"a {type(holder).__name__}" + (f" of {len(holder)}" if isinstance(holder, list) else "")
-            raise self._write_error(first, held)
+        is_index = isinstance(first, int) and isinstance(holder, list) and -len(holder) <= first < len(holder)
+        if not (is_name or is_index):
+            size = f" of {len(holder)}" if isinstance(holder, list) else ""
+            raise self._write_error(first, f"a {type(holder).__name__}{size}")
         holder[first] = value
 
-    def _write_error(self, step: str | int, held: str) -> StateKeyError:
+    def _write_error(self, step: str | int, holder: str) -> StateKeyError:
+        wanted = "a mapping" if isinstance(step, str) else "a list with that item"
         return StateKeyError(
-            f"Cannot store a default under {self.text!r}: the state holds {held} where step {step!r} is taken. "
-            "Put the value into the state first, or bind without a default."
+            f"Cannot store a default under {self.text!r}: the state has {holder} where step {step!r} needs {wanted}. "
+            "Set the value in the state first, or bind without a default."
         )
 
 
@@ -144,11 +144,11 @@ def _malformed_key_error(text: str) -> StateKeyError:
 
 def _read_step(value: Any, step: str | int) -> Any:
     if isinstance(value, Mapping):
-        if step not in value:  # asking first: reading would make a value in a defaultdict
+        if step not in value:  # checked first: reading would create a value in a defaultdict
             return MISSING
         try:
             return value[step]
-        except KeyError:  # another thread has taken it out since
+        except KeyError:  # another thread has removed it since
             return MISSING
     if isinstance(step, str):
         return MISSING if step.startswith("_") else _read_attribute(value, step)
@@ -161,7 +161,7 @@ def _read_step(value: Any, step: str | int) -> Any:
 
 
 def _read_attribute(value: Any, name: str) -> Any:
-    """Return an attribute, or MISSING; a property that fails with an AttributeError of its own is no missing one."""
+    """Return an attribute, or MISSING. Raises the AttributeError of a property, which is not a missing attribute."""
     try:
         return getattr(value, name)
     except AttributeError:
@@ -171,9 +171,9 @@ def _read_attribute(value: Any, name: str) -> Any:
 
 
 def copy_containers(value: Any, memo: dict[int, tuple[Any, Any]] | None = None) -> Any:
-    """Return `value` with its dicts, lists, sets and tuples copied at any depth; what they hold is shared.
+    """Return `value` with its dicts, lists, sets and tuples copied at any depth; other objects are shared.
 
-    Each container is copied in one piece before it is walked: other threads may be changing it.
+    Each container is copied at once before its items are read, because other threads may change it.
     """
     if type(value) in _ATOMIC_TYPES:
         return value
@@ -201,11 +201,10 @@ def copy_containers(value: Any, memo: dict[int, tuple[Any, Any]] | None = None) 
 
 def _copy_tuple(value: tuple[Any, ...], memo: dict[int, tuple[Any, Any]]) -> tuple[Any, ...]:
     items = [copy_containers(item, memo) for item in value]
-    if all(item is own for item, own in zip(value, items, strict=True)):
+    if all(item is copied for item, copied in zip(value, items, strict=True)):
         return value
     if hasattr(value, "_make"):
-        made: tuple[Any, ...] = value._make(items)
-        return made
+        return value._make(items)  # type: ignore[no-any-return]  # a named tuple
     return tuple(items) if type(value) is tuple else value
 
 
@@ -213,34 +212,34 @@ _ATOMIC_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def copy_state(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return a state of its own with what `state` holds now; a mapping of any other kind becomes a dict."""
-    own: MutableMapping[str, Any] = copy_containers(state if isinstance(state, dict | UserDict) else dict(state))
-    return own
+    """Return a separate state with the current values; a mapping of any other kind becomes a dict."""
+    copied: MutableMapping[str, Any] = copy_containers(state if isinstance(state, dict | UserDict) else dict(state))
+    return copied
 
 
 def without_keys(state: Mapping[str, Any], keys: Iterable[StateKey]) -> dict[str, Any]:
-    """Return a copy of `state` that holds nothing under any of `keys`.
+    """Return a copy of `state` without the values under `keys`.
 
-    A key that leads through an object or a list takes the whole object or list out: what a pickle carries must not
-    hold a secret in a corner that cannot be cut.
+    A key that leads through an object or a list removes that whole object or list, so that a pickle cannot contain a
+    secret inside of it.
     """
-    kept = copy_state(state)  # copied as it is: a state that holds itself must not bring a second copy along
+    result = copy_state(state)  # also of a state that contains itself
     for key in keys:
-        if _may_hold(kept, key):
-            _delete_path(kept, key.steps)
-    return dict(kept)
+        if _may_have(result, key):
+            _delete_path(result, key.steps)
+    return dict(result)
 
 
-def _may_hold(state: Mapping[str, Any], key: StateKey) -> bool:
+def _may_have(state: Mapping[str, Any], key: StateKey) -> bool:
     try:
         return key.read(state) is not MISSING
-    except Exception:  # noqa: BLE001  # a property may raise anything; what it would give may be in its object all the same
+    except Exception:  # noqa: BLE001  # a property may raise anything: its object may contain the value
         return True
 
 
 def _delete_path(state: MutableMapping[Any, Any], steps: tuple[str | int, ...]) -> None:
-    holder, here = state, 0
-    while here < len(steps) - 1 and type(holder[steps[here]]) is dict:
-        holder = holder[steps[here]]
-        here += 1
-    del holder[steps[here]]
+    position, holder = 0, state
+    while position < len(steps) - 1 and type(holder[steps[position]]) is dict:
+        holder = holder[steps[position]]
+        position += 1
+    del holder[steps[position]]

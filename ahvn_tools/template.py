@@ -1,4 +1,4 @@
-"""Recipe: what a source yields and a ToolSpec is made of. Frozen, and shared by all specs of one tool."""
+"""ToolTemplate: what a source returns and a ToolSpec is made from. Frozen, and shared by all specs of one tool."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic_core import to_jsonable_python
+
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.docstring import Docstring, parse
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
@@ -16,20 +19,19 @@ from ahvn_tools.schema.output import Output
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
 
-JsonObject = dict[str, Any]
 Isolation = Literal["process"]
 
 MAX_SECONDS = 1e9
-"""Seconds, some thirty years: beyond it the clocks of a platform overflow."""
+"""The longest duration in seconds, about thirty years; longer ones overflow the clock of some platforms."""
 
 
 def is_duration(seconds: Any) -> bool:
-    """Tell whether this is a number of seconds that can be waited for."""
+    """Return whether a value is a number of seconds that a timer accepts."""
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds <= MAX_SECONDS
 
 
 class Texts:
-    """The texts of a tool. A docstring is parsed when one of them is first read."""
+    """The texts of a tool. A docstring is parsed at the first access."""
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class Texts:
         include_long: bool = True,
         parse_docstring: bool = True,
     ) -> None:
-        """`description` wins over the docstring's; `parameters` is the docstring that describes the parameters."""
+        """`description` replaces the docstring's; `parameters` is the docstring that describes the parameters."""
         self._description = description
         self._docstring = docstring
         self._parameters = parameters if parameters is not None else docstring
@@ -63,7 +65,7 @@ class Texts:
 
     @property
     def returns(self) -> str:
-        """What comes back."""
+        """What the return value is."""
         return self._parsed_parameters.returns if self._parses_docstring else ""
 
     @property
@@ -82,14 +84,14 @@ class Texts:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolTemplate:
-    """Everything about a tool that binding and state do not change, but for the body itself."""
+    """All parts of a tool that do not depend on bindings and state, except the body."""
 
     name: str
     texts: Texts
     inputs: Inputs
     output: Output
     is_async: bool
-    """Whether the body is called in an event loop: a coroutine function or an async generator function."""
+    """Whether the body runs in an event loop: a coroutine function or an async generator function."""
     is_coroutine: bool = False
     """Whether the body is a coroutine function."""
     title: str | None = None
@@ -99,32 +101,31 @@ class ToolTemplate:
     version: str | None = None
     icons: list[JsonObject] | None = None
     examples: Any = None
-    """The object that was given."""
+    """The original object of the option."""
     timeout: float | None = None
     """Seconds."""
     run_in_thread: bool = True
     isolation: Isolation | None = None
     """`"process"`: the body runs in a worker process."""
     is_repeatable: bool | None = None
-    """Whether the host says that a call may be made twice; None: the annotations say, which are the host's own."""
+    """Whether a call may be repeated; None: its annotations, which are the host's own, decide."""
     source: str | None = None
-    """The code the tool was made from, when it was made from code."""
+    """The source code that the tool was made from, or None."""
     tool: Tool | None = None
-    """The FastMCP tool the spec was made from."""
+    """The FastMCP tool that the spec was made from, or None."""
     bindings: Mapping[str, Binding] = field(default_factory=dict)
-    """What is bound from the start."""
+    """The initial bindings."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The options as they were given."""
+    """The unchanged options."""
     rebuild: Callable[..., tuple[ToolTemplate, Callable[..., Any]]]
-    """The source's function that makes the recipe again on the other side of a pickle …"""
+    """The source's function that builds template and body again when a pickle is loaded …"""
     rebuild_arguments: Mapping[str, Any] = field(default_factory=dict)
     """… from the body, the options, the bindings, and these."""
 
     def definition(self, hidden: frozenset[str]) -> ToolDefinition:
-        """Return what a model is shown when the parameters in `hidden` are bound."""
-        names = frozenset(
-            self.inputs.parameters[name].property_name for name in hidden if name in self.inputs.parameters
-        )
+        """Return what a model sees if the parameters in `hidden` are bound."""
+        parameters = self.inputs.parameters
+        hidden_properties = {parameters[name].property_name for name in hidden if name in parameters}
         return ToolDefinition(
             name=self.name,
             title=self.title,
@@ -133,7 +134,7 @@ class ToolTemplate:
             output_schema=self.output.schema,
             tags=self.tags,
             annotations=self.annotations,
-            examples=_visible_examples(self.examples, names),
+            examples=_visible_examples(self.examples, hidden_properties),
             meta=self.meta,
             version=self.version,
             icons=self.icons,
@@ -142,16 +143,13 @@ class ToolTemplate:
         )
 
 
-def _visible_examples(examples: Any, hidden: frozenset[str]) -> list[JsonObject] | None:
-    if not examples:
-        return None
-    return [_visible_example(example, hidden) for example in examples]
+def _visible_examples(examples: Any, hidden: set[str]) -> list[JsonObject] | None:
+    return [_visible_example(example, hidden) for example in examples] if examples else None
 
 
-def _visible_example(example: Any, hidden: frozenset[str]) -> JsonObject:
-    from pydantic_core import to_jsonable_python
-
-    whole = example if "inputs" in example and example.keys() <= {"inputs", "expected", "note"} else {"inputs": example}
-    inputs = {name: value for name, value in whole["inputs"].items() if name not in hidden}
-    shown: JsonObject = to_jsonable_python({**whole, "inputs": inputs})
-    return shown
+def _visible_example(example: Any, hidden: set[str]) -> JsonObject:
+    is_full = "inputs" in example and example.keys() <= {"inputs", "expected", "note"}
+    full = example if is_full else {"inputs": example}
+    inputs = {name: value for name, value in full["inputs"].items() if name not in hidden}
+    visible: JsonObject = to_jsonable_python({**full, "inputs": inputs})
+    return visible

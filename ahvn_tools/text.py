@@ -1,7 +1,4 @@
-"""A definition as text: signature, docstring, Python code and prompt. The code is always valid Python.
-
-The forms are those of seed 003 (AgentHeaven's `docstring`, `code`, `signature()` and `to_prompt()`).
-"""
+"""A tool definition as text: signature, docstring, prompt, and Python code that is always valid."""
 
 from __future__ import annotations
 
@@ -13,24 +10,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
-
-JsonObject = dict[str, Any]
+from ahvn_tools.json_types import JsonObject
 
 _RESERVED_NAMES = frozenset({"_ABSENT", "_forward", "__debug__"})
-"""Names that the made function uses itself, and the one that Python does not let anybody assign."""
+"""Names that the generated function uses itself, and `__debug__`, which Python does not allow as a name."""
 
 MAX_REF_DEPTH = 8
-"""How many references and nested lists are followed for the name of one type."""
+"""How many references and nested lists are resolved for the name of one type."""
 
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 
 
 def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
-    """Return a call as text: given values and defaults by their repr, other required parameters bare.
+    """Return a call as text, with the repr of arguments and defaults, and the names of other required parameters.
 
-    After a value by name, where Python takes nothing bare, a required one is `name=name`.
-
-    An optional parameter that has neither is left out, as a caller would leave it out.
+    A required parameter after a keyword argument is `name=name`. An optional one without a value is left out.
     """
     schema = definition.input_schema
     required = schema.get("required", ())
@@ -46,7 +40,7 @@ def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
 
 
 def docstring(definition: ToolDefinition) -> str:
-    """Return a google-style docstring made from the definition."""
+    """Return a Google-style docstring made from the definition."""
     parts = [definition.description] if definition.description else []
     schema = definition.input_schema
     required = schema.get("required", ())
@@ -63,14 +57,14 @@ def docstring(definition: ToolDefinition) -> str:
 
 
 def prompt(definition: ToolDefinition) -> str:
-    """Return the tool as one item of a list for a model: its call, and its docstring indented below."""
+    """Return the tool as one item of a list for a model: its signature, and its docstring indented below."""
     head = f"- `{signature(definition, {})}`"
     body = docstring(definition)
     return f"{head}:\n{textwrap.indent(body, '    ')}" if body else head
 
 
 def code(definition: ToolDefinition) -> str:
-    """Return a function definition in Python with the docstring; names that Python cannot take are changed."""
+    """Return a Python function definition with the docstring; names that are not valid in Python are changed."""
     text = docstring(definition)
     body = f"{_docstring_literal(text)}\n    pass" if text else "pass"
     return (
@@ -91,16 +85,16 @@ def function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[.
         return call(**{name: value for name, value in arguments.items() if value is not absent})
 
     namespace: dict[str, Any] = {"Any": Any, "Dict": dict, "List": list, "_ABSENT": absent, "_forward": forward}
-    made_of = compile(text, f"<{name}>", "exec", dont_inherit=True)
-    exec(made_of, namespace)  # noqa: S102  # our own text: names are identifiers, defaults are reprs of JSON values
-    made: Callable[..., Any] = namespace[name]
-    made.__doc__ = docstring(definition) or None
-    made.__module__ = "ahvn_tools.text"
-    return made
+    compiled = compile(text, f"<{name}>", "exec", dont_inherit=True)
+    exec(compiled, namespace)  # noqa: S102  # safe: names are identifiers, defaults are reprs of JSON values
+    result: Callable[..., Any] = namespace[name]
+    result.__doc__ = docstring(definition) or None
+    result.__module__ = "ahvn_tools.text"
+    return result
 
 
 def parameter_names(definition: ToolDefinition) -> dict[str, str]:
-    """Return the Python name of each parameter; different parameters have different ones."""
+    """Return a unique Python name for each parameter."""
     taken: set[str] = set()
     names: dict[str, str] = {}
     for name in definition.input_schema.get("properties", {}):
@@ -113,7 +107,7 @@ def parameter_names(definition: ToolDefinition) -> dict[str, str]:
 
 
 def identifier(name: str) -> str:
-    """Return a Python identifier near to `name`."""
+    """Return a Python identifier similar to `name`."""
     plain = re.sub(r"\W", "_", unicodedata.normalize("NFKC", name)) or "_"
     if not plain.isidentifier():
         plain = f"_{plain}"
@@ -123,7 +117,7 @@ def identifier(name: str) -> str:
 
 
 def type_name(node: Any) -> str:
-    """Return the Python type that a schema's `type` stands for; `Any` for what is no single type."""
+    """Return the Python type for a schema's `type`; `Any` unless it is a single known type."""
     if not isinstance(node, dict):
         return "Any"
     kind = node.get("type")
@@ -135,7 +129,7 @@ def type_name(node: Any) -> str:
 
 
 def _properties(schema: JsonObject) -> JsonObject:
-    """Return the properties of a schema, each with the definition that its `$ref` leads to."""
+    """Return the properties of a schema with their `$ref`s resolved."""
     return {name: _resolve_refs(node, schema) for name, node in schema.get("properties", {}).items()}
 
 
@@ -162,21 +156,17 @@ def _parameter_line(name: str, node: JsonObject, *, is_required: bool) -> str:
 
 def _returns_lines(definition: ToolDefinition) -> list[str]:
     schema = definition.output_schema
-    told = " ".join(definition.returns.split())
+    returns = " ".join(definition.returns.split())
     if schema is None:
-        return [f"    Any: {told}"] if told else []
+        return [f"    Any: {returns}"] if returns else []
     properties = _properties(schema)
     if len(properties) == 1:
         node = next(iter(properties.values()))
-        description = node.get("description", "") if isinstance(node, dict) else ""
-        return [f"    {type_name(node)}: {told or description or 'The return value'}"]
+        return [f"    {type_name(node)}: {returns or _description(node) or 'The return value'}"]
     if not properties:
-        return [f"    {type_name(schema)}: {told or 'The return value'}"]
-    head = f"    Dict[str, Any]: {told or 'A dictionary containing:'}"
-    return [
-        head,
-        *(f"    - {name} ({type_name(node)}): {_description(node)}".rstrip() for name, node in properties.items()),
-    ]
+        return [f"    {type_name(schema)}: {returns or 'The return value'}"]
+    lines = [f"    - {name} ({type_name(node)}): {_description(node)}".rstrip() for name, node in properties.items()]
+    return [f"    Dict[str, Any]: {returns or 'A dictionary containing:'}", *lines]
 
 
 def _description(node: Any) -> str:
@@ -192,7 +182,7 @@ def _return_type(definition: ToolDefinition) -> str:
 
 
 def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
-    """Return the parameters as Python writes them; required ones after optional ones become keyword-only."""
+    """Return the parameters in Python syntax; required ones after optional ones become keyword-only."""
     schema = definition.input_schema
     required = schema.get("required", ())
     names = parameter_names(definition)
@@ -213,18 +203,9 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
 
 
 def _docstring_literal(text: str) -> str:
-    """Return a docstring literal, indented by four, that reads back as the text with that indent.
-
-    A lone surrogate is spelled out: from Python 3.13 on no docstring can hold one.
-    """
-    escaped = _escape_surrogates(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    escaped = "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in escaped)
+    """Return a docstring literal, indented by four. Lone surrogates, invalid in Python 3.13, are escaped."""
+    escaped = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    escaped = "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in escaped
+    )
     return '"""\\\n' + textwrap.indent(escaped, "    ") + '\n    """'
-
-
-def _escape_surrogates(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")

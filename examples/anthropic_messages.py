@@ -1,9 +1,8 @@
-"""Anthropic's Messages, as a stream: each call runs as soon as it is whole; the folder is not the model's to choose.
+"""Anthropic's Messages, as a stream: each call runs as soon as it is complete; the folder is bound.
 
     python examples/anthropic_messages.py
 
-With ANTHROPIC_API_KEY it asks Anthropic, and ANTHROPIC_MODEL names the model; without, a server on this machine
-answers.
+With ANTHROPIC_API_KEY it calls Anthropic, and ANTHROPIC_MODEL names the model; without, a local server answers.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from provider import address, needed, run
+from provider import require_sdk, run, service_url
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.formats import anthropic
 
-with needed("anthropic"):
+with require_sdk("anthropic"):
     from anthropic import Anthropic
 
 
@@ -36,7 +35,7 @@ request: dict[str, Any] = {
 
 
 def turn(client: Anthropic) -> list[Any]:
-    """Let the model speak; return what its calls came to."""
+    """Read one answer of the model; return its calls with their results."""
     with client.messages.stream(**request) as events:
         pairs = [run(spec, call) for call in anthropic.stream(events, [spec.definition])]
         request["messages"].append({"role": "assistant", "content": events.get_final_message().content})
@@ -44,7 +43,7 @@ def turn(client: Anthropic) -> list[Any]:
 
 
 with (
-    address("anthropic_messages", "ANTHROPIC_API_KEY", pattern="anthropic*.py") as url,
+    service_url("anthropic_messages", "ANTHROPIC_API_KEY", pattern="anthropic*.py") as url,
     Anthropic(base_url=url, api_key="none") if url else Anthropic() as client,
 ):
     while pairs := turn(client):

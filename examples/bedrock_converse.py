@@ -1,9 +1,9 @@
-"""Amazon Bedrock's Converse: the model looks up prices; which price list holds is not for it to say.
+"""Amazon Bedrock's Converse: the model looks up prices; the price list is bound.
 
     python examples/bedrock_converse.py
 
-With AWS_BEARER_TOKEN_BEDROCK or AWS_ACCESS_KEY_ID (and a region) it asks Amazon, and BEDROCK_MODEL names the model;
-without, a server on this machine answers.
+With AWS_BEARER_TOKEN_BEDROCK or AWS_ACCESS_KEY_ID (and a region) it calls Amazon, and BEDROCK_MODEL names the model;
+without, a local server answers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import os
 from contextlib import closing
 from typing import Any
 
-from provider import address, needed, run
+from provider import require_sdk, run, service_url
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.formats import bedrock
 
-with needed("bedrock"):
+with require_sdk("bedrock"):
     import boto3
 
 LOCAL = {"region_name": "us-east-1", "aws_access_key_id": "none", "aws_secret_access_key": "none"}
@@ -36,7 +36,7 @@ request: dict[str, Any] = {
     "toolConfig": {"tools": [spec.to("bedrock")], **bedrock.choice("auto")},
 }
 
-with address("bedrock_converse", "AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", article="lamp") as url:
+with service_url("bedrock_converse", "AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", article="lamp") as url:
     options = {"endpoint_url": url, **LOCAL} if url else {}
     with closing(boto3.client("bedrock-runtime", **options)) as client:
         answer = client.converse(**request)

@@ -1,8 +1,8 @@
-"""Gemini: the model reads somebody's calendar, and its thought signatures go back to it with the SDK's own content.
+"""Gemini: the model reads a calendar, and its thought signatures return to it in the SDK's own content.
 
     python examples/gemini_generate.py
 
-With GEMINI_API_KEY it asks Google, and GEMINI_MODEL names the model; without, a server on this machine answers.
+With GEMINI_API_KEY it calls Google, and GEMINI_MODEL names the model; without, a local server answers.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import os
 from datetime import date
 from typing import Any
 
-from provider import address, needed, run
+from provider import require_sdk, run, service_url
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.formats import gemini
 
-with needed("gemini"):
+with require_sdk("gemini"):
     from google.genai import Client
 
 
@@ -41,7 +41,7 @@ def ask(client: Client) -> Any:
 
 
 with (
-    address("gemini_generate", "GEMINI_API_KEY", "GOOGLE_API_KEY", day="2026-05-04") as url,
+    service_url("gemini_generate", "GEMINI_API_KEY", "GOOGLE_API_KEY", day="2026-05-04") as url,
     Client(api_key="none", http_options={"base_url": url}) if url else Client() as client,
 ):
     response = ask(client)

@@ -4,7 +4,7 @@ Run it on this project's own documentation, or on any folder of text and Markdow
 
     python examples/knowledge_base.py
     python examples/knowledge_base.py ~/notes
-    python examples/knowledge_base.py ~/notes --database notes.db    # keeps the index and the notes
+    python examples/knowledge_base.py ~/notes --database notes.db    # saves the index and the notes
 
 Read it from top to bottom: the database, the four tools over it, then the tour that uses them.
 """
@@ -41,7 +41,7 @@ CREATE = """
         name, body, tenant UNINDEXED, user UNINDEXED, tokenize = 'unicode61 remove_diacritics 2')
 """
 VISIBLE = "(user IS NULL OR (tenant = :tenant AND user = :user))"
-# The next three are put together from constants; values are always passed apart.
+# The next three queries consist of constants only; values are always passed as parameters.
 SEARCH = f"""
     SELECT name, snippet(texts, 1, '**', '**', ' … ', :excerpt_words) AS excerpt
     FROM texts WHERE texts MATCH :words AND {VISIBLE} ORDER BY rank LIMIT :limit
@@ -97,8 +97,8 @@ SESSION = {"db": "session.db", "tenant": "session.tenant", "user": "session.user
 class Hit:
     """A text that a search found."""
 
-    name: Annotated[str, Field(description="What `read` takes.")]
-    excerpt: Annotated[str, Field(description="Where the words stand, in **bold**.")]
+    name: Annotated[str, Field(description="The name to pass to `read`.")]
+    excerpt: Annotated[str, Field(description="The passage with the words, which are in **bold**.")]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Stats:
-    """How much there is to search."""
+    """The size of what can be searched."""
 
     documents: Annotated[int, Field(description="Texts of the folder.")]
     notes: Annotated[int, Field(description="Your own notes.")]
@@ -120,7 +120,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class KnowledgeBase(ToolRegistry):
-    """Four tools over a Database. One object serves everybody: who is calling stands in the tool's state."""
+    """Four tools over a Database. One object serves all users: the tool's state says who is calling."""
 
     excerpt_words: int = 16
     passage_length: int = 2_000
@@ -154,7 +154,7 @@ class KnowledgeBase(ToolRegistry):
         with db.connect() as connection:
             row = connection.execute(READ, {"name": name, "tenant": tenant, "user": user}).fetchone()
         if row is None:
-            raise ToolError(f"There is no text named {name!r}. Give a name that search has returned.")
+            raise ToolError(f"There is no text named {name!r}. Pass a name that search has returned.")
         end = start + self.passage_length
         return Passage(row["body"][start:end], end if end < len(row["body"]) else None)
 
@@ -167,7 +167,7 @@ class KnowledgeBase(ToolRegistry):
         title: Annotated[str, Field(max_length=100)],
         text: Annotated[str, Field(max_length=10_000)],
     ) -> str:
-        """Keep a note that nobody else can find. A note of the same title is replaced.
+        """Save a private note. A note of the same title is replaced.
 
         Args:
             title: A few words that name the note.
@@ -177,7 +177,7 @@ class KnowledgeBase(ToolRegistry):
             The name of the note, for `read`.
         """
         if not title.strip() or not text.strip():
-            raise ToolError("A note needs a title and a text. Give both.")
+            raise ToolError("A note needs a title and a text. Pass both.")
         # The path of a document never holds two slashes in a row, so no document has this name.
         note = {"name": f"note://{' '.join(title.split())}", "body": text, "tenant": tenant, "user": user}
         with db.connect() as connection:
@@ -199,7 +199,7 @@ def match_any(query: str) -> str:
     """
     words = [word for word in re.findall(r"\w+", query) if word.strip("_")][:50]
     if not words:
-        raise ToolError("The query has no words. Give at least one word or number to search for.")
+        raise ToolError("The query has no words. Pass at least one word or number to search for.")
     return " OR ".join(f'"{word}"' for word in words)
 
 
@@ -212,7 +212,7 @@ def tools_of(database: Database, *, tenant: str, user: str) -> dict[str, ToolSpe
 
 
 class Tour:
-    """Everything the tools can do, printed step by step."""
+    """A tour of the tools, printed step by step."""
 
     max_files = 5_000
     max_skipped_lines = 20
@@ -254,7 +254,7 @@ class Tour:
             self.say("There is no text to search, so the tour goes on with notes alone.")
 
     def read_texts(self, root: Path, files: Sequence[Path]) -> Iterator[tuple[str, str]]:
-        """Yield names and texts under a progress bar; give every file that is not text a line instead."""
+        """Yield names and texts, with a progress bar; print one line for each file that is not text."""
         skipped = 0
         for path in track(files, description="Indexing", console=self.console):
             try:
@@ -267,8 +267,8 @@ class Tour:
             self.say(f"skipped {skipped - self.max_skipped_lines} more")
 
     def show_tools(self) -> None:
-        """Print who fills in what."""
-        table = Table("tool", "what it does", "the model gives", "the state gives", show_lines=True)
+        """Print which parameters the model and the state fill in."""
+        table = Table("tool", "what it does", "from the model", "from the state", show_lines=True)
         for tool in self.ann.values():
             shown = [
                 f"{name} = {schema['default']}" if "default" in schema else name for name, schema in tool.params.items()
@@ -278,7 +278,7 @@ class Tour:
         self.console.print(table)
 
     def compare_users(self, word: str) -> None:
-        """Let two users write a note of one title, and look what each of them finds."""
+        """Let two users write a note of the same title, and print what each of them finds."""
         self.call("ann", self.ann["search"], query=word, limit=3)
         self.call("ann", self.ann["add_note"], title="Launch", text="Ann has heard that the launch is on Monday.")
         self.call("bob", self.bob["add_note"], title="Launch", text="Bob knows: the launch is on Friday.")
@@ -288,7 +288,7 @@ class Tour:
             self.call(user, tools["stats"])
 
     def show_refusals(self, word: str) -> None:
-        """Pass what only the session may give, then a query that nothing can be searched with."""
+        """Pass a bound parameter, then a query without words."""
         self.call("ann's model", self.ann["search"], query=word, user="bob")
         self.call("ann's model", self.ann["search"], query='"*"')
 
@@ -325,7 +325,7 @@ class Tour:
 
 
 def accept_every_character() -> None:
-    """Let a terminal that lacks a character of a document show a question mark instead of an error."""
+    """Print a question mark for a character that the terminal cannot show, instead of failing."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
@@ -337,10 +337,10 @@ def fail(message: str, *, code: int = 2) -> int:
 
 
 def main() -> int:
-    """Read the command line and give the tour."""
+    """Read the command line and run the tour."""
     parser = argparse.ArgumentParser(description="Index a folder of text and Markdown files and use it through tools.")
     parser.add_argument("folder", nargs="?", help="default: the README and the docs of this project")
-    parser.add_argument("--database", type=Path, help="a file that keeps the index and the notes; default: none")
+    parser.add_argument("--database", type=Path, help="a file for the index and the notes; default: none")
     options = parser.parse_args()
     accept_every_character()
     repository = Path(__file__).resolve().parent.parent
@@ -350,7 +350,7 @@ def main() -> int:
     root = Path(folder)
     sources = [root] if options.folder else [repository / "README.md", repository / "docs"]
     if not any(True for source in sources for _ in find_files(source)):
-        return fail(f"the folder {str(root)!r} has no files: give one with text or Markdown files")
+        return fail(f"the folder {str(root)!r} has no files: pass one with text or Markdown files")
     try:
         with tempfile.TemporaryDirectory() as temporary:
             return Tour(Database(options.database or Path(temporary, "knowledge_base.db"))).run(root, sources)

@@ -1,9 +1,9 @@
-"""The knowledge base over HTTP, for two users at once: who is calling stands in the token, and nowhere else.
+"""The knowledge base over HTTP, for two users at once: only the token says who is calling.
 
     python examples/knowledge_base_http.py notes.db
 
-starts a server in a process of its own, on a free port of this machine, and calls it as ann and as bob, who have a
-token each. `--serve PORT` is the server alone. Make notes.db with
+starts a server process on a free port of this machine, and calls it as ann and as bob, each with a token.
+`--serve PORT` runs only the server. Make notes.db with
 `python examples/knowledge_base.py FOLDER --database notes.db`.
 """
 
@@ -32,12 +32,12 @@ START_TIMEOUT = 45.0
 
 
 def tokens() -> dict[str, str]:
-    """Return the token of each user, from the environment: no token stands in a program or on a command line."""
+    """Return the token of each user, from the environment: no token is in a program or on a command line."""
     return {user: os.environ[f"KNOWLEDGE_BASE_TOKEN_{user.upper()}"] for user in USERS}
 
 
 def run_server(path: Path, port: int) -> None:
-    """Serve all users from one toolkit until the process is ended; each request gets the state of its own user."""
+    """Serve all users from one toolkit until the process ends; each request has the state of its user."""
     database = Database(path)
     claims = {token: {"client_id": user, "scopes": []} for user, token in tokens().items()}
 
@@ -51,7 +51,7 @@ def run_server(path: Path, port: int) -> None:
 
 @contextlib.contextmanager
 def server_process(path: Path, port: int) -> Iterator[None]:
-    """Run the server beside this process, for as long as the block lasts."""
+    """Run the server as another process until the block ends."""
     process = subprocess.Popen([sys.executable, __file__, str(path), "--serve", str(port)])  # noqa: S603  # this file
     try:
         yield
@@ -62,7 +62,7 @@ def server_process(path: Path, port: int) -> Iterator[None]:
 
 def visit(url: str) -> None:
     """Call the server as both users, through one toolkit with a session for each."""
-    kit = connected(Toolkit("visitor"), url)
+    kit = connect(Toolkit("visitor"), url)
     try:
         print(f"{url} offers {', '.join(spec.name for spec in kit)}")
         for user, token in tokens().items():
@@ -78,8 +78,8 @@ def visit(url: str) -> None:
         kit.remove_mcp("knowledge base")
 
 
-def connected(kit: Toolkit, url: str) -> Toolkit:
-    """Add the server's tools as soon as it answers. The toolkit itself asks as ann; each session, as its own user."""
+def connect(kit: Toolkit, url: str) -> Toolkit:
+    """Add the server's tools as soon as it answers. The toolkit itself connects as ann, each session as its user."""
     kit.state["token"] = tokens()["ann"]
     until = time.monotonic() + START_TIMEOUT
     while True:
@@ -92,16 +92,16 @@ def connected(kit: Toolkit, url: str) -> Toolkit:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 
 
 def main() -> int:
-    """Read the command line; be the server, or start one and visit it."""
+    """Read the command line; run the server, or start one and call it."""
     parser = argparse.ArgumentParser(description="Serve a knowledge base over HTTP to two users, and visit it as both.")
     parser.add_argument("database", type=Path)
-    parser.add_argument("--serve", type=int, metavar="PORT", help="be the server, and nothing else")
+    parser.add_argument("--serve", type=int, metavar="PORT", help="run only the server")
     options = parser.parse_args()
     accept_every_character()
     if not options.database.is_file():

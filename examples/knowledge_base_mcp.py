@@ -1,9 +1,9 @@
-"""The knowledge base over MCP: a server process and a client process that talk through stdin and stdout.
+"""The knowledge base over MCP: a server process and a client process, connected by stdin and stdout.
 
     python examples/knowledge_base_mcp.py serve notes.db --tenant acme --user ann
     python examples/knowledge_base_mcp.py client notes.db --tenant acme --user ann --query "some words"
 
-`serve` is what an MCP client of your own would start. `client` is such a client: it starts the server, lists its
+`serve` is what your MCP client would start. `client` is such a client: it starts the server, lists its
 tools, calls them, and ends it. Make notes.db with `python examples/knowledge_base.py FOLDER --database notes.db`.
 """
 
@@ -43,7 +43,7 @@ async def visit(path: Path, tenant: str, user: str, query: str) -> None:
     transport = StdioTransport(
         sys.executable,
         [__file__, "serve", str(path), "--tenant", tenant, "--user", user],
-        # A server gets a clean environment from its client: what it needs is named here.
+        # A client starts a server with a clean environment; this adds what the server needs.
         env={"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
         keep_alive=False,
     )
@@ -69,7 +69,7 @@ async def show_call(client: Client[Any], tool: str, /, **arguments: Any) -> None
 
 
 def main() -> int:
-    """Read the command line and be a server or a client."""
+    """Read the command line and run a server or a client."""
     parser = argparse.ArgumentParser(description="Serve a knowledge base over MCP, or call one that is served.")
     parser.add_argument("role", choices=["serve", "client"])
     parser.add_argument("database", type=Path)

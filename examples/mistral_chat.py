@@ -1,8 +1,8 @@
-"""Mistral, asynchronous: the calls of one answer run side by side, each as the user who asked.
+"""Mistral, asynchronous: the calls of one answer run in parallel; the user is bound.
 
     python examples/mistral_chat.py
 
-With MISTRAL_API_KEY it asks Mistral, and MISTRAL_MODEL names the model; without, a server on this machine answers.
+With MISTRAL_API_KEY it calls Mistral, and MISTRAL_MODEL names the model; without, a local server answers.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import asyncio
 import os
 from typing import Any
 
-from provider import address, needed, run
+from provider import require_sdk, run, service_url
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.formats import mistral
 
-with needed("mistral"):
+with require_sdk("mistral"):
     from mistralai.client import Mistral
 
 
@@ -37,8 +37,8 @@ async def ask(client: Mistral) -> Any:
 
 
 async def main() -> None:
-    """Ask until the model has no more calls to make."""
-    with address("mistral_chat", "MISTRAL_API_KEY", folder="inbox") as url:
+    """Ask until the model makes no more calls."""
+    with service_url("mistral_chat", "MISTRAL_API_KEY", folder="inbox") as url:
         async with Mistral(api_key=os.environ.get("MISTRAL_API_KEY", "none"), server_url=url) as client:
             message = await ask(client)
             while calls := mistral.calls(message, [spec.definition]):

@@ -1,9 +1,8 @@
-"""Ollama: a model on your own machine measures a room; the sensor's address is bound.
+"""Ollama: a model on your own machine reads a sensor; the address of the sensor is bound.
 
     python examples/ollama_chat.py
 
-With OLLAMA_HOST or OLLAMA_API_KEY it asks Ollama, and OLLAMA_MODEL names the model; without, a server of its own
-answers.
+With OLLAMA_HOST or OLLAMA_API_KEY it calls Ollama, and OLLAMA_MODEL names the model; without, a local server answers.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ import os
 from contextlib import closing
 from typing import Any, Literal
 
-from provider import address, needed, run
+from provider import require_sdk, run, service_url
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.formats import ollama
 
-with needed("ollama"):
+with require_sdk("ollama"):
     from ollama import Client
 
 
 def measure(what: Literal["humidity", "noise"], sensor: str) -> str:
-    """Measure something in this room."""
+    """Measure the humidity or the noise at the sensor."""
     return f"{len(what) * 5} % {what} at {sensor}"
 
 
@@ -38,7 +37,7 @@ def ask(client: Client) -> Any:
 
 
 with (
-    address("ollama_chat", "OLLAMA_HOST", "OLLAMA_API_KEY", what="humidity") as url,
+    service_url("ollama_chat", "OLLAMA_HOST", "OLLAMA_API_KEY", what="humidity") as url,
     closing(Client(host=url)) as client,
 ):
     message = ask(client)

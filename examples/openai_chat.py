@@ -1,8 +1,8 @@
-"""OpenAI's Chat Completions: the model asks for a city's weather, in units that are the reader's own business.
+"""OpenAI's Chat Completions: the model asks for the weather of a city; the unit is bound.
 
     python examples/openai_chat.py
 
-With OPENAI_API_KEY it asks OpenAI, and OPENAI_MODEL names the model; without, a server on this machine answers.
+With OPENAI_API_KEY it calls OpenAI, and OPENAI_MODEL names the model; without, a local server answers.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from provider import address, needed, run
+from provider import require_sdk, run, service_url
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.formats import openai
 
-with needed("openai"):
+with require_sdk("openai"):
     from openai import OpenAI
 
 MODEL = os.environ.get("OPENAI_MODEL", "gpt-5.4-mini")
@@ -37,7 +37,7 @@ def ask(client: OpenAI) -> Any:
 
 
 with (
-    address("openai_chat", "OPENAI_API_KEY", city="Oslo") as url,
+    service_url("openai_chat", "OPENAI_API_KEY", city="Oslo") as url,
     OpenAI(base_url=f"{url}/v1", api_key="none") if url else OpenAI() as client,
 ):
     message = ask(client)

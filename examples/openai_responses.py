@@ -1,8 +1,8 @@
-"""OpenAI's Responses: the model counts somebody's orders, and cannot count anybody else's.
+"""OpenAI's Responses: the model counts the orders of one customer, and of no other.
 
     python examples/openai_responses.py
 
-With OPENAI_API_KEY it asks OpenAI, and OPENAI_MODEL names the model; without, a server on this machine answers.
+With OPENAI_API_KEY it calls OpenAI, and OPENAI_MODEL names the model; without, a local server answers.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from provider import address, needed, run
+from provider import require_sdk, run, service_url
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.formats import openai_responses
 
-with needed("openai"):
+with require_sdk("openai"):
     from openai import OpenAI
 
 
@@ -33,7 +33,7 @@ request: dict[str, Any] = {
 }
 
 with (
-    address("openai_responses", "OPENAI_API_KEY", status="open") as url,
+    service_url("openai_responses", "OPENAI_API_KEY", status="open") as url,
     OpenAI(base_url=f"{url}/v1", api_key="none") if url else OpenAI() as client,
 ):
     response = client.responses.create(**request)

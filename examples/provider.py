@@ -1,4 +1,4 @@
-"""What the examples of the SDKs share: the SDK or a hint, the address of the service, and how a call is run."""
+"""Shared by the examples of the SDKs: a hint when an SDK is missing, the address of the service, running a call."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ahvn_tools.results import ErrorDetail
 
 
 @contextmanager
-def needed(extra: str) -> Iterator[None]:
-    """Leave with the command that installs an SDK when its import fails."""
+def require_sdk(extra: str) -> Iterator[None]:
+    """Exit with the command that installs an SDK if its import fails."""
     try:
         yield
     except ModuleNotFoundError:
@@ -24,10 +24,10 @@ def needed(extra: str) -> Iterator[None]:
 
 
 @contextmanager
-def address(service: str, *variables: str, **arguments: Any) -> Iterator[str | None]:
-    """Give None, the SDK's own default, when a key is set; else the address of a server that plays the service.
+def service_url(service: str, *variables: str, **arguments: Any) -> Iterator[str | None]:
+    """Yield None, for the SDK's default, if a key is set; otherwise the address of a local server.
 
-    The model that is played calls a tool once, with these arguments.
+    The local server imitates the service. Its model calls a tool once, with these arguments.
     """
     if any(map(os.environ.get, variables)):
         yield None
@@ -37,7 +37,7 @@ def address(service: str, *variables: str, **arguments: Any) -> Iterator[str | N
 
 
 def run(spec: ToolSpec, call: ToolCall) -> tuple[ToolCall, ToolResult]:
-    """Return a call with its result; a call that could not be read gets to know what is wrong with it."""
+    """Return a call with its result; for a call that could not be read, the result says why."""
     if call.error is not None:
         return call, ToolResult(error=ErrorDetail(code="invalid_parameters", message=call.error))
     return call, spec.exec(**call.arguments)

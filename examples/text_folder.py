@@ -1,4 +1,4 @@
-"""The text files of a folder: which ones can be read, and in plain words why the others cannot."""
+"""The text files of a folder: which ones can be read, and why the others cannot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_BYTES = 2_000_000
-"""A file above this size is data, not something to read."""
+"""A larger file is taken for data, not for text."""
 
 
 class SkippedFileError(Exception):
@@ -15,9 +15,9 @@ class SkippedFileError(Exception):
 
 
 def find_files(source: Path) -> Iterator[Path]:
-    """Yield what lies in a folder in order of name, or the one file given.
+    """Yield the files of a folder in order of name, or the source itself if it is a file.
 
-    Hidden files and folders are left out. A link is yielded, so that it can be reported, and never followed.
+    Hidden files and folders are left out. A link is yielded, so that it can be reported, but never followed.
     """
     if source.is_file():
         yield source
@@ -31,7 +31,7 @@ def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file; raise SkippedFileError for anything else."""
     if path.is_symlink():
         raise SkippedFileError("a link, and links are not followed")
-    if not path.is_file():  # opening a named pipe would wait for ever
+    if not path.is_file():  # opening a named pipe would block
         raise SkippedFileError("not a regular file")
     try:
         with path.open("rb") as file:

@@ -1,8 +1,8 @@
-"""Collects the examples of README.md, docs/ and the package's docstrings as tests.
+"""Collect the examples of README.md, docs/ and the package's docstrings as tests.
 
 A Markdown page is one program: its ```python blocks run from top to bottom in one namespace, as if typed into a script,
 and may `await` at the top level, as in a notebook. A block that starts with `>>>` is compared with what it prints.
-In docstrings it is the `>>>` examples that run. No example can be skipped: what cannot run is not marked as Python.
+In docstrings the `>>>` examples run. No example can be skipped: a block that cannot run is not marked as Python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMPARISON = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run_block(example: Example) -> None:
-    """Run one block at its own line numbers, inside a loop of its own when it awaits something."""
+    """Run one block with its line numbers in the page, in a new event loop if it awaits something."""
     source = pad(example.parsed, example.line + example.parsed.line_offset)
     code = compile(source, example.path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     running = eval(code, example.namespace)
@@ -33,7 +33,7 @@ def run_block(example: Example) -> None:
 
 
 def as_script(namespace: dict[str, Any]) -> None:
-    """Make what a page defines belong to `__main__`, where it would be if a reader ran it."""
+    """Let a page define its names in `__main__`, as when a reader runs it."""
     namespace["__name__"] = "__main__"
 
 

@@ -1,4 +1,4 @@
-"""A process that cannot reach a provider: without keys in its environment, and with no way off this machine."""
+"""A process that cannot reach a provider: it has no keys in its environment and no network access."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def guard(event, arguments):
     else:
         return
     if host not in LOCAL:
-        os.write(2, f"no way out to {host}".encode())
+        os.write(2, f"no connection to {host}".encode())
         os._exit(70)  # an exception would be caught, or tried again
 
 
@@ -75,7 +75,7 @@ def run(*arguments: str, folder: Path, **variables: str) -> subprocess.Completed
 
 
 def kill(group: int) -> bool:
-    """End what is left of a group of processes; tell whether there was something."""
+    """End the remaining processes of a group; return whether there were any."""
     try:
         os.killpg(group, 9)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Resolvers and constants: what may give a parameter's value, and what it is asked with."""
+"""Resolvers and constants: the sources of a parameter's value, and how resolvers are called."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TestResolvers:
         ],
     )
     @pytest.mark.parametrize("is_async", [False, True], ids=["call", "acall"])
-    async def test_a_resolver_of_any_kind_gives_the_value(self, resolver, value, is_async):
+    async def test_a_resolver_of_any_kind_returns_the_value(self, resolver, value, is_async):
         if isinstance(resolver, Vault):
             resolver = Vault()
         spec = ToolSpec.from_function(show).bind("token", resolver=resolver)
@@ -72,23 +72,23 @@ class TestResolvers:
         given = await spec.acall(question="q") if is_async else spec.call(question="q")
         assert given == f"q:{value}"
 
-    def test_a_resolver_is_asked_at_each_call(self):
+    def test_a_resolver_is_called_at_each_call(self):
         spec = ToolSpec.from_function(show).bind("token", resolver=Vault())
         assert [spec(question="q"), spec(question="q")] == ["q:t1", "q:t2"]
 
-    def test_a_resolver_is_not_asked_when_the_tool_is_shown(self):
+    def test_a_resolver_is_not_called_for_an_export(self):
         vault = Vault()
         spec = ToolSpec.from_function(show).bind("token", resolver=vault)
         assert list(spec.params) == ["question"]
         assert spec.to_prompt()
         assert vault.asked == 0
 
-    def test_a_resolver_beats_what_the_state_holds(self):
+    def test_a_resolver_takes_precedence_over_the_state(self):
         spec = ToolSpec.from_function(show).bind("token", resolver=lambda: "resolved")
         spec.state["token"] = "stored"
         assert spec(question="q") == "q:resolved"
 
-    def test_a_resolver_gets_the_state_of_the_spec(self):
+    def test_a_resolver_receives_the_state_of_the_spec(self):
         seen = []
         spec = ToolSpec.from_function(show).bind("token", resolver=lambda state: seen.append(state) or "x")
         spec(question="q")
@@ -99,49 +99,49 @@ class TestResolvers:
         [lambda state, more: "", lambda *, state: "", lambda state, *, more: ""],
         ids=["two", "keyword only", "one and a keyword"],
     )
-    def test_a_resolver_that_wants_more_than_the_state_is_refused_when_bound(self, resolver):
-        with pytest.raises(BindError, match="'token' must take no argument, or one: the state"):
+    def test_bind_refuses_a_resolver_with_more_than_one_argument(self, resolver):
+        with pytest.raises(BindError, match="'token' must take no argument, or one argument: the state"):
             ToolSpec.from_function(show).bind("token", resolver=resolver)
 
-    def test_what_cannot_be_called_is_no_resolver(self):
+    def test_a_resolver_must_be_callable(self):
         with pytest.raises(BindError, match="not callable") as caught:
             ToolSpec.from_function(show).bind("token", resolver="canary-token")
         assert "canary" not in str(caught.value)
 
     @pytest.mark.parametrize("is_async", [False, True], ids=["call", "acall"])
-    async def test_a_plain_function_that_gives_a_coroutine_is_told_to_be_async(self, is_async):
+    async def test_a_sync_resolver_that_returns_a_coroutine_is_an_error(self, is_async):
         spec = ToolSpec.from_function(show).bind("token", resolver=lambda: fetched_for({"user": "ann"}))
-        with pytest.raises(UnboundStateError, match="write it with `async def`") as caught:
+        with pytest.raises(UnboundStateError, match="define it with `async def`") as caught:
             await spec.acall(question="q") if is_async else spec.call(question="q")
         assert isinstance(caught.value.__cause__, BindError)
 
-    def test_a_resolver_and_a_default_exclude_each_other(self):
-        with pytest.raises(BindError, match="both a resolver and a default"):
+    def test_a_resolver_and_a_default_together_are_refused(self):
+        with pytest.raises(BindError, match="cannot have a resolver and a default"):
             ToolSpec.from_function(show).bind("token", default="x", resolver=lambda: "y")
 
 
 class TestBinding:
-    def test_a_constant_asks_no_layer(self):
+    def test_a_constant_is_not_read_from_the_state(self):
         binding = Binding.constant("token", "fixed")
         assert binding.is_constant
         assert binding.read(({"token": "stored"},)) == "fixed"
 
-    def test_a_key_is_looked_up_layer_by_layer_and_never_across(self):
+    def test_a_key_is_looked_up_in_each_state_separately(self):
         binding = Binding(parameter="id", key=StateKey.parse("user.id"), default=0)
         assert binding.read(({"user": {"name": "x"}}, {"user": {"id": 5}})) == 5
         assert binding.read(({}, {})) == 0
         assert Binding(parameter="id", key=StateKey.parse("user.id")).read(({},)) is MISSING
 
-    def test_a_resolver_over_several_layers_sees_the_first_one_first(self):
+    def test_a_resolver_sees_the_first_state_first(self):
         binding = Binding.from_resolver("id", StateKey.from_name("id"), lambda state: (state["a"], state["b"]))
         assert binding.read(({"a": 1}, {"a": 2, "b": 3})) == (1, 3)
 
-    def test_containers_of_a_default_are_new_in_each_reading(self):
+    def test_a_default_is_copied_at_each_read(self):
         binding = Binding(parameter="log", key=StateKey.from_name("log"), default=[])
         binding.read(({},)).append("x")
         assert binding.read(({},)) == []
 
-    def test_what_was_left_behind_has_no_value_until_the_state_has_one(self):
+    def test_a_removed_value_is_missing_until_the_state_has_one(self):
         binding = Binding(
             parameter="token", key=StateKey.from_name("token"), default="canary", is_secret=True
         ).without_value()

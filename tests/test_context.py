@@ -39,7 +39,7 @@ class Desk(ToolRegistry):
 @pytest.mark.parametrize(
     "function", [first, middle, last, later, Desk().method], ids=lambda function: function.__name__
 )
-def test_it_is_filled_in_at_any_place_and_never_shown(function):
+def test_it_is_passed_in_any_position_and_hidden_from_the_model(function):
     spec = ToolSpec.from_function(function)
     assert not {"context", "ctx"} & spec.params.keys()
     arguments = dict.fromkeys(spec.params, 1)
@@ -49,16 +49,16 @@ def test_it_is_filled_in_at_any_place_and_never_shown(function):
     assert kit.exec(function.__name__, {**arguments, "ctx": 1}).error.code == "invalid_parameters"
 
 
-def test_it_cannot_be_given_to_the_model():
+def test_it_cannot_be_unbound():
     with pytest.raises(BindError, match="was fixed when the tool was made"):
         ToolSpec.from_function(first).unbind("context")
 
 
-def test_it_travels_with_a_pickle():
+def test_a_tool_that_takes_it_can_be_pickled():
     assert pickle.loads(pickle.dumps(ToolSpec.from_function(first)))(n=1) == "None 1"
 
 
-def test_without_a_toolkit_everything_leads_nowhere():
+def test_without_a_toolkit_its_methods_do_nothing():
     def tool(ctx: ToolContext) -> list[Any]:
         ctx.report_progress(1, 2, "half")
         ctx.append_output("x")
@@ -86,7 +86,7 @@ def test_state_is_read_nearest_first_and_cannot_be_written():
     assert kit.state == {"user": "host", "team": "a"}
 
 
-def test_roots_come_from_the_host_alone(tmp_path):
+def test_only_the_host_sets_roots(tmp_path):
     kit = Toolkit("kit", roots=[tmp_path, str(tmp_path / "sub")])
 
     @kit.tool
@@ -108,7 +108,7 @@ def test_a_tool_sees_the_toolkit_as_its_caller_does():
     assert kit.select(audience="main").session().call("names") == ["names"]
 
 
-def test_the_end_of_a_session_is_told_on_the_result_and_the_run():
+def test_end_session_marks_the_result_and_the_run():
     kit = Toolkit("kit")
 
     @kit.tool
@@ -124,7 +124,7 @@ def test_the_end_of_a_session_is_told_on_the_result_and_the_run():
     assert kit.run(answer, format="openai").ends_session is False
 
 
-def told(results: Any) -> list[tuple[Any, bool, bool]]:
+def fields(results: Any) -> list[tuple[Any, bool, bool]]:
     return [(result.value, result.is_last, result.meta.get("output", False)) for result in results]
 
 
@@ -143,19 +143,19 @@ async def count_async(ctx: ToolContext, n: int = 2) -> Any:
 
 
 @pytest.mark.parametrize("function", [count_sync, count_async])
-async def test_output_that_is_appended_comes_in_its_place_before_the_result(function):
+async def test_appended_output_arrives_in_order_before_the_result(function):
     kit = Toolkit("kit").add(function)
     expected = [
         ("before 0", False, True), (0, False, False), ("before 1", False, True), (1, False, False),
         ("after", False, True), ([0, 1], True, False),
     ]  # fmt: skip
-    assert told([result async for result in kit.astream(function.__name__)]) == expected
-    assert told(await asyncio.to_thread(lambda: list(kit.stream(function.__name__)))) == expected
+    assert fields([result async for result in kit.astream(function.__name__)]) == expected
+    assert fields(await asyncio.to_thread(lambda: list(kit.stream(function.__name__)))) == expected
     assert (await kit.aexec(function.__name__)).value == [0, 1]
 
 
-@pytest.mark.parametrize("door", ["exec", "aexec", "cancel"])
-async def test_a_sync_tool_can_see_that_nobody_waits_any_more(door):
+@pytest.mark.parametrize("entry_point", ["exec", "aexec", "cancel"])
+async def test_a_sync_tool_can_check_for_cancellation(entry_point):
     seen: list[str] = []
     kit = Toolkit("kit")
 
@@ -169,10 +169,10 @@ async def test_a_sync_tool_can_see_that_nobody_waits_any_more(door):
             seen.append("cancelled")
             raise
 
-    if door == "exec":
+    if entry_point == "exec":
         result = await asyncio.to_thread(kit.exec, "slow", {}, timeout=0.1)
         assert result.error.code == "timeout"
-    elif door == "aexec":
+    elif entry_point == "aexec":
         assert (await kit.aexec("slow", {}, timeout=0.1)).error.code == "timeout"
     else:
         task = asyncio.create_task(kit.aexec("slow"))
@@ -186,7 +186,7 @@ async def test_a_sync_tool_can_see_that_nobody_waits_any_more(door):
     assert seen == ["cancelled"]
 
 
-def test_progress_reaches_what_a_middleware_listens_with():
+def test_progress_reaches_the_callback_of_a_middleware():
     import dataclasses
 
     heard: list[tuple[float, float | None, str | None]] = []
@@ -205,7 +205,7 @@ def test_progress_reaches_what_a_middleware_listens_with():
     assert heard == [(1, 2, "half"), (2, None, None)]
 
 
-def test_where_much_waits_for_a_reader_newer_progress_takes_the_place_of_older():
+def test_new_progress_replaces_old_progress_for_a_slow_reader():
     kit = Toolkit("kit")
 
     @kit.tool
@@ -226,5 +226,5 @@ def test_where_much_waits_for_a_reader_newer_progress_takes_the_place_of_older()
     assert told[:-3] == sorted(told[:-3])
 
 
-def test_it_is_told_by_its_tool():
+def test_its_repr_names_the_tool():
     assert repr(ToolContext(tool="add")) == "<ToolContext of 'add'>"

@@ -57,7 +57,7 @@ def test_every_field_is_covered_here():
 
 
 @pytest.mark.parametrize("field", FULL)
-def test_a_definition_holds_what_it_was_given(field):
+def test_a_definition_has_the_values_of_its_arguments(field):
     assert getattr(full(), field) == FULL[field]
 
 
@@ -80,7 +80,7 @@ def test_a_change_of_any_field_changes_the_fingerprint(field):
 
 
 @pytest.mark.parametrize("field", ["input_schema", "output_schema", "annotations", "examples", "meta", "icons"])
-def test_json_is_handed_out_as_a_copy(field):
+def test_reading_a_json_field_returns_a_copy(field):
     definition = full()
     fingerprint = definition.fingerprint
     given = getattr(definition, field)
@@ -89,14 +89,14 @@ def test_json_is_handed_out_as_a_copy(field):
     assert definition.fingerprint == fingerprint
 
 
-def test_what_was_given_can_be_changed_afterwards():
+def test_changing_an_argument_later_does_not_change_the_definition():
     schema = copy.deepcopy(SCHEMA)
     definition = ToolDefinition(name="add", input_schema=schema)
     schema["properties"]["b"] = {"type": "string"}
     assert definition.input_schema == SCHEMA
 
 
-def test_equal_definitions_are_equal_and_one_key():
+def test_equal_definitions_have_the_same_hash():
     assert full() == full()
     assert len({full(), full()}) == 1
     assert full() != "add"
@@ -117,13 +117,13 @@ def test_a_fingerprint_is_64_hex_digits_and_the_same_in_a_copy():
         assert twin.fingerprint == definition.fingerprint
 
 
-def test_the_least_definition_takes_no_arguments():
+def test_a_definition_without_a_schema_takes_no_arguments():
     definition = ToolDefinition(name="ping")
     assert definition.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert definition.output_schema is None
 
 
-def test_what_has_no_json_form_is_refused():
+def test_a_value_without_a_json_form_is_refused():
     with pytest.raises(TypeError):
         ToolDefinition(name="add", meta={"handle": object()})
     with pytest.raises(ValueError, match="JSON"):
@@ -135,7 +135,7 @@ def test_a_repr_is_one_line_with_the_name_and_the_parameters():
 
 
 @given(st.text(), st.text())
-def test_any_text_has_a_fingerprint_of_its_own(one, other):
+def test_different_texts_have_different_fingerprints(one, other):
     prints = {ToolDefinition(name="x", description=text).fingerprint for text in (one, other)}
     assert len(prints) == len({one, other})
 
@@ -155,7 +155,7 @@ def test_any_text_has_a_fingerprint_of_its_own(one, other):
         ({"timeout": 3}, True),
     ],
 )
-def test_a_spec_has_another_fingerprint_when_a_model_sees_another_tool(options, is_same):
+def test_the_fingerprint_changes_with_what_the_model_sees(options, is_same):
     def add(a: int, b: int = 2) -> int:
         """Add.
 

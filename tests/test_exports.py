@@ -1,4 +1,4 @@
-"""What the package exports, when it is loaded, and that a local tool loads nothing that is dear."""
+"""The exports of the package, when they are imported, and which imports a local tool needs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ import inspect
 import pickle
 import subprocess
 import sys
+from typing import get_type_hints
 
 import pytest
 
 import ahvn_tools
 from ahvn_tools import errors
 
+ALIASES = {"Middleware", "Next"}
+"""Public names of types that are no classes, so that they do not know their module."""
 
-def test_every_public_name_is_there_and_is_the_one_of_its_room():
+
+def test_every_public_name_is_the_object_of_its_module():
     for name in ahvn_tools.__all__:
-        thing = getattr(ahvn_tools, name)
-        assert getattr(sys.modules[thing.__module__], name) is thing
-        assert thing.__module__.startswith("ahvn_tools.")
+        public = getattr(ahvn_tools, name)
+        module = "ahvn_tools.middleware" if name in ALIASES else public.__module__
+        assert getattr(sys.modules[module], name) is public
+        assert module.startswith("ahvn_tools.")
+
+
+def test_every_public_name_can_be_used_in_an_annotation():
+    for name in sorted(set(ahvn_tools.__all__) - {"aserve", "reg_toolspec", "serve", "tool"}):
+        namespace: dict[str, object] = {}
+        exec(f"from ahvn_tools import {name}\ndef use(value: {name}) -> None: ...", namespace)
+        assert get_type_hints(namespace["use"])["value"] == getattr(ahvn_tools, name)
 
 
 def test_the_public_names_are_sorted_and_listed():
@@ -26,13 +38,13 @@ def test_the_public_names_are_sorted_and_listed():
     assert set(ahvn_tools.__all__) <= set(dir(ahvn_tools))
 
 
-def test_a_star_import_gives_the_public_names():
+def test_a_star_import_imports_the_public_names():
     namespace: dict[str, object] = {}
     exec("from ahvn_tools import *", namespace)
     assert set(namespace) - {"__builtins__"} == set(ahvn_tools.__all__)
 
 
-def test_the_names_for_type_checkers_are_the_loaded_ones():
+def test_type_checkers_see_the_public_names():
     source = inspect.getsource(ahvn_tools)
     imported = {
         name.strip()
@@ -50,7 +62,7 @@ def test_an_unknown_name_is_an_attribute_error():
         from ahvn_tools import ToolSpek  # noqa: F401
 
 
-def test_the_version_is_the_distributions():
+def test_the_version_has_three_parts():
     assert ahvn_tools.__version__.count(".") == 2
 
 
@@ -114,36 +126,33 @@ def test_a_local_tool_loads_no_mcp_and_no_sdk(work):
     )
     loaded = set(ran.stdout.split())
     assert {"ahvn_tools", "pydantic"} <= loaded
-    dear = {"fastmcp", "mcp", "mcp_types", "httpx", "httpx2", "openai", "anthropic", "rich", "jsonschema_rs"}
-    assert loaded & dear == set()
+    slow = {"fastmcp", "mcp", "mcp_types", "httpx", "httpx2", "openai", "anthropic", "rich", "jsonschema_rs"}
+    assert loaded & slow == set()
 
 
-def test_importing_the_package_loads_no_room():
+def test_importing_the_package_imports_none_of_its_modules():
     program = "import sys, ahvn_tools; print([name for name in sys.modules if name.startswith('ahvn_tools.')])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert ran.stdout == "[]\n"
 
 
-# the errors
-
-
-def tree() -> list[type[Exception]]:
+def error_classes() -> list[type[Exception]]:
     return [
-        thing
-        for _, thing in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(thing, Exception) and thing.__module__ == "ahvn_tools.errors"
+        member
+        for _, member in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(member, Exception) and member.__module__ == "ahvn_tools.errors"
     ]
 
 
-def test_every_error_is_of_one_of_the_two_families():
-    for error in tree():
+def test_every_error_belongs_to_one_of_the_two_families():
+    for error in error_classes():
         families = [family for family in (errors.ToolSpecError, errors.ToolCallError) if issubclass(error, family)]
         assert len(families) == 1, error
 
 
-def test_the_docstring_draws_the_whole_tree():
+def test_the_docstring_contains_every_error_and_its_builtin_base():
     drawn = errors.__doc__
-    for error in tree():
+    for error in error_classes():
         assert error.__name__ in drawn
         for base in error.__bases__:
             if base.__module__ == "builtins" and base is not Exception:
@@ -163,12 +172,12 @@ def test_the_docstring_draws_the_whole_tree():
         ("ToolTimeoutError", TimeoutError),
     ],
 )
-def test_an_error_is_of_the_builtin_family_too(name, builtin):
+def test_an_error_is_also_a_builtin_error(name, builtin):
     assert issubclass(getattr(errors, name), builtin)
 
 
 def test_codes_are_stable():
-    assert {error.__name__: error.code for error in tree() if issubclass(error, errors.ToolCallError)} == {
+    assert {error.__name__: error.code for error in error_classes() if issubclass(error, errors.ToolCallError)} == {
         "ToolCallError": "tool_error",
         "ToolNotFoundError": "not_found",
         "ToolNotAvailableError": "not_available",
@@ -185,34 +194,34 @@ def test_codes_are_stable():
     }
 
 
-def test_a_lookup_error_reads_as_it_was_written():
+def test_the_text_of_a_lookup_error_has_no_quotes():
     assert str(errors.ToolLookupError("no 'x'")) == "no 'x'"
 
 
-def test_errors_of_a_call_travel_with_what_they_carry():
+def test_errors_of_a_call_keep_their_attributes_in_a_pickle():
     sent = errors.UnboundStateError("m", tool="t", parameter="p", key="k")
-    came = pickle.loads(pickle.dumps(sent))
-    assert (str(came), came.tool, came.parameter, came.key) == ("m", "t", "p", "k")
+    loaded = pickle.loads(pickle.dumps(sent))
+    assert (str(loaded), loaded.tool, loaded.parameter, loaded.key) == ("m", "t", "p", "k")
     late = pickle.loads(pickle.dumps(errors.ToolTimeoutError("m", tool="t", timeout=2)))
     assert (late.message, late.tool, late.timeout) == ("m", "t", 2)
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "told"),
+    ("name", "known", "text"),
     [
         ("serch", ["search", "read"], "Did you mean 'search'?"),
         ("zzz", ["search", "read"], "Known: 'search', 'read'."),
-        ("zzz", [f"tool{i}" for i in range(99)], "There are 99 known names, none like it."),
+        ("zzz", [f"tool{i}" for i in range(99)], "None of the 99 known names is similar."),
         ("serch", [*(f"tool{i}" for i in range(9_999)), "search"], "Did you mean 'search'?"),
-        ("zzz", [f"tool{i}" for i in range(9_999)], "There are 9999 known names, none like it."),
-        ("zzz", [], "There are none."),
+        ("zzz", [f"tool{i}" for i in range(9_999)], "None of the 9999 known names is similar."),
+        ("zzz", [], "No names are known."),
     ],
 )
-def test_near_misses_are_told(name, known, told):
-    assert errors.near_misses(name, known) == told
+def test_near_misses_suggest_similar_names(name, known, text):
+    assert errors.near_misses(name, known) == text
 
 
-def test_every_room_says_what_is_in_it():
+def test_every_module_has_a_docstring():
     for name in (
         "spec",
         "registry",

@@ -33,7 +33,7 @@ class Credentials(BaseModel):
 
 @dataclass
 class Handle:
-    """Something without a JSON form of its own that shows everything."""
+    """An object without a JSON form whose repr reveals everything."""
 
     token: str
 
@@ -124,17 +124,23 @@ def secretly(query: str, token: Annotated[str, Secret], limit: int = 3) -> str:
     return work(query, token, limit)
 
 
-ATTEMPTS: list[dict[str, Any]] = [
+ATTEMPTS = [
     {"query": "ok"},
     {"query": "raise"},
-    {"query": "speak"},
-    {"query": "fail"},
-    {"query": "ok", "limit": "many"},
+    *(
+        pytest.param(arguments, marks=pytest.mark.exhaustive)
+        for arguments in (
+            {"query": "speak"},
+            {"query": "fail"},
+            {"query": "ok", "limit": "many"},
+            {"query": "ok", "tokens": "mine"},
+            {},
+            {"query": ["ok"]},
+        )
+    ),
     {"query": "ok", "token": "mine"},
-    {"query": "ok", "tokens": "mine"},
-    {},
-    {"query": ["ok"]},
 ]
+"""Arguments of calls: a success, failures of the body, and arguments that are refused."""
 
 
 @pytest.fixture(params=MAKERS)
@@ -147,7 +153,7 @@ def shown_with_traceback(error: BaseException) -> str:
 
 
 class TestShown:
-    def test_nothing_that_describes_a_spec_shows_it(self, spec):
+    def test_no_export_of_a_spec_contains_it(self, spec):
         shown = [
             repr(spec),
             str(spec),
@@ -180,15 +186,15 @@ class TestShown:
         assert CANARY not in "\n".join(shown)
         assert "token" not in spec.input_schema["properties"]
 
-    def test_nothing_inside_a_spec_shows_it_by_its_repr(self, spec):
-        """What a debugger or a log line shows of our own objects; the state is the user's."""
-        own = [spec._compiled, spec._compiled.plan, spec._compiled.plan.bound_parameters, dict(spec._compiled.bindings)]
+    def test_no_repr_inside_a_spec_contains_it(self, spec):
+        """The reprs of our own objects, as in a debugger or a log; the state is the user's."""
+        own = [spec.compiled, spec.compiled.plan, spec.compiled.plan.bound_parameters, dict(spec.compiled.bindings)]
         assert CANARY not in repr(own)
 
 
 class TestErrors:
     @pytest.mark.parametrize("arguments", ATTEMPTS, ids=str)
-    async def test_no_result_shows_it(self, spec, arguments, caplog, capfd):
+    async def test_no_result_contains_it(self, spec, arguments, caplog, capfd):
         caplog.set_level(logging.DEBUG)
         results = [spec.exec(**arguments), await spec.aexec(**arguments)]
         results += list(spec.stream(**arguments))
@@ -200,12 +206,12 @@ class TestErrors:
         assert CANARY not in "".join(capfd.readouterr())
 
     @pytest.mark.parametrize("arguments", ATTEMPTS, ids=str)
-    async def test_no_error_of_ours_shows_it(self, spec, arguments, caplog):
+    async def test_no_error_of_ours_contains_it(self, spec, arguments, caplog):
         caplog.set_level(logging.DEBUG)
         raised: list[BaseException] = []
-        for door in (spec.call, spec, spec.to_function()):
+        for call in (spec.call, spec, spec.to_function()):
             try:
-                door(**arguments)
+                call(**arguments)
             except Exception as error:
                 raised.append(error)
         try:
@@ -216,7 +222,7 @@ class TestErrors:
         assert CANARY not in "\n".join(map(shown_with_traceback, ours))
         assert CANARY not in caplog.text
 
-    def test_a_logged_error_of_ours_does_not_show_it(self, spec, caplog):
+    def test_a_logged_error_of_ours_does_not_contain_it(self, spec, caplog):
         try:
             spec(query="ok", limit="many")
         except ToolCallError:
@@ -240,7 +246,7 @@ UNFIT: dict[str, tuple[Any, Any]] = {
 class TestUnfit:
     @pytest.mark.parametrize("case", UNFIT)
     @pytest.mark.parametrize("source", ["state", "resolver", "async resolver"])
-    async def test_a_value_that_does_not_fit_is_not_shown(self, case, source, caplog):
+    async def test_the_error_about_an_invalid_value_does_not_contain_it(self, case, source, caplog):
         caplog.set_level(logging.DEBUG)
         annotation, value = UNFIT[case]
 
@@ -278,14 +284,14 @@ class TestInstances:
     def test_an_instance_whose_text_a_method_raises_is_masked(self, query):
         assert CANARY not in repr(Loud().toolspec("work").exec(query=query))
 
-    def test_an_instance_that_shows_everything_is_shown_nowhere_else(self):
+    def test_an_instance_with_a_revealing_repr_is_in_no_text(self):
         spec = Loud().toolspec("work")
         assert CANARY not in repr([spec, spec.definition, spec.to_mcp(), spec.binded, spec.exec(query="ok")])
 
 
 class TestServed:
     @pytest.mark.parametrize("arguments", ATTEMPTS, ids=str)
-    async def test_no_client_gets_it(self, spec, arguments, caplog, capfd):
+    async def test_no_client_receives_it(self, spec, arguments, caplog, capfd):
         from fastmcp import Client, FastMCP
 
         caplog.set_level(logging.DEBUG)
@@ -329,7 +335,7 @@ class TestPickled:
         ],
         ids=["secret=True", "Secret", "constant", "resolver"],
     )
-    def test_no_pickle_holds_a_secret(self, spec):
+    def test_no_pickle_contains_a_secret(self, spec):
         buffer = io.BytesIO()
         pickle.Pickler(buffer).dump({"tools": [spec, spec.clone()]})
         assert CANARY.encode() not in buffer.getvalue()

@@ -32,10 +32,10 @@ def carried(spec: Any, dumps: Any = pickle.dumps) -> Any:
 
 
 def greet(name: str, tone: str = "plain") -> str:
-    """Greet somebody.
+    """Greet a person.
 
     Args:
-        name: Whom to greet.
+        name: The person to greet.
     """
     return f"{tone}: hello, {name}"
 
@@ -60,13 +60,13 @@ class Shop(ToolRegistry):
 
     @reg_toolspec
     def price(self, item: str, currency: str = "EUR") -> str:
-        """Tell what an item costs."""
+        """Return the price of an item."""
         return f"{self.prices[item]} {currency}"
 
     @reg_toolspec
     @classmethod
     def kind(cls) -> str:
-        """Tell the class."""
+        """Return the class."""
         return cls.__name__
 
     @reg_toolspec
@@ -93,7 +93,7 @@ class TestInProcess:
         assert twin.function is greet
 
     @pytest.mark.parametrize("dumps", PICKLERS)
-    def test_a_spec_that_stands_under_its_functions_name_finds_the_function(self, dumps):
+    def test_a_decorated_module_function_is_found_by_its_path(self, dumps):
         twin = carried(double, dumps)
         assert twin.function is double.function
         assert (twin(number=4), twin.tags, twin.timeout) == (8, {"math"}, 5)
@@ -102,7 +102,7 @@ class TestInProcess:
     def test_a_tool_that_calls_itself_by_its_own_name(self, spec):
         assert carried(spec)(number=2) == [2, 1, 0]
 
-    def test_nothing_compiled_travels(self):
+    def test_nothing_compiled_is_pickled(self):
         spec = ToolSpec.from_function(greet)
         before = len(pickle.dumps(spec))
         spec(name="Ann")
@@ -110,7 +110,7 @@ class TestInProcess:
         assert spec.definition.fingerprint
         assert len(pickle.dumps(spec)) == before
 
-    def test_a_lambda_a_closure_and_a_partial_travel_by_value(self):
+    def test_a_lambda_a_closure_and_a_partial_are_pickled_by_value(self):
         factor = 3
 
         def times(a: int, b: int = 2) -> int:
@@ -120,7 +120,7 @@ class TestInProcess:
         assert carried(ToolSpec.from_function(functools.partial(times, b=5)))(a=1) == 15
         assert carried(ToolSpec.from_function(lambda a: a, name="same"))(a=1) == 1
 
-    async def test_async_functions_and_generators_travel(self):
+    async def test_async_functions_and_generators_can_be_pickled(self):
         async def later(a: int) -> int:
             return a + 1
 
@@ -130,7 +130,7 @@ class TestInProcess:
         assert await carried(ToolSpec.from_function(later)).acall(a=1) == 2
         assert [chunk.value for chunk in carried(ToolSpec.from_function(several)).stream(a=2)] == [0, 1, [0, 1]]
 
-    def test_local_classes_in_string_annotations_travel(self):
+    def test_local_classes_in_string_annotations_can_be_pickled(self):
         class Point(BaseModel):
             x: int = 1
 
@@ -143,14 +143,14 @@ class TestInProcess:
         assert twin.definition == spec.definition
 
     @pytest.mark.parametrize("name", ["price", "kind", "add"])
-    def test_specs_of_a_registry_travel_with_their_instance(self, name):
+    def test_specs_of_a_registry_are_pickled_with_their_instance(self, name):
         spec = Shop({"tea": 3}).toolspec(name)
         twin = carried(spec)
         assert twin.definition == spec.definition
         arguments = {"price": {"item": "tea"}, "kind": {}, "add": {"a": 1, "b": 2}}[name]
         assert twin(**arguments) == spec(**arguments)
 
-    def test_a_registry_that_was_defined_in_a_function_travels(self):
+    def test_a_registry_defined_in_a_function_can_be_pickled(self):
         class Local(ToolRegistry):
             @reg_toolspec
             def twice(self, a: int) -> int:
@@ -158,11 +158,11 @@ class TestInProcess:
 
         assert carried(Local().toolspec("twice"))(a=2) == 4
 
-    def test_bindings_on_a_registry_spec_travel(self):
+    def test_bindings_on_a_registry_spec_are_pickled(self):
         spec = Shop({"tea": 3}).toolspec("price").bind("currency", default="USD")
         assert carried(spec)(item="tea") == "3 USD"
 
-    def test_a_spec_from_code_travels_with_helpers_and_classes(self):
+    def test_a_spec_from_code_is_pickled_with_helpers_and_classes(self):
         code = textwrap.dedent("""
             import math
             from dataclasses import dataclass
@@ -183,7 +183,7 @@ class TestInProcess:
         assert twin(circle={"radius": 1}, depth=2) == 3.14
         assert (twin.source, twin.definition) == (code, spec.definition)
 
-    def test_a_fastmcp_tool_travels(self):
+    def test_a_fastmcp_tool_can_be_pickled(self):
         from fastmcp.tools import Tool
 
         spec = ToolSpec.from_mcp(Tool.from_function(greet)).bind("tone", default="warm")
@@ -191,14 +191,14 @@ class TestInProcess:
         assert twin(name="Ann") == spec(name="Ann") == "warm: hello, Ann"
         assert twin.definition == spec.definition
 
-    def test_a_wire_tool_travels_and_says_what_is_missing(self):
+    def test_a_pickled_wire_tool_has_no_client(self):
         from mcp_types import Tool as WireTool
 
         twin = carried(ToolSpec.from_mcp(WireTool(name="echo", input_schema={"type": "object"})))
-        with pytest.raises(ToolConnectionError, match="nothing to call through"):
+        with pytest.raises(ToolConnectionError, match="without a client"):
             twin()
 
-    async def test_a_remote_tool_travels_without_its_connection(self):
+    async def test_a_remote_tool_is_pickled_without_its_connection(self):
         from fastmcp import Client, FastMCP
 
         server = FastMCP("test")
@@ -211,32 +211,32 @@ class TestInProcess:
         with pytest.raises(ToolConnectionError, match="client"):
             await twin.acall(name="Ann")
 
-    def test_a_subclass_and_its_attributes_travel(self):
+    def test_a_subclass_and_its_attributes_are_pickled(self):
         spec = Labelled.from_function(greet)
         spec.label, spec.notes = "first", ["a"]
         twin = carried(spec)
         assert (type(twin), twin.label, twin.notes) == (Labelled, "first", ["a"])
         assert twin.clone().label == "first"
 
-    def test_a_spec_that_is_held_twice_is_one_afterwards(self):
+    def test_a_spec_that_is_referenced_twice_is_pickled_once(self):
         first, second = carried([double, double])
         assert first is second
 
-    def test_a_spec_in_the_state_of_another_travels(self):
+    def test_a_spec_in_the_state_of_another_can_be_pickled(self):
         spec = ToolSpec.from_function(greet).bind("tone", default="warm")
         spec.state["tools"] = {"double": double, "me": spec}
         twin = carried(spec)
         assert twin.state["tools"]["double"](number=2) == 4
         assert twin.state["tools"]["me"] is twin
 
-    def test_a_twin_can_be_bound_changed_and_sent_on(self):
+    def test_an_unpickled_spec_can_be_bound_and_pickled_again(self):
         twin = carried(carried(ToolSpec.from_function(greet).bind("tone", default="warm")))
         twin.state["tone"] = "cold"
         assert twin(name="Ann") == "cold: hello, Ann"
         assert twin.unbind("tone")(name="Ann") == "plain: hello, Ann"
         assert twin.exec(name="Ann").value == "plain: hello, Ann"
 
-    def test_examples_travel(self):
+    def test_examples_are_pickled(self):
         twin = carried(ToolSpec.from_function(greet, examples=[{"name": "Ann"}]))
         assert twin.examples == [{"name": "Ann"}]
         assert twin.definition.examples == [{"inputs": {"name": "Ann"}}]
@@ -244,7 +244,7 @@ class TestInProcess:
 
 class TestState:
     @pytest.mark.parametrize("kind", [dict, UserDict, OrderedDict])
-    def test_the_state_travels_as_a_dict_of_its_own(self, kind):
+    def test_the_state_is_pickled_as_a_separate_dict(self, kind):
         spec = ToolSpec.from_function(greet).bind("tone")
         spec.state = kind(tone="warm", notes=[1])
         twin = carried(spec)
@@ -252,12 +252,12 @@ class TestState:
         twin.state["notes"].append(2)
         assert spec.state["notes"] == [1]
 
-    def test_a_remembered_default_travels(self):
+    def test_a_remembered_default_is_pickled(self):
         twin = carried(ToolSpec.from_function(greet).bind("tone", default="warm"))
         twin.state = {}
         assert twin(name="Ann") == "warm: hello, Ann"
 
-    def test_a_state_that_holds_itself_travels(self):
+    def test_a_state_that_contains_itself_can_be_pickled(self):
         spec = ToolSpec.from_function(greet).bind("tone", "me.tone", None)
         spec.state["me"] = spec.state
         spec.state["tone"] = "warm"
@@ -280,54 +280,54 @@ class TestWhatCannotTravel:
         "value", [threading.Lock(), Unpicklable(), sys._getframe()], ids=["lock", "reduce", "frame"]
     )
     @pytest.mark.parametrize("dumps", PICKLERS)
-    def test_a_state_that_cannot_be_pickled_says_which_key(self, value, dumps):
+    def test_the_error_names_the_state_key_that_cannot_be_pickled(self, value, dumps):
         with pytest.raises(PickleError, match=r"State key 'session\.value' of 'greet' cannot be pickled") as caught:
             dumps(holding(value))
         assert isinstance(caught.value, ToolSpecError)
         assert CANARY not in str(caught.value)
 
-    def test_a_list_is_named_by_its_key(self):
+    def test_the_error_names_the_key_of_a_list(self):
         with pytest.raises(PickleError, match=r"'session\.value'"):
             pickle.dumps(holding([1, threading.Lock()]))
 
-    def test_a_state_that_holds_itself_and_a_lock_names_the_lock(self):
+    def test_the_error_names_a_lock_in_a_state_that_contains_itself(self):
         spec = holding(threading.Lock())
         spec.state["session"]["me"] = spec.state
         with pytest.raises(PickleError, match=r"'session\.value'"):
             pickle.dumps(spec)
 
-    def test_a_resolver_that_cannot_travel_is_named_by_its_parameter(self):
+    def test_the_error_names_the_parameter_of_an_unpicklable_resolver(self):
         lock = threading.Lock()
         spec = ToolSpec.from_function(greet).bind("tone", resolver=lambda: str(lock))
-        with pytest.raises(PickleError, match="What parameter 'tone' of 'greet' is bound to cannot be pickled"):
+        with pytest.raises(PickleError, match="The bound value of parameter 'tone' of 'greet' cannot be pickled"):
             pickle.dumps(spec)
 
-    def test_a_constant_that_cannot_travel_is_named_by_its_parameter(self):
+    def test_the_error_names_the_parameter_of_an_unpicklable_constant(self):
         def use(query: str, limit: int, lock: Any) -> str:
             return query
 
-        with pytest.raises(PickleError, match="What parameter 'lock' of 'use'"):
+        with pytest.raises(PickleError, match="The bound value of parameter 'lock' of 'use'"):
             pickle.dumps(ToolSpec.from_function(functools.partial(use, limit=1, lock=threading.Lock())))
 
-    def test_an_attribute_that_cannot_travel_is_named(self):
+    def test_the_error_names_an_unpicklable_attribute(self):
         spec = Labelled.from_function(greet)
         spec.label, spec.connection = "fine", threading.Lock()
         with pytest.raises(PickleError, match="Attribute 'connection' of 'greet'"):
             pickle.dumps(spec)
 
-    def test_an_instance_that_cannot_travel_is_named_by_its_class(self):
+    def test_the_error_names_the_class_of_an_unpicklable_instance(self):
         shop = Shop({})
         shop.lock = threading.Lock()
-        with pytest.raises(PickleError, match="The Shop whose method 'price' is cannot be pickled"):
+        with pytest.raises(PickleError, match="The Shop of method 'price' cannot be pickled"):
             pickle.dumps(shop.toolspec("price"))
 
-    def test_a_closure_that_cannot_travel_is_named(self):
+    def test_the_error_names_an_unpicklable_closure(self):
         lock = threading.Lock()
 
         def locked(a: int) -> str:
             return str(lock)
 
-        with pytest.raises(PickleError, match="What 'locked' was made from cannot be pickled"):
+        with pytest.raises(PickleError, match="The function of 'locked' cannot be pickled"):
             pickle.dumps(ToolSpec.from_function(locked))
 
 
@@ -360,7 +360,7 @@ class TestSecrets:
         ],
     )
     @pytest.mark.parametrize("dumps", PICKLERS)
-    def test_a_secret_is_in_no_pickle_however_deep_it_lies(self, key, state, dumps):
+    def test_no_pickle_contains_a_secret_at_any_depth(self, key, state, dumps):
         spec = ToolSpec.from_function(use).bind("token", key, secret=True)
         spec.state = {**state, "kept": 1}
         assert spec(query="q") == f"q {CANARY}"
@@ -369,31 +369,31 @@ class TestSecrets:
         assert pickle.loads(data).state["kept"] == 1
         assert spec(query="q") == f"q {CANARY}"
 
-    def test_siblings_of_a_secret_stay(self):
+    def test_siblings_of_a_secret_are_pickled(self):
         spec = ToolSpec.from_function(use).bind("token", "a.b.token", secret=True)
         spec.state = {"a": {"b": {"token": CANARY, "user": 1}, "c": 2}}
         assert carried(spec).state == {"a": {"b": {"user": 1}, "c": 2}}
 
-    def test_a_secret_default_stays_behind(self):
+    def test_a_secret_default_is_left_out(self):
         assert CANARY.encode() not in pickle.dumps(
             ToolSpec.from_function(use).bind("token", default=CANARY, secret=True)
         )
 
-    def test_a_secret_constant_stays_behind(self):
+    def test_a_secret_constant_is_left_out(self):
         spec = ToolSpec.from_function(functools.partial(marked, token=CANARY))
         data = pickle.dumps(spec)
         assert CANARY.encode() not in data
-        with pytest.raises(UnboundStateError, match=r"'token'.*make the spec anew"):
+        with pytest.raises(UnboundStateError, match=r"'token'.*make the spec again"):
             pickle.loads(data)(query="q")
 
-    def test_a_secret_resolver_stays_behind(self):
+    def test_a_secret_resolver_is_left_out(self):
         spec = ToolSpec.from_function(use).bind("token", resolver=lambda: CANARY, secret=True)
         data = pickle.dumps(spec)
         assert CANARY.encode() not in data
         with pytest.raises(UnboundStateError, match="set state key 'token'"):
             pickle.loads(data)(query="q")
 
-    def test_a_resolver_that_is_no_secret_travels(self):
+    def test_a_resolver_that_is_not_secret_is_pickled(self):
         assert carried(ToolSpec.from_function(use).bind("token", resolver=lambda: "fresh"))(query="q") == "q fresh"
 
     @pytest.mark.parametrize("annotation", [SecretStr, Annotated[str, Secret], SecretStr | None])
@@ -407,7 +407,7 @@ class TestSecrets:
         for spec in (by_option, ToolSpec.from_function(body).bind("token", default=CANARY)):
             assert CANARY.encode() not in pickle.dumps(spec)
 
-    def test_a_secret_inside_the_default_of_another_binding_stays_behind(self):
+    def test_a_secret_inside_the_default_of_another_binding_is_left_out(self):
         spec = ToolSpec.from_function(use).bind("config", default={"token": CANARY, "user": 1})
         spec.bind("token", "config.token", secret=True)
         data = pickle.dumps(spec)
@@ -417,7 +417,7 @@ class TestSecrets:
         with pytest.raises(UnboundStateError):
             twin(query="q")
 
-    def test_the_same_key_bound_without_secret_stays_behind_all_the_same(self):
+    def test_a_secret_key_is_left_out_of_bindings_that_are_not_secret(self):
         spec = ToolSpec.from_function(use).bind("config", "shared", CANARY).bind("token", "shared", secret=True)
         assert CANARY.encode() not in pickle.dumps(spec)
 
@@ -431,14 +431,14 @@ class TestSecrets:
         ],
         ids=["unbound", "bound elsewhere", "unbound in a clone", "unbound after a journey"],
     )
-    def test_what_was_once_secret_stays_secret(self, change):
+    def test_a_key_stays_secret_after_unbind(self, change):
         spec = change(ToolSpec.from_function(use).bind("token", default=CANARY, secret=True))
         spec.state["token"] = CANARY
         assert CANARY.encode() not in pickle.dumps(spec)
 
     @pytest.mark.parametrize("function", [use, required, marked])
-    def test_using_one_afterwards_says_what_to_set_again(self, function):
-        """Not even the function's own default stands in for a secret that was there."""
+    def test_a_call_without_its_secret_says_what_to_set_again(self, function):
+        """The function's own default does not replace a secret that was left out, either."""
         spec = ToolSpec.from_function(function).bind("token", "session.token", secret=True)
         spec.state = {"session": {"token": CANARY}}
         twin = carried(carried(spec))
@@ -447,11 +447,11 @@ class TestSecrets:
         twin.state = {"session": {"token": "again"}}
         assert twin(query="q") == "q again"
 
-    def test_a_secret_that_was_never_there_leaves_nothing_behind(self):
+    def test_a_secret_without_a_value_removes_nothing(self):
         twin = carried(ToolSpec.from_function(use).bind("token", secret=True))
         assert twin(query="q") == "q none"
 
-    def test_a_secret_that_cannot_be_pickled_is_no_hindrance(self):
+    def test_an_unpicklable_secret_is_no_error(self):
         def locked(lock: Any, query: str) -> str:
             return query
 
@@ -460,7 +460,7 @@ class TestSecrets:
         twin.state["lock"] = threading.Lock()
         assert twin(query="q") == "q"
 
-    def test_a_property_that_raises_on_the_way_to_a_secret_takes_its_object_along(self):
+    def test_an_object_with_a_failing_property_in_the_path_of_a_secret_is_left_out(self):
         class Vault:
             def __init__(self) -> None:
                 self.hidden = CANARY
@@ -476,13 +476,13 @@ class TestSecrets:
         with pytest.raises(UnboundStateError, match=r"set state key 'vault\.token'"):
             pickle.loads(data)(query="q")
 
-    def test_a_message_about_a_secret_that_never_travelled_does_not_speak_of_travelling(self):
+    def test_the_error_about_an_unset_secret_does_not_mention_pickling(self):
         spec = ToolSpec.from_function(required).bind("token", secret=True)
         with pytest.raises(UnboundStateError) as caught:
             spec(query="q")
         assert "pickle" not in str(caught.value)
 
-    def test_what_goes_over_shows_nothing(self):
+    def test_the_repr_of_the_pickled_parts_shows_no_value(self):
         spec = ToolSpec.from_function(use).bind("token", default=CANARY)
         assert CANARY not in repr(spec.__getstate__())
 
@@ -530,21 +530,21 @@ class Model(BaseModel):
 
 @tool(tags={"main"})
 def fact(number: int, factor: int = 1) -> int:
-    """Give the factorial, times a factor."""
+    """Return the factorial, times a factor."""
     return factor if number <= 1 else number * fact(number=number - 1, factor=factor)
 
 @tool
 def even(number: int, answer: bool = True) -> bool:
-    """Tell whether a number is even."""
+    """Return whether a number is even."""
     return answer if number == 0 else odd(number=number - 1, answer=answer)
 
 @tool
 def odd(number: int, answer: bool = True) -> bool:
-    """Tell whether a number is odd."""
+    """Return whether a number is odd."""
     return not answer if number == 0 else even(number=number - 1, answer=answer)
 
 def models(model: Model, number: int = 2) -> Model:
-    """Take and give a model."""
+    """Take and return a model."""
     return Model(points=[Point(x=helper(point.x) + number) for point in model.points])
 
 def record(point: Point, number: int = 2) -> int:
@@ -557,7 +557,7 @@ class Shop(ToolRegistry):
 
     @reg_toolspec
     def cost(self, number: int, factor: int = 2) -> int:
-        """Tell the cost."""
+        """Return the cost."""
         return self.price * number * factor
 
 class Kind(ToolSpec):
@@ -613,7 +613,7 @@ print("all came over")
 
 
 def run(script: str, folder: Path, *path: Path) -> str:
-    """Run a script in a process of its own; its warnings are errors."""
+    """Run a script in a new process; its warnings are errors."""
     file = folder / "script.py"
     file.write_text(textwrap.dedent(script))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *path)))}
@@ -631,12 +631,13 @@ def run(script: str, folder: Path, *path: Path) -> str:
 
 
 class TestBetweenProcesses:
-    def test_what_a_script_defines_comes_over_by_value(self, tmp_path):
+    def test_functions_of_a_script_are_pickled_by_value(self, tmp_path):
         """Among them a tool that calls itself by its own name, two that call each other, and clones of both."""
         run(MAKER, tmp_path)
         assert "all came over" in run(LOADER, tmp_path)
 
-    def test_what_a_module_defines_comes_over_by_its_path(self, tmp_path):
+    @pytest.mark.exhaustive
+    def test_functions_of_a_module_are_pickled_by_path(self, tmp_path):
         """The other side has a newer version of the module, and that is what it runs."""
         (tmp_path / "goods.py").write_text(MODULE)
         run(
@@ -661,7 +662,7 @@ class TestBetweenProcesses:
         )
         assert shown.strip() == "['second 1', 'second 1', 'second 1']"
 
-    def test_a_function_that_is_gone_on_the_other_side_is_named(self, tmp_path):
+    def test_the_error_names_a_function_that_the_other_process_does_not_have(self, tmp_path):
         (tmp_path / "goods.py").write_text(MODULE)
         run(
             """
@@ -686,9 +687,10 @@ class TestBetweenProcesses:
             tmp_path,
             tmp_path,
         )
-        assert "Module 'goods' has no 'decorated' here" in shown
+        assert "Module 'goods' has no 'decorated' in this process" in shown
 
-    def test_a_spec_from_code_comes_over(self, tmp_path):
+    @pytest.mark.exhaustive
+    def test_a_spec_from_code_runs_in_another_process(self, tmp_path):
         run(
             """
             import pickle
@@ -712,6 +714,7 @@ class TestBetweenProcesses:
         )
         assert shown.strip() == "15 2 {'times': 'n.times'} ['number']"
 
+    @pytest.mark.exhaustive
     def test_a_spec_runs_in_a_process_pool(self, tmp_path):
         shown = run(
             """

@@ -1,4 +1,4 @@
-"""Masking: no value that was bound in a call stands in a text that comes from elsewhere."""
+"""Redaction: no text from a tool or server contains a value that was bound in the call."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TestRedact:
         ids=repr,
     )
     @pytest.mark.parametrize("form", [str, repr], ids=["str", "repr"])
-    def test_a_value_is_masked_in_the_form_in_which_python_shows_it(self, value, form):
+    def test_a_value_is_masked_as_a_python_literal(self, value, form):
         masked = redact(f"failed for {form(value)}!", {"key": value})
         assert "<key>" in masked
         assert form(value) not in masked
@@ -106,7 +106,7 @@ class TestRedact:
         assert json.dumps(value)[1:-1] not in redact(json.dumps({"sent": value}), {"key": value})
 
     @pytest.mark.parametrize("value", ["short", "", 12345, True, None, b"12345", Unreadable()])
-    def test_what_is_short_or_has_no_text_is_not_masked(self, value):
+    def test_short_values_and_values_without_a_text_are_not_masked(self, value):
         text = "a short text: 12345 True None"
         assert redact(text, {"key": value}) == text
 
@@ -119,16 +119,16 @@ class TestRedact:
     def test_a_mask_is_not_masked_again(self):
         assert redact("it is secret-value", {"api_key": "secret-value", "other": "api_key"}) == "it is <api_key>"
 
-    def test_a_container_that_holds_itself_ends(self):
+    def test_a_circular_container_is_masked_in_finite_time(self):
         ring: list[Any] = [CANARY]
         ring.extend([ring] * 1_000)
         assert redact(CANARY, {"key": ring}) == "<key>"
 
-    def test_a_container_with_very_many_items_ends(self):
+    def test_a_container_with_very_many_items_is_masked_in_finite_time(self):
         rows = [{"id": number, "name": f"name-{number:09}"} for number in range(50_000)]
         assert redact("see name-000000001", {"rows": rows}) == "see <rows>"
 
-    def test_a_container_that_will_not_tell_does_no_harm(self):
+    def test_a_container_that_raises_is_ignored(self):
         assert redact(CANARY, {"state": Closed(), "key": CANARY}) == "<key>"
 
     def test_names_of_keys_are_not_values(self):
@@ -142,10 +142,10 @@ class TestRedact:
 
 
 class TestClip:
-    def test_a_text_that_fits_stays(self):
+    def test_a_short_text_is_not_cut(self):
         assert clip("x" * MAX_TEXT_CHARS) == "x" * MAX_TEXT_CHARS
 
-    def test_a_longer_one_is_cut_and_says_how_much(self):
+    def test_a_long_text_is_cut_with_a_note(self):
         assert clip("abcdef", 4) == "abcd… (2 more characters)"
 
 
@@ -184,7 +184,7 @@ class TestIsSecret:
         [str, Annotated[str, "Secret"], list[str], str | None, Any, "SecretStr", None, Model, NewType("Plain", str)],
         ids=str,
     )
-    def test_these_do_not(self, annotation):
+    def test_these_annotations_do_not_mark_a_secret(self, annotation):
         assert not is_secret_annotation(annotation)
 
 
@@ -204,7 +204,7 @@ class TestInCalls:
         with pytest.raises(error, match=CANARY):
             spec.call(query="q")
 
-    def test_constants_and_what_resolvers_give_are_masked(self):
+    def test_constants_and_values_of_resolvers_are_masked(self):
         import functools
 
         def use(constant: str, resolved: str) -> str:
@@ -215,7 +215,7 @@ class TestInCalls:
         )
         assert spec.exec().error.message == "ValueError: <constant> and <resolved>"
 
-    def test_what_the_caller_gave_is_not_masked(self):
+    def test_arguments_of_the_caller_are_not_masked(self):
         def use(query: str, token: str) -> str:
             raise ValueError(f"no results for {query}")
 
@@ -245,11 +245,11 @@ def test_parameters_are_secret_by_their_name(name):
 
 
 @pytest.mark.parametrize("name", ["query", "max_tokens", "token_count", "key", "secretary", "passwordless", ""])
-def test_names_that_only_resemble_those_of_secrets_are_none(name):
+def test_names_similar_to_those_of_secrets_are_not_secret(name):
     assert not is_secret_name(name)
 
 
-def test_a_value_is_found_in_json_text_that_keeps_its_letters():
+def test_a_value_is_masked_in_json_with_unescaped_letters():
     value = 'pässwörd "of" Ann'
     text = json.dumps({"said": value}, ensure_ascii=False)
     assert redact(text, {"token": value}) == '{"said": "<token>"}'
@@ -269,14 +269,14 @@ class TestSecretParts:
         ],
         ids=repr,
     )
-    def test_they_are_found_by_name_and_type_at_any_depth(self, arguments, found):
+    def test_secrets_are_found_by_name_and_type_at_any_depth(self, arguments, found):
         assert find_secrets(arguments, {"phrase"}) == found
 
-    def test_several_of_one_name_are_all_masked(self):
+    def test_several_secrets_of_one_name_are_all_masked(self):
         parts = find_secrets({"a": {"password": "first-one"}, "b": {"password": "second-one"}})
         assert redact("first-one, second-one", parts) == "<password>, <password>"
 
-    def test_arguments_that_hold_themselves_end(self):
+    def test_circular_arguments_are_searched_in_finite_time(self):
         ring: dict[str, Any] = {"password": CANARY}
         ring["ring"] = [ring]
         assert find_secrets(ring) == {"password": [CANARY]}
@@ -294,5 +294,5 @@ class TestSecretParts:
         (True, False),
     ],
 )
-def test_a_schema_says_that_its_value_is_secret(schema, is_marked):
+def test_a_schema_can_mark_its_value_as_secret(schema, is_marked):
     assert is_secret_schema(schema) is is_marked

@@ -28,7 +28,7 @@ class Base(ToolRegistry):
 
     @reg_toolspec
     def greet(self, who: str) -> str:
-        """Greet somebody.
+        """Greet a person.
 
         Args:
             who: The one to greet.
@@ -112,12 +112,12 @@ def test_the_method_itself_stays_a_method():
     assert Kinds.outer_static(1) == "s1"
 
 
-def test_only_marked_methods_are_tools_in_order_of_writing():
+def test_only_marked_methods_are_tools_in_order_of_definition():
     assert Base().list_toolspecs() == list(Base().to_toolspecs()) == ["greet", "sum"]
     assert ToolRegistry().list_toolspecs() == []
 
 
-def test_the_seeds_example_works():
+def test_the_basic_example_works():
     class MyKnowledgeBase(ToolRegistry):
         def __init__(self) -> None:
             self.items: dict[str, str] = {}
@@ -140,7 +140,7 @@ def test_the_seeds_example_works():
     assert tools["search"](query="tea") == ["t"]
 
 
-def test_options_stand_on_the_decorator():
+def test_the_decorator_takes_options():
     class Shop(ToolRegistry):
         @reg_toolspec(
             description="Custom.",
@@ -173,7 +173,7 @@ def test_self_is_invisible_and_fixed():
         spec.bind("self")
 
 
-def test_each_instance_answers_for_itself():
+def test_each_instance_has_its_own_tools():
     one, two = Base("one"), Base("two")
     assert one.toolspec("greet")(who="x") == "one: x"
     assert two.toolspec("greet")(who="x") == "two: x"
@@ -188,13 +188,13 @@ def test_specs_are_new_at_each_call_and_so_are_their_bindings():
     assert base.toolspec("greet").state == {}
 
 
-def test_what_is_compiled_is_shared_by_all_instances():
+def test_instances_share_the_compiled_tools():
     one, two = Base("one").to_toolspecs(), Base("two").to_toolspecs()
     assert one["greet"].definition is two["greet"].definition
     assert Base().toolspec("greet").definition is one["greet"].definition
 
 
-def test_the_class_keeps_no_instance():
+def test_the_class_does_not_reference_its_instances():
     base = Base("gone")
     spec = base.to_toolspecs()["greet"]
     assert spec(who="x") == "gone: x"
@@ -214,13 +214,13 @@ def test_a_tool_is_found_by_tool_name_and_by_method_name():
     assert Base().toolspec("sum").name == Base().toolspec("add").name == "sum"
 
 
-def test_an_unknown_name_names_the_near_one():
+def test_the_error_about_an_unknown_name_suggests_a_similar_one():
     with pytest.raises(ToolLookupError, match=r"Base has no tool 'gret'. Did you mean 'greet'") as caught:
         Base().toolspec("gret")
     assert isinstance(caught.value, KeyError)
 
 
-def test_a_near_miss_of_a_method_name_is_told_too():
+def test_a_similar_method_name_is_suggested_too():
     with pytest.raises(ToolLookupError, match="'sum'"):
         Base().toolspec("plus")
 
@@ -270,7 +270,7 @@ def test_an_override_has_its_own_docstring_if_it_has_one():
         assert spec.params["who"]["description"] == "The one to hail."
 
 
-def test_a_decorated_override_has_options_of_its_own():
+def test_a_decorated_override_has_its_own_options():
     class Child(Base):
         @reg_toolspec(tags={"new"})
         def add(self, a: int) -> int:
@@ -320,7 +320,7 @@ def test_mixins_combine_by_their_order():
 
 
 def test_two_tools_of_one_name_are_an_error_when_the_class_is_made():
-    with pytest.raises(DefinitionError, match="'a' and 'b' of 'Twice' are both the tool 'same'"):
+    with pytest.raises(DefinitionError, match="'a' and 'b' of 'Twice' have the same tool name 'same'"):
 
         class Twice(ToolRegistry):
             @reg_toolspec(name="same")
@@ -332,12 +332,12 @@ def test_two_tools_of_one_name_are_an_error_when_the_class_is_made():
 
 @pytest.mark.parametrize("mark", [property(lambda self: 1), functools.partial(print), 3, "name", Base])
 def test_only_methods_can_be_marked(mark):
-    with pytest.raises(DefinitionError, match="marks methods, classmethods and staticmethods, not a"):
+    with pytest.raises(DefinitionError, match="is for methods, classmethods and staticmethods, not for a"):
         reg_toolspec(mark)
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, classmethod])
-def test_a_method_without_self_is_told(wrap):
+def test_a_method_without_self_is_refused(wrap):
     def lonely(*, a: int = 1) -> int: ...
 
     with pytest.raises(DefinitionError, match=r"Wrong.lonely has no '(self|cls)' parameter; .*@staticmethod"):
@@ -355,7 +355,7 @@ def test_self_cannot_be_unbound():
         def g(this: int) -> int:
             return this
 
-    with pytest.raises(BindError, match="'this' of 'f' is what its method belongs to"):
+    with pytest.raises(BindError, match="'this' of 'f' is the instance of its method"):
         Odd().toolspec("f").unbind("this")
     assert Odd().toolspec("f").unbind("a")(a=1) == 1
     assert Odd().toolspec("g").unbind("this")(this=1) == 1
@@ -364,7 +364,7 @@ def test_self_cannot_be_unbound():
 # bindings on methods
 
 
-def test_binds_take_a_parameter_away():
+def test_binds_hide_a_parameter():
     class Notes(ToolRegistry):
         @reg_toolspec(binds={"db": "session.db", "user": "user.id"})
         def add(self, text: str, db: object, user: int = 0) -> str:
@@ -407,7 +407,7 @@ def test_a_dataclass_is_a_registry(slots):
     assert Point(1).toolspec("other")(to={"x": 1}) is True
 
 
-def test_the_class_that_slots_replace_is_not_kept():
+def test_the_class_that_slots_replace_is_garbage_collected():
     watched: list[weakref.ref[type]] = []
 
     class Watched(ToolRegistry):
@@ -433,7 +433,7 @@ def test_the_class_that_slots_replace_is_not_kept():
     assert first() is None
 
 
-def test_what_the_definer_holds_is_not_kept():
+def test_the_defining_frames_locals_are_garbage_collected():
     class Handle:
         pass
 
@@ -451,7 +451,7 @@ def test_what_the_definer_holds_is_not_kept():
     assert watch() is None
 
 
-def test_slots_are_kept_free_of_a_dict():
+def test_a_class_with_slots_has_no_dict():
     class Slim(ToolRegistry):
         __slots__ = ("x",)
 
@@ -497,7 +497,7 @@ class Numbers(Repository[int]): ...
 class Words(Pair[str]): ...
 
 
-def test_a_generic_base_gets_the_types_of_its_subclass():
+def test_a_generic_base_uses_the_types_of_its_subclass():
     assert Numbers().toolspec("put")(item="3", more=["4"]) == 3
     assert Numbers().toolspec("put").params["item"] == {"type": "integer"}
     assert Words().toolspec("put").params["item"] == {"type": "array", "items": {"type": "string"}}
@@ -565,7 +565,7 @@ def test_a_pydantic_model_is_a_registry_in_both_orders():
     assert list(Second.model_fields) == ["x"]
 
 
-def test_other_init_subclass_bases_get_their_keywords():
+def test_other_init_subclass_bases_receive_their_keywords():
     seen: list[tuple[str, str]] = []
 
     class Plugin:
@@ -600,7 +600,7 @@ def test_a_base_that_stops_the_chain_does_not_stop_the_scan():
     assert Child().toolspec("greet")(who="x") == "child"
 
 
-def test_a_metaclass_and_a_hook_of_the_definers_module_do_not_hide_its_names():
+def test_a_metaclass_and_a_hook_of_the_same_module_do_not_hide_its_names():
     class Unit(BaseModel):
         at: int
 
@@ -633,7 +633,7 @@ class Injecting(ToolRegistry):
 
     @reg_toolspec
     def default(self, a: int, tok: str = Depends(secret_token)) -> str:
-        """Tell."""
+        """Return a text."""
         return f"{self.name} {a} {tok}"
 
     @reg_toolspec
@@ -657,7 +657,7 @@ class Injecting(ToolRegistry):
 
 @pytest.mark.parametrize("cls", [Injecting, type("Heir", (Injecting,), {})])
 @pytest.mark.parametrize("name", ["default", "annotated", "of_class", "static"])
-async def test_a_methods_injected_parameter_is_fastmcps_alone_to_fill(name, cls):
+async def test_only_fastmcp_fills_an_injected_parameter_of_a_method(name, cls):
     spec = cls("one").to_toolspecs()[name]
     start = {"of_class": f"{cls.__name__} ", "static": ""}.get(name, "one ")
     assert list(spec.params) == list(spec.to_fastmcp().parameters["properties"]) == ["a"]
@@ -666,7 +666,7 @@ async def test_a_methods_injected_parameter_is_fastmcps_alone_to_fill(name, cls)
     assert getattr(cls("two"), name).__name__ == spec.function.__name__ == name
 
 
-async def test_a_methods_context_is_the_servers():
+async def test_a_method_receives_the_context_of_the_server():
     server = FastMCP("test")
     spec = Injecting("one").toolspec("served")
     assert list(spec.params) == ["a"]
@@ -677,7 +677,7 @@ async def test_a_methods_context_is_the_servers():
     assert refused.is_error
 
 
-def test_each_instance_answers_for_itself_where_fastmcp_injects_too_and_none_is_kept():
+def test_injected_methods_use_their_own_instance_and_do_not_keep_it_alive():
     one, two = Injecting("one"), Injecting("two")
     specs = [one.toolspec("default"), two.toolspec("default")]
     assert [spec(a=1) for spec in specs] == ["one 1 injected", "two 1 injected"]
@@ -714,12 +714,12 @@ class Page(BaseModel):
     number: int
 
 
-def test_a_class_may_name_what_comes_later_in_its_module():
+def test_an_annotation_may_name_a_later_definition():
     assert Early().list_toolspecs() == ["read"]
     assert Early().toolspec("read")(page={"number": 4}) == 4
 
 
-def test_what_never_comes_is_told_when_it_is_first_asked_for():
+def test_a_name_that_is_never_defined_is_an_error_at_first_use():
     class Never(ToolRegistry):
         @reg_toolspec
         def f(self, a: Nowhere) -> int: ...  # noqa: F821
@@ -729,7 +729,7 @@ def test_what_never_comes_is_told_when_it_is_first_asked_for():
             Never().to_toolspecs()
 
 
-def test_a_missing_name_is_told_with_what_to_do():
+def test_the_error_about_a_missing_name_contains_a_fix():
     class Never(ToolRegistry):
         @reg_toolspec
         def f(self, a: Strr) -> int: ...  # noqa: F821
@@ -738,7 +738,7 @@ def test_a_missing_name_is_told_with_what_to_do():
         Never().to_toolspecs()
 
 
-def test_a_late_scan_still_knows_the_definers_names_and_keeps_them_no_longer():
+def test_a_late_scan_knows_the_defining_frames_names_and_then_drops_them():
     class Handle:
         pass
 
@@ -795,7 +795,7 @@ class Shadowed(BaseModel):
     outer: int
 
 
-def test_names_of_the_class_and_its_definer_go_before_those_of_the_module():
+def test_names_of_the_class_and_its_frame_take_precedence_over_the_module():
     class Page(BaseModel):
         local: int
 
@@ -880,10 +880,10 @@ def test_a_mixins_names_are_found_again_in_a_subclass_of_its_registry():
     assert Second().toolspec("m").params["item"] == {"type": "integer"}
 
 
-def test_a_class_may_be_made_for_another_module():
-    made = type("Made", (Base,), {"__module__": "elsewhere", "greet": lambda self, who: "made"})
-    assert made().toolspec("greet")(who="x") == "made"
+def test_a_class_may_be_created_for_another_module():
+    result = type("Made", (Base,), {"__module__": "elsewhere", "greet": lambda self, who: "made"})
+    assert result().toolspec("greet")(who="x") == "made"
 
 
-def test_specs_of_a_registry_are_of_the_one_class():
+def test_specs_of_a_registry_are_of_class_toolspec():
     assert {type(spec) for spec in Base().to_toolspecs().values()} == {ToolSpec}

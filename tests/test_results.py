@@ -21,10 +21,10 @@ from mcp_types import (
 from ahvn_tools import ToolCall, ToolError, ToolResult, ToolSpec
 from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.results import ErrorDetail
-from tests.execution.entry_points import DOORS, RESULT_DOORS, VALUE_DOORS, Door, run
+from tests.execution.entry_points import ENTRY_POINTS, RESULT_ENTRY_POINTS, VALUE_ENTRY_POINTS, EntryPoint, run
 
-each_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
-each_value_door = pytest.mark.parametrize("door", VALUE_DOORS.values(), ids=VALUE_DOORS)
+each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
+each_value_entry_point = pytest.mark.parametrize("entry_point", VALUE_ENTRY_POINTS.values(), ids=VALUE_ENTRY_POINTS)
 
 
 def returning(value: Any, **options: Any) -> ToolSpec:
@@ -42,16 +42,16 @@ RESOURCE = EmbeddedResource(type="resource", resource=TextResourceContents(uri="
 
 
 @pytest.mark.parametrize("block", [IMAGE, SOUND, LINK, RESOURCE], ids=lambda block: block.type)
-@each_door
-def test_a_block_is_its_own_content(door: Door, block: Any) -> None:
-    result = door(returning(block))
+@each_entry_point
+def test_a_block_is_its_own_content(entry_point: EntryPoint, block: Any) -> None:
+    result = entry_point(returning(block))
     assert (result.content, result.value, result.structured_content) == ([block], [block], None)
 
 
-@each_door
-def test_the_value_of_text_blocks_is_their_text(door: Door) -> None:
-    assert door(returning(TEXT)).value == "block"
-    assert door(returning([TEXT, TEXT])).value == "block\nblock"
+@each_entry_point
+def test_the_value_of_text_blocks_is_their_text(entry_point: EntryPoint) -> None:
+    assert entry_point(returning(TEXT)).value == "block"
+    assert entry_point(returning([TEXT, TEXT])).value == "block\nblock"
 
 
 @pytest.mark.parametrize(
@@ -63,30 +63,30 @@ def test_the_value_of_text_blocks_is_their_text(door: Door) -> None:
     ],
     ids=["Image", "Audio", "File"],
 )
-@each_door
-def test_media_become_blocks(door: Door, media: Any, kind: type) -> None:
-    result = door(returning(media))
+@each_entry_point
+def test_media_become_blocks(entry_point: EntryPoint, media: Any, kind: type) -> None:
+    result = entry_point(returning(media))
     assert [type(block) for block in result.content] == [kind]
     assert result.value == result.content
 
 
-@each_door
-def test_a_mixed_list_is_content_in_its_order(door: Door) -> None:
-    result = door(returning(["text", IMAGE, {"a": 1}, Image(data=b"png", format="png"), ["b"], None]))
+@each_entry_point
+def test_a_mixed_list_is_content_in_its_order(entry_point: EntryPoint) -> None:
+    result = entry_point(returning(["text", IMAGE, {"a": 1}, Image(data=b"png", format="png"), ["b"], None]))
     assert [block.type for block in result.content] == ["text", "image", "text", "image", "text", "text"]
     assert [block.text for block in result.content if block.type == "text"] == ["text", '{"a": 1}', '["b"]', "null"]
 
 
-@each_door
-def test_results_in_a_list_give_their_content(door: Door) -> None:
-    result = door(returning([ToolResult("ours"), FastMCPResult(content="theirs"), ToolResult({"a": 1})]))
+@each_entry_point
+def test_results_in_a_list_contribute_their_content(entry_point: EntryPoint) -> None:
+    result = entry_point(returning([ToolResult("ours"), FastMCPResult(content="theirs"), ToolResult({"a": 1})]))
     assert [block.text for block in result.content] == ["ours", "theirs", '{"a": 1}']
     assert result.value == 'ours\ntheirs\n{"a": 1}'
 
 
-@each_door
-def test_a_plain_list_is_no_content(door: Door) -> None:
-    result = door(returning(["a", {"b": 1}]))
+@each_entry_point
+def test_a_plain_list_is_no_content(entry_point: EntryPoint) -> None:
+    result = entry_point(returning(["a", {"b": 1}]))
     assert (result.value, [block.text for block in result.content]) == (["a", {"b": 1}], ['["a", {"b": 1}]'])
 
 
@@ -102,19 +102,19 @@ def test_a_plain_list_is_no_content(door: Door) -> None:
     ],
     ids=["structured", "text", "blocks", "mcp structured", "mcp text", "ours"],
 )
-@each_door
-def test_a_result_is_taken_as_it_is(door: Door, made: Any, value: Any, structured: Any) -> None:
-    result = door(returning(made))
+@each_entry_point
+def test_a_result_is_returned_unchanged(entry_point: EntryPoint, made: Any, value: Any, structured: Any) -> None:
+    result = entry_point(returning(made))
     assert (result.value, result.structured_content, result.meta["cost"]) == (value, structured, 2)
     assert result.content == list(made.content)
     assert "duration" in result.meta
 
 
-@each_door
-def test_a_result_is_not_changed_by_being_returned(door: Door) -> None:
-    for made in (FastMCPResult(structured_content={"a": 1}, meta={"cost": 2}), ToolResult(1, meta={"cost": 2})):
-        door(returning(made))
-        assert made.meta == {"cost": 2}
+@each_entry_point
+def test_a_result_is_not_changed_by_being_returned(entry_point: EntryPoint) -> None:
+    for result in (FastMCPResult(structured_content={"a": 1}, meta={"cost": 2}), ToolResult(1, meta={"cost": 2})):
+        entry_point(returning(result))
+        assert result.meta == {"cost": 2}
 
 
 ERRORS = {
@@ -124,17 +124,17 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("made", ERRORS.values(), ids=ERRORS)
-@each_value_door
-def test_call_raises_an_error_result_as_a_tool_error(door: Door, made: Any) -> None:
+@pytest.mark.parametrize("result", ERRORS.values(), ids=ERRORS)
+@each_value_entry_point
+def test_call_raises_an_error_result_as_a_tool_error(entry_point: EntryPoint, result: Any) -> None:
     with pytest.raises(ToolError, match="it failed"):
-        door(returning(made))
+        entry_point(returning(result))
 
 
 @pytest.mark.parametrize("made", ERRORS.values(), ids=ERRORS)
-@each_door
-def test_exec_gives_an_error_result_as_one(door: Door, made: Any) -> None:
-    result = door(returning(made))
+@each_entry_point
+def test_exec_returns_an_error_result_as_an_error_result(entry_point: EntryPoint, made: Any) -> None:
+    result = entry_point(returning(made))
     assert (result.error, result.value) == (ErrorDetail(code="tool_error", message="it failed"), None)
     assert [block.text for block in result.content] == ["it failed"]
 
@@ -143,14 +143,14 @@ def test_an_error_result_without_a_text_says_that_it_failed() -> None:
     assert returning(CallToolResult(content=[IMAGE], is_error=True)).exec().text == "The tool failed."
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-def test_media_that_cannot_be_read_are_an_invalid_result(door: Door) -> None:
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+def test_media_that_cannot_be_read_are_an_invalid_result(entry_point: EntryPoint) -> None:
     def items() -> Any:
         yield Image(path="/nowhere/at/all.png")
 
     for spec in (returning(Image(path="/nowhere/at/all.png")), ToolSpec.from_function(items)):
         try:
-            error = door(spec).error
+            error = entry_point(spec).error
         except InvalidResultError as invalid:
             error = invalid
         assert error.code == "invalid_result"
@@ -171,7 +171,7 @@ def test_content_is_a_fresh_list() -> None:
     assert result.content == [TEXT]
 
 
-def test_to_mcp_is_what_a_server_sends() -> None:
+def test_to_mcp_equals_what_a_server_sends() -> None:
     sent = ToolResult(5, {"result": 5}, meta={"duration": 0.5}).to_mcp()
     assert sent.model_dump(by_alias=True, exclude_none=True) == {
         "_meta": {"duration": 0.5},
@@ -182,7 +182,7 @@ def test_to_mcp_is_what_a_server_sends() -> None:
     }
 
 
-def test_to_mcp_tells_an_error() -> None:
+def test_to_mcp_returns_an_error_result() -> None:
     sent = ToolResult(error=ErrorDetail(code="timeout", message="too late")).to_mcp()
     assert (sent.is_error, sent.content[0].text, sent.structured_content) == (True, "too late", None)
 
@@ -192,9 +192,9 @@ LONE = "caf\udce9"
 
 
 @pytest.mark.parametrize("value", [LONE, [LONE], {"a": {"b": LONE}}], ids=ascii)
-@each_door
-def test_a_text_that_no_wire_takes_is_a_value_here_and_an_error_there(door: Door, value: Any) -> None:
-    result = door(returning(value))
+@each_entry_point
+def test_an_unencodable_text_is_a_local_value_and_a_served_error(entry_point: EntryPoint, value: Any) -> None:
+    result = entry_point(returning(value))
     assert (result.is_error, result.value, len(result.content)) == (False, value, 1)
     sent = result.to_mcp()
     assert (sent.is_error, sent.structured_content) == (True, None)
@@ -203,24 +203,24 @@ def test_a_text_that_no_wire_takes_is_a_value_here_and_an_error_there(door: Door
     assert sent.model_dump_json()
 
 
-@each_door
-def test_a_key_that_no_wire_takes_is_an_invalid_result(door: Door) -> None:
-    assert door(returning({LONE: 1})).error.code == "invalid_result"
+@each_entry_point
+def test_an_unencodable_key_is_an_invalid_result(entry_point: EntryPoint) -> None:
+    assert entry_point(returning({LONE: 1})).error.code == "invalid_result"
 
 
-def test_meta_that_no_wire_takes_is_an_error_without_it() -> None:
+def test_unencodable_meta_is_an_error_without_it() -> None:
     sent = ToolResult(1, meta={"duration": 0.5, "path": LONE, "object": object()}).to_mcp()
     assert (sent.is_error, sent.meta) == (True, {"duration": 0.5})
     failed = ToolResult(error=ErrorDetail(code="timeout", message="too late"), meta={"object": object()}).to_mcp()
     assert (failed.is_error, failed.content[0].text, failed.meta) == (True, "too late", None)
 
 
-def test_a_value_of_the_bodys_own_that_has_no_text_is_an_error_on_the_wire() -> None:
+def test_a_foreign_value_without_a_text_is_a_served_error() -> None:
     sent = returning(ToolResult(10**5000)).exec().to_mcp()
     assert (sent.is_error, "cannot be sent" in sent.content[0].text) == (True, True)
 
 
-def test_the_text_of_an_error_is_spelled_out() -> None:
+def test_unencodable_characters_in_an_error_are_escaped() -> None:
     assert ErrorDetail(code="tool_error", message=f"no file {LONE}").message == "no file caf\\udce9"
     assert ErrorDetail(code="tool_error", message="naïve \U0001f600").message == "naïve \U0001f600"
 
@@ -267,12 +267,12 @@ def test_a_call_is_a_value() -> None:
     assert (ToolCall(id="1", name="add").arguments, ToolCall(id="1", name="add").provider) == ({}, {})
 
 
-def test_served_blocks_arrive_as_they_are() -> None:
+def test_served_blocks_arrive_unchanged() -> None:
     result = run(returning([TEXT, IMAGE]).to_fastmcp().run, {})
     assert result.content == [TEXT, IMAGE]
 
 
-def test_a_result_answers_a_call_with_all_else_as_it_was():
+def test_as_final_result_changes_only_the_id_and_is_last():
     chunk = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=False, is_interrupted=True, id="b")
     whole = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=True, is_interrupted=True, id="c")
     assert (chunk.as_final_result("c"), chunk.id, chunk.is_last) == (whole, "b", False)

@@ -1,4 +1,4 @@
-"""Seed 003, sections 3 to 9: every entry works as the seed shows it, with `ahvn_tools` for `ahvn.tool`."""
+"""ToolSpec: one short example for each of its features."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def user_action(user_id: str, action: str) -> str:
     """Perform an action for a user.
 
     Args:
-        user_id: Who it is
+        user_id: The id of the user
         action: What to do
 
     Returns:
-        str: What came of it
+        str: The result
     """
     return f"User {user_id} performed: {action}"
 
@@ -45,21 +45,18 @@ def tool() -> ToolSpec:
     return ToolSpec.from_function(search_database, parse_docstring=True)
 
 
-# 3. making
-
-
-def test_3_1_from_a_function(tool):
+def test_from_function_makes_a_tool_from_a_function(tool):
     assert tool(query="x", limit=2) == {"results": ["x", "x"]}
     assert tool.description == "Search the database for matching records."
 
 
-def test_3_2_from_an_mcp_tool():
+def test_from_mcp_makes_a_tool_from_a_definition():
     mcp_tool = mcp.types.Tool(name="my_tool", description="What it does.", input_schema={"type": "object"})
     tool = ToolSpec.from_mcp(mcp_tool)
     assert (tool.name, tool.description) == ("my_tool", "What it does.")
 
 
-def test_3_3_from_code():
+def test_from_code_makes_a_tool_from_source_code():
     code = '''
 def calculate_sum(a: int, b: int) -> int:
     """Add two numbers.
@@ -77,29 +74,26 @@ def calculate_sum(a: int, b: int) -> int:
     assert tool(a=1, b=2) == 3
 
 
-@pytest.mark.parametrize("given", [(), (search_database,), (search_database, search_database)], ids=len)
-def test_a_spec_is_made_by_a_door(given):
+@pytest.mark.parametrize("arguments", [(), (search_database,), (search_database, search_database)], ids=len)
+def test_the_constructor_refers_to_the_from_methods(arguments):
     with pytest.raises(DefinitionError, match=r"from_function.*@tool.*from_code, from_mcp, from_client"):
-        ToolSpec(*given)
+        ToolSpec(*arguments)
 
 
-# 4. binding
-
-
-def test_4_1_basic_binding():
+def test_a_bound_parameter_has_its_default():
     tool = ToolSpec.from_function(user_action)
     tool.bind(param="user_id", default="user123")
     assert tool(action="login") == "User user123 performed: login"
 
 
-def test_4_2_dynamic_state():
+def test_a_changed_state_is_read_at_the_next_call():
     tool = ToolSpec.from_function(user_action).bind(param="user_id", default="user123")
     assert tool(action="login") == "User user123 performed: login"
     tool.state["user_id"] = "user456"
     assert tool(action="logout") == "User user456 performed: logout"
 
 
-def test_4_3_nested_keys():
+def test_a_key_leads_into_nested_state():
     tool = ToolSpec.from_function(query_api)
     tool.bind(param="api_key", state_key="config.api.key", default="default_key")
     assert tool.state == {"config": {"api": {"key": "default_key"}}}
@@ -110,7 +104,7 @@ def test_4_3_nested_keys():
     assert tool(query="test") == "test with default_key"
 
 
-def test_4_4_unbinding():
+def test_an_unbound_parameter_is_required_again():
     tool = ToolSpec.from_function(user_action).bind(param="user_id", default="user123")
     tool.unbind(param="user_id")
     with pytest.raises(InvalidParametersError, match="'user_id' is missing"):
@@ -123,22 +117,19 @@ def test_binding_an_unknown_parameter_fails_at_once():
         ToolSpec.from_function(user_action).bind(param="api_key")
 
 
-# 5. calling
-
-
-def test_5_1_sync(tool):
+def test_call_returns_the_value_and_exec_the_result(tool):
     assert tool.call(query="test", limit=1) == tool(query="test", limit=1)
     full_result = tool.exec(query="test", limit=1)
     assert full_result.structured_content == {"results": ["test"]}
 
 
-async def test_5_2_async(tool):
+async def test_acall_returns_the_value_and_aexec_the_result(tool):
     assert await tool.acall(query="test", limit=1) == {"results": ["test"]}
     full_result = await tool.aexec(query="test", limit=1)
     assert full_result.structured_content == {"results": ["test"]}
 
 
-def test_5_3_values(tool):
+def test_the_value_is_that_of_the_only_property(tool):
     def one() -> dict: ...
 
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -150,10 +141,7 @@ def test_5_3_values(tool):
     assert tool.exec().is_error
 
 
-# 6. schemas and texts
-
-
-def test_6_1_schemas(tool):
+def test_schemas_are_json_schemas_with_descriptions(tool):
     assert tool.input_schema == {
         "type": "object",
         "properties": {
@@ -167,7 +155,7 @@ def test_6_1_schemas(tool):
     assert tool.output_schema == {"type": "object", "additionalProperties": True}
 
 
-def test_schemas_are_copies_to_change_without_harm(tool):
+def test_schemas_are_copies(tool):
     tool.input_schema["properties"].clear()
     tool.params["query"]["type"] = "number"
     tool.output_schema.clear()
@@ -175,33 +163,30 @@ def test_schemas_are_copies_to_change_without_harm(tool):
     assert tool.output_schema["type"] == "object"
 
 
-def test_6_2_texts(tool):
+def test_signature_docstring_and_code_are_made_from_the_definition(tool):
     assert tool.signature(query="example", limit=10) == "search_database(query='example', limit=10)"
     assert "    query (str): The query text" in tool.docstring.splitlines()
     assert tool.code.startswith("def search_database(query: str, limit: int = 10) -> Dict[str, Any]:")
 
 
-def test_6_3_prompt(tool):
+def test_the_prompt_has_signature_and_docstring(tool):
     assert tool.to_prompt().startswith("- `search_database(query, limit=10)`:\n    Search the database")
 
 
-# 7. exports
-
-
-def test_7_1_mcp(tool):
+def test_to_mcp_returns_an_mcp_tool(tool):
     mcp_tool: mcp.types.Tool = tool.to_mcp()
     assert isinstance(mcp_tool, mcp.types.Tool)
     assert mcp_tool.input_schema == tool.input_schema
 
 
-def test_7_2_fastmcp(tool):
+def test_to_fastmcp_returns_a_new_fastmcp_tool(tool):
     fastmcp_tool = tool.to_fastmcp()
     assert isinstance(fastmcp_tool, fastmcp.tools.Tool)
     assert fastmcp_tool.parameters == tool.input_schema
     assert tool.to_fastmcp() is not fastmcp_tool
 
 
-def test_7_3_and_7_4_json_schema(tool):
+def test_to_jsonschema_is_strict_and_takes_additional_fields(tool):
     schema = tool.to_jsonschema(custom_field="value")
     assert schema == {
         "type": "function",
@@ -221,10 +206,7 @@ def test_7_3_and_7_4_json_schema(tool):
     }
 
 
-# 8. registries
-
-
-def test_8_registries():
+def test_a_registry_has_the_tools_of_its_methods():
     class MyService(ToolRegistry):
         @reg_toolspec(
             parse_docstring=True,
@@ -241,10 +223,7 @@ def test_8_registries():
     assert service.toolspec("my_tool").description == "Custom description"
 
 
-# 9. more
-
-
-def test_9_1_clones():
+def test_a_clone_is_independent_of_the_original():
     tool = ToolSpec.from_function(user_action).bind("user_id", "session.user", "user123")
     new_tool = tool.clone()
     new_tool.state["session"]["user"] = "different_user"
@@ -254,13 +233,13 @@ def test_9_1_clones():
     assert list(tool.params) == ["action"]
 
 
-def test_9_2_the_bound_tool():
+def test_binded_is_a_fastmcp_tool_without_bound_parameters():
     tool = ToolSpec.from_function(user_action).bind("user_id", default="user123")
     assert isinstance(tool.binded, fastmcp.tools.Tool)
     assert list(tool.binded.parameters["properties"]) == ["action"]
 
 
-def test_9_3_the_cache():
+def test_clearing_the_cache_changes_no_result():
     tool = ToolSpec.from_function(user_action).bind("user_id", default="user123")
     before = tool.definition
     tool._clear_cache()
@@ -269,11 +248,11 @@ def test_9_3_the_cache():
     assert tool(action="x") == "User user123 performed: x"
 
 
-def test_a_spec_goes_out_in_any_format_by_one_door():
+def test_to_exports_a_spec_in_any_format():
     spec = ToolSpec.from_function(lambda text: text, name="say", description="Say it.").bind("text")
     assert spec.to("openai", strict=True)["function"]["name"] == "say"
     assert spec.to("anthropic")["input_schema"]["properties"] == {}
     with pytest.raises(ToolLookupError, match="'openai'"):
         spec.to("openia")
-    with pytest.raises(ToolSpecError, match="entries beside the tool"):
+    with pytest.raises(ToolSpecError, match="more entries than the tool"):
         spec.to("bedrock", cache_point={"type": "default"})

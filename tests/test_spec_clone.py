@@ -38,7 +38,7 @@ def test_a_clone_does_what_the_original_does(copied):
 
 
 @pytest.mark.parametrize("copied", COPIES)
-def test_the_state_of_a_clone_is_its_own_nested_containers_included(copied):
+def test_a_clone_has_a_separate_state_including_nested_containers(copied):
     spec = original()
     twin = copied(spec)
     twin.state["session"]["user"] = "eve"
@@ -70,7 +70,7 @@ def test_any_kind_of_state_is_copied(state):
     assert repr(dict(spec.state)) == before
 
 
-def test_what_the_containers_hold_is_shared():
+def test_objects_in_the_containers_are_shared():
     handle = object()
     spec = original()
     spec.state["handles"] = [handle]
@@ -110,7 +110,7 @@ def test_a_remembered_default_is_not_shared():
     assert log == ["y"]
 
 
-def test_examples_of_a_clone_are_equal_and_its_own():
+def test_examples_of_a_clone_are_equal_and_separate():
     spec = original()
     twin = spec.clone()
     assert twin.examples == spec.examples
@@ -119,7 +119,7 @@ def test_examples_of_a_clone_are_equal_and_its_own():
 
 
 class Counted(ToolSpec):
-    """A subclass with attributes of its own."""
+    """A subclass with additional attributes."""
 
     calls = 0
 
@@ -138,7 +138,7 @@ def test_a_clone_has_the_class_and_the_attributes_of_the_original():
     assert (spec.calls, twin.calls) == (1, 2)
 
 
-def test_a_clone_has_a_fastmcp_tool_of_its_own():
+def test_a_clone_has_a_separate_fastmcp_tool():
     spec = original()
     spec.binded  # made before the clone
     twin = spec.clone()
@@ -148,7 +148,7 @@ def test_a_clone_has_a_fastmcp_tool_of_its_own():
     assert content == [{"result": "ann go"}, {"result": "eve go"}]
 
 
-def test_a_spec_that_is_held_twice_is_copied_once():
+def test_a_spec_that_is_referenced_twice_is_copied_once():
     spec = original()
     first, second = copy.deepcopy([spec, spec])
     assert first is second

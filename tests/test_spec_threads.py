@@ -75,6 +75,7 @@ class Jobs:
         assert other == 0 or other % 2 == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(SECONDS + 50)
 def test_eight_threads_call_bind_and_change_the_state_of_one_spec():
     jobs = Jobs(pair_spec())
@@ -113,7 +114,7 @@ def test_eight_threads_call_bind_and_change_the_state_of_one_spec():
     assert all(rounds.values())
 
 
-def test_each_value_that_is_replaced_inside_a_state_is_read_whole():
+def test_a_replaced_value_is_never_read_in_part():
     def both(left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
         return left, right
 
@@ -138,7 +139,7 @@ def test_each_value_that_is_replaced_inside_a_state_is_read_whole():
     assert all(left[0] <= right[0] for left, right in pairs)
 
 
-def test_what_is_bound_by_many_threads_at_once_is_all_bound():
+def test_concurrent_bindings_of_many_threads_all_take_effect():
     def wide(a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int) -> int:
         return a + b + c + d + e + f + g + h
 

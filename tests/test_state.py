@@ -73,7 +73,7 @@ class TestParsing:
             StateKey.parse(text)
 
     @pytest.mark.parametrize("text", [None, 1, b"user", ("user", "id")])
-    def test_only_a_text_is_a_key(self, text):
+    def test_a_key_must_be_a_str(self, text):
         with pytest.raises(StateKeyError, match=type(text).__name__):
             StateKey.parse(text)
 
@@ -137,7 +137,7 @@ class TestReading:
             (UserDict(a=1), "a", 1),
         ],
     )
-    def test_a_key_reads_what_is_there(self, state, text, value):
+    def test_a_key_reads_its_value(self, state, text, value):
         assert StateKey.parse(text).read(state) == value
 
     @pytest.mark.parametrize(
@@ -161,15 +161,15 @@ class TestReading:
             ({"a": {"b": 1}}, r"a\.b"),
         ],
     )
-    def test_what_is_not_there_is_missing(self, state, text):
+    def test_a_key_without_a_value_is_missing(self, state, text):
         assert StateKey.parse(text).read(state) is MISSING
 
-    def test_reading_makes_nothing_in_a_defaultdict(self):
+    def test_reading_does_not_change_a_defaultdict(self):
         state = {"a": defaultdict(list)}
         assert StateKey.parse("a.b").read(state) is MISSING
         assert not state["a"]
 
-    def test_a_value_that_is_gone_between_asking_and_reading_is_missing(self):
+    def test_a_value_removed_during_the_lookup_is_missing(self):
         class Vanishing(UserDict):
             def __contains__(self, key):
                 return True
@@ -197,7 +197,7 @@ class TestReading:
         with pytest.raises(AttributeError, match="there_is_no_such_attribute"):
             StateKey.parse("c.token").read({"c": Connection()})
 
-    def test_what_a_property_raises_is_raised(self):
+    def test_the_exception_of_a_property_is_raised(self):
         class Connection:
             @property
             def token(self):
@@ -206,7 +206,7 @@ class TestReading:
         with pytest.raises(ConnectionError, match="closed"):
             StateKey.parse("c.token").read({"c": Connection()})
 
-    def test_the_first_layer_with_the_whole_path_wins(self):
+    def test_the_first_state_with_the_whole_path_is_used(self):
         layers = ({"user": {}}, {"user": {"id": None}}, {"user": {"id": 3}})
         assert StateKey.parse("user.id").find(layers) is None
 
@@ -249,19 +249,19 @@ class TestWriting:
             ({"a": {}}, "a.b.c[1]", "nothing"),
         ],
     )
-    def test_where_it_cannot_write_it_says_what_is_there_and_changes_nothing(self, state, text, named):
+    def test_a_refused_write_names_the_obstacle_and_changes_nothing(self, state, text, named):
         before = repr(state)
-        with pytest.raises(StateKeyError, match=rf"the state holds {named} where step"):
+        with pytest.raises(StateKeyError, match=rf"the state has {named} where step"):
             StateKey.parse(text).write(state, 7)
         assert repr(state) == before
 
-    def test_a_refusal_does_not_show_what_the_state_holds(self):
+    def test_the_error_of_a_write_does_not_contain_values(self):
         with pytest.raises(StateKeyError) as caught:
             StateKey.parse("a.b").write({"a": "canary-value"}, "canary-default")
         assert "canary" not in str(caught.value)
 
     @given(PATHS, st.integers())
-    def test_what_was_written_is_read_again(self, names, value):
+    def test_a_written_value_is_read_again(self, names, value):
         state: dict[str, object] = {}
         key = StateKey.parse(".".join(map(escaped, names)))
         key.write(state, value)
@@ -269,7 +269,7 @@ class TestWriting:
         assert len(state) == 1
 
     @given(st.lists(PATHS, min_size=1, max_size=6))
-    def test_writing_one_key_disturbs_no_other(self, paths):
+    def test_writing_one_key_does_not_change_others(self, paths):
         state: dict[str, object] = {}
         written: dict[tuple[str, ...], int] = {}
         for number, names in enumerate(paths):
@@ -314,12 +314,12 @@ class TestOwnContainers:
         assert own is not value
         assert containers_of(own).isdisjoint(containers_of(value))
 
-    def test_what_the_containers_hold_is_shared(self):
+    def test_objects_in_the_containers_are_shared(self):
         held = object()
         assert copy_containers({"a": [held]})["a"][0] is held
 
     @pytest.mark.parametrize("value", [(1, "a"), Pair(1, 2), Triple((1, [2])), frozenset({1}), "text", 5, None])
-    def test_what_cannot_change_stays_the_same_object(self, value):
+    def test_immutable_values_stay_the_same_object(self, value):
         assert copy_containers(value) is value
 
     def test_a_cycle_is_copied_as_a_cycle(self):
@@ -331,12 +331,12 @@ class TestOwnContainers:
         assert own["list"][0] is own
         assert own["tuple"][0] is own
 
-    def test_a_container_that_is_held_twice_is_still_one(self):
+    def test_a_container_that_is_referenced_twice_is_copied_once(self):
         shared: list[int] = []
         own = copy_containers({"a": shared, "b": shared})
         assert own["a"] is own["b"]
 
-    def test_a_state_of_any_mapping_becomes_one_that_can_be_changed(self):
+    def test_a_copied_state_can_be_changed_whatever_its_mapping_type(self):
         own = copy_state(ChainMap({"a": [1]}, {"b": 2}))
         assert own == {"a": [1], "b": 2}
         own["c"] = 3
@@ -367,10 +367,10 @@ class TestWithoutKeys:
             ({"b": 1}, "a.token", {"b": 1}),
         ],
     )
-    def test_nothing_is_left_under_the_key(self, state, text, left):
+    def test_the_value_under_the_key_is_removed(self, state, text, left):
         assert without_keys(state, [StateKey.parse(text)]) == left
 
-    def test_what_a_key_that_cannot_be_read_leads_through_goes(self):
+    def test_an_object_whose_property_fails_is_removed(self):
         class Locked:
             @property
             def token(self):
@@ -378,25 +378,25 @@ class TestWithoutKeys:
 
         assert without_keys({"a": Locked(), "b": 1}, [StateKey.parse("a.token")]) == {"b": 1}
 
-    def test_the_state_itself_keeps_everything(self):
+    def test_the_original_state_is_not_changed(self):
         state = {"a": {"token": "s"}}
         without_keys(state, [StateKey.parse("a.token")])
         assert state == {"a": {"token": "s"}}
 
-    def test_a_container_that_is_held_twice_loses_the_secret_in_both_places(self):
+    def test_a_container_that_is_referenced_twice_loses_the_secret_in_both_places(self):
         shared = {"token": "s", "user": 1}
         assert without_keys({"a": shared, "b": shared}, [StateKey.parse("a.token")]) == {
             "a": {"user": 1},
             "b": {"user": 1},
         }
 
-    def test_a_state_that_holds_itself_loses_the_secret_there_too(self):
+    def test_a_state_that_contains_itself_loses_the_secret_everywhere(self):
         state = {"token": "s", "user": 1}
         state["me"] = state
-        kept = without_keys(state, [StateKey.parse("token")])
-        assert "token" not in kept["me"]
+        stored = without_keys(state, [StateKey.parse("token")])
+        assert "token" not in stored["me"]
         assert state["token"] == "s"
 
 
-def test_the_marks_show_their_names():
+def test_the_sentinels_have_readable_reprs():
     assert (repr(MISSING), repr(UNSET)) == ("MISSING", "UNSET")

@@ -1,4 +1,4 @@
-"""A definition as text: the seed's forms exactly, and Python that is valid whatever the definition says."""
+"""A definition as text: the exact forms, and Python code that is valid for any definition."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def search_database(
     return [query] * limit
 
 
-# the seed's forms
+# the forms
 
 
-def test_a_call_has_given_values_defaults_and_bare_required_parameters():
+def test_a_signature_has_arguments_defaults_and_names_of_required_parameters():
     assert search_database.signature(query="example", limit=10) == snapshot(
         "search_database(query='example', limit=10, tags=None, when={'year': 1})"
     )
     assert search_database.signature() == snapshot("search_database(query, limit=10, tags=None, when={'year': 1})")
 
 
-def test_a_call_leaves_out_what_is_optional_and_has_no_default():
+def test_a_signature_leaves_out_optional_parameters_without_a_default():
     definition = ToolDefinition(
         name="f",
         input_schema={"type": "object", "properties": {"a": {}, "b": {}, "c": True}, "required": ["b", "c"]},
@@ -213,12 +213,12 @@ def test_a_type_has_its_python_name(node, name):
         ("half ৴", "_half__"),
     ],
 )
-def test_a_name_has_an_identifier_near_to_it(name, python):
+def test_a_name_becomes_a_similar_identifier(name, python):
     assert texts.identifier(name) == python
     assert python.isidentifier()
 
 
-def test_what_is_bound_is_in_no_text():
+def test_no_text_contains_a_bound_parameter():
     spec = search_database.clone().bind("limit", "search.limit", 98765)
     for text in (spec.signature(), spec.docstring, spec.code, spec.to_prompt()):
         assert "limit" not in text.replace("limit at most", "")
@@ -292,27 +292,29 @@ def test_the_code_of_any_definition_is_python(definition):
     assert isinstance(function, ast.FunctionDef)
     taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     assert len(taken) == len(definition.input_schema["properties"])
-    told = texts.docstring(definition).encode("utf-8", "backslashreplace").decode("utf-8")
+    message = texts.docstring(definition).encode("utf-8", "backslashreplace").decode("utf-8")
     shown = ast.get_docstring(function, clean=False)
-    if told:
-        assert [line.strip() for line in shown.split("\n")] == ["", *[line.strip() for line in told.split("\n")], ""][
-            1:
-        ]
+    if message:
+        assert [line.strip() for line in shown.split("\n")] == [
+            "",
+            *[line.strip() for line in message.split("\n")],
+            "",
+        ][1:]
     else:
         assert shown is None
     compile(tree, "<code>", "exec")
 
 
 @given(definitions(), st.data())
-def test_a_made_function_passes_on_what_it_is_given(definition, data):
+def test_a_generated_function_passes_its_arguments(definition, data):
     properties, required = definition.input_schema["properties"], definition.input_schema.get("required", [])
     calls: list[dict[str, Any]] = []
-    made = texts.function(definition, lambda **arguments: calls.append(arguments))
+    result = texts.function(definition, lambda **arguments: calls.append(arguments))
     given_values = {
         name: data.draw(st.integers()) for name in properties if name in required or data.draw(st.booleans())
     }
     python = texts.parameter_names(definition)
-    made(**{python[name]: value for name, value in given_values.items()})
+    result(**{python[name]: value for name, value in given_values.items()})
     defaults = {
         name: node["default"] for name, node in properties.items() if isinstance(node, dict) and "default" in node
     }
@@ -320,6 +322,7 @@ def test_a_made_function_passes_on_what_it_is_given(definition, data):
     assert calls == [{**left, **given_values}]
 
 
+@pytest.mark.exhaustive
 @given(definitions())
 def test_every_text_can_be_made_of_any_definition(definition):
     assert texts.signature(definition, {}).endswith(")")
@@ -329,7 +332,7 @@ def test_every_text_can_be_made_of_any_definition(definition):
 # round trip
 
 
-def test_a_made_function_answers_as_the_spec_does():
+def test_a_generated_function_returns_what_the_spec_returns():
     function = search_database.to_function()
     assert function("tea", 2) == search_database("tea", 2) == ["tea", "tea"]
     assert function(query="tea", limit="1") == ["tea"]
@@ -340,7 +343,7 @@ def test_a_made_function_answers_as_the_spec_does():
         function(nope=1)
 
 
-def test_a_made_function_raises_what_the_spec_raises():
+def test_a_generated_function_raises_what_the_spec_raises():
     @tool
     def fail(a: int) -> int:
         raise KeyError(a)
@@ -349,7 +352,7 @@ def test_a_made_function_raises_what_the_spec_raises():
         fail.to_function()(3)
 
 
-def test_a_made_function_leaves_absent_what_is_not_given():
+def test_a_generated_function_leaves_out_absent_arguments():
     @tool
     def count(*, given: int, **rest: int) -> int:
         return given
@@ -358,29 +361,29 @@ def test_a_made_function_leaves_absent_what_is_not_given():
         name="f", input_schema={"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "required": ["b"]}
     )
     calls: list[dict[str, Any]] = []
-    made = texts.function(definition, lambda **arguments: calls.append(arguments))
-    made(b=1)
-    made(None, b=1)
+    result = texts.function(definition, lambda **arguments: calls.append(arguments))
+    result(b=1)
+    result(None, b=1)
     assert calls == [{"b": 1}, {"a": None, "b": 1}]
     with pytest.raises(TypeError):
-        made(1, 2)
+        result(1, 2)
     assert count.to_function()(given=1) == 1
 
 
-def test_a_made_function_is_a_tool_again():
+def test_a_generated_function_can_become_a_tool():
     again = ToolSpec.from_function(search_database.to_function())
     assert again(query="tea", limit=1) == ["tea"]
     assert list(again.params) == list(search_database.params)
     assert again.params["limit"]["type"] == "integer"
 
 
-def test_a_made_function_has_types_and_not_their_names():
+def test_a_generated_function_has_real_types_as_annotations():
     function = search_database.to_function()
     assert inspect.signature(function).parameters["limit"].annotation is int
     assert inspect.signature(function).return_annotation == list[str]
 
 
-def test_a_made_function_follows_the_state():
+def test_a_generated_function_reads_the_current_state():
     spec = search_database.clone().bind("limit", default=1)
     function = spec.to_function()
     assert function(query="tea") == ["tea"]
@@ -388,7 +391,7 @@ def test_a_made_function_follows_the_state():
     assert function(query="tea") == ["tea", "tea"]
 
 
-def test_a_reference_that_leads_nowhere_is_any_type():
+def test_an_unresolvable_reference_has_type_any():
     schema = {"type": "object", "properties": {"there": {"$ref": "#/$defs/There"}, "gone": {"$ref": "#/$defs/Gone"}}}
     definition = ToolDefinition(name="f", input_schema={**schema, "$defs": {"There": {"type": "integer"}}})
     assert texts.code(definition).startswith("def f(there: int = None, gone: Any = None)")

@@ -1,1 +1,1 @@
-"""The command `ahvn-tools`: one module a subcommand, `app.py` runs them and says what went wrong."""
+"""The command `ahvn-tools`: `app` parses the command line, and each subcommand is one module."""

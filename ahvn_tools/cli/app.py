@@ -1,4 +1,4 @@
-"""The app: reads the command line, runs a subcommand, and ends with a status."""
+"""The command line: run a subcommand, print what went wrong, and return the exit status."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ahvn_tools.cli.serve import serve
 from ahvn_tools.errors import ToolCallError, ToolSpecError
 
 INTERRUPTED_STATUS = 130
-"""What a process ends with that Ctrl-C has stopped, as shells have it."""
+"""The exit status after Ctrl-C, as in shells."""
 
 app = App(
     name="ahvn-tools",
     help="Tools for LLM agents, from the command line.",
     version=__version__,
-    suppress_keyboard_interrupt=False,  # `main` sees to it
+    suppress_keyboard_interrupt=False,  # `main` handles it
 )
 app.command(serve)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, or the process's own, and return its status.
+    """Run the command with these arguments, or those of the process, and return the exit status.
 
-    0: done; 1: it cannot be done; 2: the command was not written right; 130: stopped by Ctrl-C. What went wrong stands
-    on stderr, in one line.
+    0: success; 1: failure; 2: a command line that cannot be parsed; 130: interrupted by Ctrl-C. An error is printed to
+    stderr as one line.
     """
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
@@ -44,5 +44,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report_error(error: CommandError) -> int:
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  # a command speaks on stderr
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  # the output of a command
     return error.status

@@ -1,16 +1,16 @@
-"""What ends a command: a text for whoever typed it, without a traceback."""
+"""Errors that end a command with a message to its user, without a traceback."""
 
 from __future__ import annotations
 
 
 class CommandError(Exception):
-    """The command cannot do what was asked."""
+    """The command failed."""
 
     status = 1
-    """What the process ends with."""
+    """The exit status."""
 
 
 class UsageError(CommandError):
-    """The command was not written right."""
+    """The command line is wrong."""
 
     status = 2

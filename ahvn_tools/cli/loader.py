@@ -1,4 +1,4 @@
-"""FILE[:NAME]: where a command finds tools, and the toolkit that they make."""
+"""Load the toolkit that FILE[:NAME] on the command line refers to."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 
 from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.errors import ToolSpecError, near_misses
+from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
@@ -23,43 +24,40 @@ from ahvn_tools.toolkit import Toolkit
 _PACKAGE = Path(__file__).parents[1]
 
 _MODULE_PREFIX = "_served_"
-"""Stands before the name of a file that cannot be imported by its own."""
+"""The prefix of the module name of a file that cannot be imported under its own name."""
 
 
 def load_toolkit(target: str) -> Toolkit:
-    """Return the toolkit of a FILE[:NAME], or one made of the tools there.
+    """Return the toolkit of a FILE[:NAME], or a new one with the tools there.
 
-    FILE is a Python file or a module that can be imported. NAME, dotted if need be, is a Toolkit, an instance of a
-    ToolRegistry, a tool, or a list of these; without it the one Toolkit in FILE counts, else all of its tools. Raises
+    FILE is a Python file or an importable module. NAME, which may be dotted, is a Toolkit, an instance of a
+    ToolRegistry, a tool, or a list of these. Without NAME it is the only Toolkit in FILE, else all tools there. Raises
     CommandError.
     """
-    place, name = _split_target(target)
-    module = _load_module(place)
+    location, name = _split_target(target)
+    module = _load_module(location)
     try:
-        return (
-            _collect_toolkit(place, module) if name is None else _to_toolkit(name, _get_attribute(place, module, name))
-        )
+        if name is None:
+            return _collect_toolkit(location, module)
+        return _to_toolkit(name, _get_attribute(location, module, name))
     except ToolSpecError as error:
         raise CommandError(f"{target}: {error}") from error
 
 
 def _split_target(target: str) -> tuple[str, str | None]:
-    """Return FILE and NAME; what no name could be, as behind the colon of a drive, belongs to FILE."""
-    place, _, name = target.rpartition(":")
+    """Return FILE and NAME. What cannot be a name, such as the rest after the colon of a drive, belongs to FILE."""
+    location, _, name = target.rpartition(":")
     is_name = all(part.isidentifier() for part in name.split("."))
-    return (place, name) if place and is_name else (target, None)
-
-
-# the module
+    return (location, name) if location and is_name else (target, None)
 
 
 def _load_module(location: str) -> ModuleType:
     file = Path(location)
-    if file.suffix != ".py" and not file.is_file():
-        return _import_module(location)
-    if not file.is_file():
+    if file.is_file():
+        return _load_file(location, file.resolve())
+    if file.suffix == ".py":
         raise CommandError(f"There is no file {location!r}.")
-    return _load_file(location, file.resolve())
+    return _import_module(location)
 
 
 def _import_module(name: str) -> ModuleType:
@@ -75,7 +73,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _load_file(location: str, file: Path) -> ModuleType:
-    """Import a file under its own name where that leads to it, so that it is one module to all; else under another."""
+    """Import a file under its own name if that name leads to it, so that it is loaded once; else under another."""
     _extend_sys_path(file.parent)
     with _report_load_errors(location, file.parent):
         if _is_importable(file):
@@ -83,115 +81,107 @@ def _load_file(location: str, file: Path) -> ModuleType:
         name = f"{_MODULE_PREFIX}{file.stem}"
         loader = SourceFileLoader(name, str(file))
         module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(file)))
-        sys.modules[name] = module  # where pydantic and pickle look up what a module defines
+        sys.modules[name] = module  # pydantic and pickle look up there what a module defines
         loader.exec_module(module)
         return module
 
 
 def _is_importable(file: Path) -> bool:
-    found = importlib.util.find_spec(file.stem) if file.stem.isidentifier() else None
-    return found is not None and found.origin is not None and Path(found.origin).resolve() == file
+    spec = importlib.util.find_spec(file.stem) if file.stem.isidentifier() else None
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file
 
 
 def _extend_sys_path(folder: Path) -> None:
-    """Let a file's neighbours be found. What serves it comes first: none of them is taken for a part of that."""
-    importlib.import_module("ahvn_tools.mcp.server.app")
+    """Make the modules in a folder importable, after the server itself: none of them can then hide a part of it."""
+    importlib.import_module("ahvn_tools.toolkit.serve")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
 
 @contextlib.contextmanager
 def _report_load_errors(location: str, folder: Path) -> Iterator[None]:
-    """Run what loads a module, with its output on stderr. What goes wrong is told with the line where it did."""
+    """Redirect the output of a module that is being loaded to stderr, and report an error with its line."""
     try:
         with _protect_standard_streams():
             yield
     except CommandError:
         raise
     except SystemExit as error:
-        raise CommandError(
-            f"{location} ended the process while it was loaded{_locate_error(error, folder)}."
-        ) from error
+        raise CommandError(f"{location} exited while it was loaded{_locate_error(error, folder)}.") from error
     except Exception as error:
-        told = error.msg if isinstance(error, SyntaxError) else error
+        message = error.msg if isinstance(error, SyntaxError) else error
         raise CommandError(
-            f"{location} cannot be loaded: {type(error).__name__}: {told}{_locate_error(error, folder)}"
+            f"{location} cannot be loaded: {type(error).__name__}: {message}{_locate_error(error, folder)}"
         ) from error
 
 
 @contextlib.contextmanager
 def _protect_standard_streams() -> Iterator[None]:
-    """Keep stdout clean and stdin unread: over stdio they are the client's from the first byte."""
+    """Write nothing to stdout and read nothing from stdin: over stdio they belong to the client."""
     sys.stdout.flush()
-    kept = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    try:
-        os.dup2(nothing, 0)
-        os.dup2(2, 1)
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept[0], 0)
-        os.dup2(kept[1], 1)
-        for descriptor in (nothing, *kept):
-            os.close(descriptor)
+    with (
+        Path(os.devnull).open() as empty,
+        redirect_descriptor(0, to=empty.fileno()),
+        redirect_descriptor(1, to=2),
+    ):
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
 
 
 def _locate_error(error: BaseException, folder: Path) -> str:
-    """Say which line of the user's own it was: the last one in the folder."""
+    """Return the file and line of an error: the innermost ones in the user's folder."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({Path(error.filename).name}, line {error.lineno})"
-    own = [frame for frame in extract_tb(error.__traceback__) if _is_user_file(Path(frame.filename), folder)]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    frames = [frame for frame in extract_tb(error.__traceback__) if _is_user_file(Path(frame.filename), folder)]
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _is_user_file(file: Path, folder: Path) -> bool:
     return file.is_relative_to(folder) and not file.is_relative_to(_PACKAGE) and "site-packages" not in file.parts
 
 
-# what is in it
-
-
 def _collect_toolkit(location: str, module: ModuleType) -> Toolkit:
-    """Return the one toolkit of a module, else one of all its tools."""
+    """Return the only toolkit of a module, else one of all its tools."""
     members = _get_public_members(module)
     kits = {id(value): name for name, value in reversed(members.items()) if isinstance(value, Toolkit)}
     if len(kits) > 1:
-        known = ", ".join(map(repr, reversed(kits.values())))
-        raise CommandError(f"{location} has {len(kits)} toolkits: {known}. Say which: {location}:NAME.")
+        names = ", ".join(map(repr, reversed(kits.values())))
+        raise CommandError(f"{location} has {len(kits)} toolkits: {names}. Choose one: {location}:NAME.")
     if kits:
         kit: Toolkit = members[next(iter(kits.values()))]
         return kit
     tools = {id(value): value for value in members.values() if isinstance(value, ToolSpec | ToolRegistry)}
     if not tools:
         raise CommandError(
-            f"{location} has no tools: it needs a Toolkit, functions with @tool, or an instance of a ToolRegistry."
+            f"{location} has no tools: add a Toolkit, functions with @tool, or an instance of a ToolRegistry."
         )
     return _to_toolkit(module.__name__, list(tools.values()))
 
 
 def _get_public_members(module: ModuleType) -> dict[str, Any]:
-    """Return what a module offers: what its `__all__` lists, else every name without an underscore before it."""
+    """Return the members that `__all__` lists, else those whose names do not start with an underscore."""
     names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
     return {name: getattr(module, name) for name in names}
 
 
 def _get_attribute(location: str, module: ModuleType, name: str) -> Any:
-    thing: Any = module
+    value: Any = module
     for part in name.split("."):
-        if not hasattr(thing, part):
-            known = [word for word in dir(thing) if not word.startswith("_")]
+        if not hasattr(value, part):
+            known = [word for word in dir(value) if not word.startswith("_")]
             raise CommandError(f"{location} has no {name!r}. {near_misses(part, known)}")
-        thing = getattr(thing, part)
-    return thing
+        value = getattr(value, part)
+    return value
 
 
-def _to_toolkit(name: str, thing: Any) -> Toolkit:
-    """Return a toolkit as it is; else one of a tool, of a registry's tools, or of a list or dict of these."""
-    if isinstance(thing, Toolkit):
-        return thing
-    from ahvn_tools.toolkit.serve import to_toolkit
+def _to_toolkit(name: str, value: Any) -> Toolkit:
+    """Return a toolkit unchanged, else a new one of a tool, of a registry's tools, or of a list or dict of these."""
+    if isinstance(value, Toolkit):
+        return value
+    from ahvn_tools.toolkit.serve import to_toolkit  # slow: a toolkit does not need it
 
-    kit = to_toolkit(list(thing.values()) if isinstance(thing, Mapping) else thing)
+    kit = to_toolkit(list(value.values()) if isinstance(value, Mapping) else value)
     kit.name = name.removeprefix(_MODULE_PREFIX)
     return kit

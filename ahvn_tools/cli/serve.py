@@ -1,4 +1,4 @@
-"""`serve`: the tools of a file for any MCP client, over stdio or HTTP."""
+"""The subcommand `serve`: the tools of a file for any MCP client, over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ahvn_tools.toolkit import Toolkit
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8000
 
-_WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104  # told apart, not bound to
+_WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104  # compared, not bound
 
 Names = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -33,67 +33,63 @@ def serve(
     group: Names = None,
     name: str | None = None,
 ) -> None:
-    """Serve tools to MCP clients: over stdin and stdout to the one that starts it, or over HTTP.
+    """Serve tools to MCP clients: over stdin and stdout to the client that starts it, or over HTTP.
 
     Parameters
     ----------
     file
         A Python file or a module. NAME in it is a Toolkit, an instance of a ToolRegistry, a tool, or a list of these;
-        without NAME it is the one Toolkit there, else all tools there.
+        without NAME, the only Toolkit in the file is served, else all its tools.
     http
         Serve over HTTP, at the path /mcp.
     host
         The address to listen on, 127.0.0.1 by default.
     port
-        The port to listen on, 8000 by default; 0 takes a free one, and stderr tells which.
+        The port to listen on, 8000 by default; 0 takes a free port and prints it to stderr.
     allowed_host
-        A name, beside localhost and HOST, by which clients may call the server. Can be repeated.
+        A host name, in addition to localhost and HOST, that clients may use for the server. Can be repeated.
     auth_token_env
-        The environment variable that holds the token which clients have to send.
+        The environment variable that contains the token that clients must send.
     audience
-        Whom the tools are for; without it those that are for everyone are served. Can be repeated.
+        The audience to serve; without it, only tools for everyone are served. Can be repeated.
     group
-        Serve the tools of this group alone, switched on. Can be repeated.
+        Serve only the tools of this group, and activate it. Can be repeated.
     name
-        The name of the server, the toolkit's by default.
+        The name of the server, by default that of the toolkit.
     """
     if not http:
         _refuse_http_options(host=host, port=port, allowed_host=allowed_host, auth_token_env=auth_token_env)
-    auth = None if auth_token_env is None else _read_shared_token(auth_token_env)
+    auth = None if auth_token_env is None else _create_verifier(auth_token_env)
     kit = _select_groups(loader.load_toolkit(file), group)
     options: dict[str, Any] = {"name": name or kit.name, "audience": audience}
-    from ahvn_tools.toolkit.serve import serve as run  # imported when touched: help and refusals come at once
+    from ahvn_tools.toolkit.serve import serve as serve_toolkit  # slow: help and refusals do not need it
 
     if not http:
-        run(kit, "stdio", **options)
+        serve_toolkit(kit, "stdio", **options)
         return
-    options |= {
-        "host": DEFAULT_HOST if host is None else host,
-        "port": DEFAULT_PORT if port is None else port,
-        "auth": auth,
-    }
-    names = [*(allowed_host or ()), *([] if options["host"] in _WILDCARD_HOSTS else [options["host"]])]
+    host, port = DEFAULT_HOST if host is None else host, DEFAULT_PORT if port is None else port
+    allowed_hosts = [*(allowed_host or ()), *(() if host in _WILDCARD_HOSTS else (host,))]
     try:
-        run(kit, "http", allowed_hosts=names, **options)
+        serve_toolkit(kit, "http", host=host, port=port, allowed_hosts=allowed_hosts, auth=auth, **options)
     except OSError as error:
-        raise CommandError(f"Cannot serve at {options['host']}:{options['port']}: {error}.") from error
+        raise CommandError(f"Cannot serve at {host}:{port}: {error}.") from error
 
 
 def _refuse_http_options(**options: Any) -> None:
     for option, value in options.items():
         if value is not None:
-            raise UsageError(f"--{option.replace('_', '-')} is about serving over HTTP: give --http, too.")
+            raise UsageError(f"--{option.replace('_', '-')} is for serving over HTTP: add --http.")
 
 
-def _read_shared_token(variable: str) -> Any:
+def _create_verifier(variable: str) -> Any:
     token = os.environ.get(variable, "").strip()
     if not token:
-        raise CommandError(f"The environment variable {variable!r} holds no token: set it, or leave out the option.")
+        raise CommandError(f"The environment variable {variable!r} contains no token: set it, or omit the option.")
     from ahvn_tools.cli.token import SharedTokenVerifier
 
     return SharedTokenVerifier(token)
 
 
 def _select_groups(kit: Toolkit, groups: list[str] | None) -> Toolkit:
-    """Return the tools of these groups, switched on here and not in the toolkit itself; all tools without any."""
+    """Return the tools of some groups, active here and unchanged in the toolkit itself; all tools without groups."""
     return kit.session().activate(*groups).select(groups=groups) if groups else kit

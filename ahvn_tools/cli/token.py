@@ -1,4 +1,4 @@
-"""The one token that a server's clients share."""
+"""Verification of the one token that all clients of a server share."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fastmcp.server.auth import AccessToken, TokenVerifier
 
 
 class SharedTokenVerifier(TokenVerifier):
-    """Accepts one token, in a time that tells nothing about it."""
+    """Accepts one token. The comparison takes the same time for every wrong token."""
 
     def __init__(self, token: str) -> None:
-        """Keep what tells the token, and not the token."""
+        """Store a digest of the token, not the token itself."""
         super().__init__()
         self._digest = _hash_token(token)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whose token it is; None for another one."""
+        """Return the access of the shared token; None for another token."""
         if not hmac.compare_digest(self._digest, _hash_token(token)):
             return None
         return AccessToken(token=token, client_id="shared", scopes=[])

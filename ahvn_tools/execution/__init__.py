@@ -1,36 +1,19 @@
-"""How a call runs. Nothing here knows what a ToolSpec is.
+"""How a call runs: from validated arguments to a value or a ToolResult.
 
-`plan` says what a call needs; `direct` and `awaited` are the sync and async doors, `stream` both doors of a stream,
-with a `relay` to its reader; `drive` runs a body to its end, by `threads`, `deadline` and `hand`; `bridge` and
-`crossing` lead from sync to async; `outcome`, `settle` and `failure` say what came of it. `errand` runs a body in one
-of the worker `processes`, where `worker` waits; `frames` and `pickles` are what goes between, `tree` is what ends with
-one. `call` is a call as middleware sees it, `chain` leads it through.
+`compiled` and `plan` hold what is prepared once for a tool. `sync_call` and `async_call` run a body to its value or its
+result; `pipeline` and `pipeline_stream` run it behind middleware, where `endpoint` runs the body. `runner` runs a body
+in a loop, in one of the `threads` or, by `isolation`, in a worker process, within its `deadline`; `consume` iterates
+what it returned. `convert` makes results of outcomes. Sync callers run async bodies on the `background_loop`.
 """
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ahvn_tools.execution import async_call, async_to_sync, pipeline, stream_call
-
-__all__ = ["async_call", "async_to_sync", "pipeline", "stream_call"]
-
-
-def __getattr__(name: str) -> ModuleType:
-    """Import a module of the room when it is first used: a local sync call needs no asyncio (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"{__name__}.{name}")
-
 
 def abandoned() -> int:
-    """Return how many bodies still run in this process although nobody waits for them any more.
+    """Return how many bodies still run in this process although no caller waits for them.
 
-    They took too long, or their callers have gone: sync ones, whose threads Python has no way to end, and async ones
-    that refused to be cancelled. Each counts until it ends.
+    They exceeded their timeout or their callers left: sync bodies, whose threads Python cannot end, and async bodies
+    that ignored their cancellation. Each counts until it ends.
 
     >>> from ahvn_tools import execution
     >>> still_running = execution.abandoned()

@@ -1,46 +1,39 @@
-"""The async doors, `acall` and `aexecute`.
+"""Calls from async code.
 
-An async body runs in the caller's own task (a timeout gives it one of its own), a sync one in a worker thread with the
-caller's contextvars, unless `run_in_thread=False`.
+An async body runs in the caller's task (a timeout runs it in another task). A sync body runs in a worker thread with
+the caller's contextvars, unless `run_in_thread=False`. Importing this module does not import asyncio.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.errors import CallCancelledError, ToolCallError
-from ahvn_tools.execution import failure
-from ahvn_tools.execution.call import EmitChunk
-from ahvn_tools.execution.convert import (
-    error_result,
-    normalize_cancellation,
-    self_cancelled_error,
-    success_result,
-    to_result,
-    unwrap_value,
-)
-from ahvn_tools.execution.deadline import Deadline, run_with_deadline
+from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution.cancellation import is_self_cancellation, normalize_cancellation, self_cancelled_error
+from ahvn_tools.execution.consume import aconsume
+from ahvn_tools.execution.convert import call_error_detail, error_result, returned_result, to_result, unwrap_value
 from ahvn_tools.execution.outcome import Outcome, is_consumable
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.runner import aconsume, capture_outcome, is_being_cancelled, run_body, timeout_error
 from ahvn_tools.results import ToolResult
-
-CancelledError = asyncio.CancelledError
 
 
 async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
-    """Return the value, or raise: the body's own exception unchanged, or a ToolCallError."""
+    """Return the value, or raise the body's exception unchanged or a ToolCallError."""
     values = await aprepare(plan, positional, arguments, scopes)
     if not plan.runs_in_caller_task:
-        return unwrap_value(plan, body, normalize_cancellation(plan, await run_body(plan, body, values)).get(), values)
+        from ahvn_tools.execution.runner import run_body
+
+        outcome = normalize_cancellation(plan, await run_body(plan, body, values))
+        return unwrap_value(plan, body, outcome.get(), values)
     try:
         returned = await (body(**values) if plan.is_keyword_callable else plan.invoke(body, values))
-    except CancelledError as error:
-        raise cancellation_error(plan, error) from None
+    except BaseException as error:
+        if is_self_cancellation(error):
+            raise self_cancelled_error(plan) from None
+        raise
     return await aunwrap_value(plan, body, returned, values)
 
 
@@ -49,75 +42,49 @@ async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[s
     if type(returned) is plan.exact_type:
         return returned
     if is_consumable(returned):
+        from ahvn_tools.execution.runner import capture_outcome
+
         returned = normalize_cancellation(plan, await capture_outcome(aconsume, returned)).get()
     return unwrap_value(plan, body, returned, values)
 
 
-def cancellation_error(plan: Plan, error: CancelledError) -> CancelledError | CallCancelledError:
-    """Return what to raise for a CancelledError: the caller's own passes, a body's own would be taken for it."""
-    return error if is_being_cancelled() else self_cancelled_error(plan)
-
-
 async def aexecute(
-    plan: Plan,
-    body: Body,
-    positional: tuple[Any, ...],
-    arguments: Arguments,
-    scopes: StateScopes,
-    *,
-    is_served: bool = False,
-    shows_errors: bool = False,
-    emit: EmitChunk | None = None,
+    plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
 ) -> ToolResult:
-    """Return a result; whatever Exception the body raises is in it.
-
-    For a served tool BaseExceptions become results too, texts that are not meant for the model are masked, and `emit`
-    takes the items that the body makes, as chunks.
-    """
+    """Return a result, an error result for any Exception that the body raises."""
     started = perf_counter()
     try:
-        values = await aprepare(plan, positional, arguments, scopes)
+        if plan.has_async_resolvers:
+            values = await aprepare(plan, positional, arguments, scopes)
+        else:
+            values = plan.prepare(positional, arguments, scopes)
     except ToolCallError as error:
-        return error_result(failure.call_error_detail(error), started)
-    if plan.runs_in_caller_task and not is_served:
-        try:
-            returned = await (body(**values) if plan.is_keyword_callable else plan.invoke(body, values))
-        except Exception as error:  # noqa: BLE001  # whatever a body raises is its result
-            return to_result(plan, body, Outcome(error=error), values, started)
-        except CancelledError as error:
-            if is_being_cancelled():
-                raise
-            return to_result(plan, body, Outcome(error=error), values, started)
-        if type(returned) is plan.exact_type or not is_consumable(returned):
-            return success_result(plan, body, returned, values, started)
-        return to_result(plan, body, await capture_outcome(aconsume, returned), values, started)
-    give = None if emit is None else _to_emit_item(plan, emit)
-    outcome = await run_body(plan, body, values, give, waits_for_reader=False)
-    return to_result(plan, body, outcome, values, started, is_served=is_served, shows_errors=shows_errors)
+        return error_result(call_error_detail(error), started)
+    if not plan.runs_in_caller_task:
+        from ahvn_tools.execution.runner import run_body
 
+        outcome = await run_body(plan, body, values)
+        if outcome.error is None:
+            return returned_result(plan, body, outcome.value, values, started)
+        return to_result(plan, body, outcome, values, started)
+    try:
+        returned = await (body(**values) if plan.is_keyword_callable else plan.invoke(body, values))
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_self_cancellation(error)):
+            raise
+        return to_result(plan, body, Outcome(error=error), values, started)
+    if type(returned) is plan.exact_type or not is_consumable(returned):
+        return returned_result(plan, body, returned, values, started)
+    from ahvn_tools.execution.runner import capture_outcome
 
-def _to_emit_item(plan: Plan, emit: EmitChunk) -> Callable[[Any], Awaitable[None]]:
-    """Return what gives the body's items to `emit` as chunks."""
-
-    async def give(item: Any) -> None:
-        await emit(plan.output.to_chunk(item))
-
-    return give
+    return to_result(plan, body, await capture_outcome(aconsume, returned), values, started)
 
 
 async def aprepare(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
-    """Return the body's arguments; async resolvers are awaited here."""
-    awaited = (
-        normalize_cancellation(plan, await arun_resolvers(plan, scopes)).get() if plan.has_async_resolvers else None
-    )
-    return plan.prepare(positional, arguments, scopes, awaited)
+    """Return the body's arguments; async resolvers are awaited, for as long as the body may take."""
+    if not plan.has_async_resolvers:
+        return plan.prepare(positional, arguments, scopes)
+    from ahvn_tools.execution.runner import run_resolvers
 
-
-async def arun_resolvers(plan: Plan, scopes: StateScopes) -> Outcome:
-    """Return what the async resolvers give. They may take as long as the body may."""
-    if plan.timeout is None:
-        return await capture_outcome(plan.arun_resolvers, scopes)
-    reason = "a resolver of a bound parameter took too long"
-    return await run_with_deadline(
-        Deadline(plan.timeout), timeout_error(plan, reason), capture_outcome, plan.arun_resolvers, scopes
-    )
+    resolved = normalize_cancellation(plan, await run_resolvers(plan, scopes)).get()
+    return plan.prepare(positional, arguments, scopes, resolved)

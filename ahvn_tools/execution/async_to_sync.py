@@ -1,49 +1,86 @@
-"""The crossing: what a sync caller does on the background loop, and waits for."""
+"""What a sync caller runs on the background loop and waits for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import queue
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import Any
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import SyncCallError
 from ahvn_tools.execution import background_loop
-from ahvn_tools.execution.async_call import arun_resolvers as aresolved
-from ahvn_tools.execution.convert import normalize_cancellation
-from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
+from ahvn_tools.execution.call import EmitChunk
+from ahvn_tools.execution.cancellation import normalize_cancellation
+from ahvn_tools.execution.channel import ChunkChannel
+from ahvn_tools.execution.consume import aconsume
+from ahvn_tools.execution.deadline import max_wait_seconds, timeout_error
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.runner import aconsume, capture_outcome, run_body, timeout_error
+from ahvn_tools.execution.runner import capture_outcome, run_body, run_resolvers
+from ahvn_tools.results import ToolResult
 
 LOOP_BLOCKED_REASON = "a body blocks the background loop"
-"""The reason of a timeout that no timer could tell of."""
+"""The reason of a timeout that no timer of the loop could report."""
 
 
 def run_body_on_loop(plan: Plan, body: Body, values: Arguments) -> Outcome:
-    """Run the body to its end and return what came of it."""
+    """Run the body to its end and return its outcome."""
     return _run_on_loop(plan, run_body, plan, body, values)
 
 
 def run_resolvers_on_loop(plan: Plan, scopes: StateScopes) -> Mapping[str, Any]:
-    """Return what the async resolvers give."""
-    values: Mapping[str, Any] = normalize_cancellation(plan, _run_on_loop(plan, aresolved, plan, scopes)).get()
+    """Return the values of the async resolvers by parameter."""
+    values: Mapping[str, Any] = normalize_cancellation(plan, _run_on_loop(plan, run_resolvers, plan, scopes)).get()
     return values
 
 
 def consume_on_loop(returned: Any) -> Any:
-    """Bring an awaitable or an async iterator to its end."""
+    """Await or iterate what a body returned, to its end."""
     try:
         return background_loop.run(capture_outcome, aconsume, returned).get()
     except SyncCallError:
         if hasattr(returned, "close"):
-            returned.close()  # a coroutine that nobody can await
+            returned.close()  # a coroutine that cannot be awaited here
         raise
 
 
 def _run_on_loop(plan: Plan, start: background_loop.CoroutineFactory, *arguments: Any) -> Outcome:
-    """Run `start` on the background loop; return on time even when another body blocks that, so that no timer fires."""
-    backstop = None if plan.timeout is None else max(plan.timeout, 0) + plan.startup_seconds + 2 * CANCEL_GRACE_SECONDS
+    """Run `start` on the background loop; return on time even when another body blocks the loop and no timer fires."""
     try:
-        return background_loop.run(start, *arguments, max_wait=backstop)
+        return background_loop.run(start, *arguments, max_wait=max_wait_seconds(plan))
     except TimeoutError:
         return Outcome(error=timeout_error(plan, LOOP_BLOCKED_REASON), is_runner_error=True)
+
+
+def iterate_on_loop(plan: Plan, returned: Any) -> Generator[ToolResult, None, Outcome]:
+    """Yield what a body returned, an awaitable or async iterator, as chunks to a sync reader; return its outcome."""
+
+    async def run(emit: EmitChunk) -> Outcome:
+        async def emit_item(item: Any) -> None:
+            await emit(plan.output.to_chunk(item))
+
+        return await capture_outcome(aconsume, returned, emit_item)
+
+    return (yield from read_chunks(run, queue.SimpleQueue.get))
+
+
+def read_chunks(
+    run: Callable[[EmitChunk], Coroutine[Any, Any, Outcome]],
+    next_chunk: Callable[[queue.SimpleQueue[ToolResult | None]], ToolResult | None],
+) -> Generator[ToolResult, None, Outcome]:
+    """Run a call on the background loop, yield the chunks that it emits to a sync reader, and return its outcome.
+
+    `next_chunk` waits for the next chunk of the queue, and may raise instead; None ends the stream.
+    """
+    chunks: queue.SimpleQueue[ToolResult | None] = queue.SimpleQueue()
+    channel = ChunkChannel(chunks.put)
+    loop_call = background_loop.LoopCall(run, channel.emit)
+    loop_call.on_end(lambda: chunks.put(None))
+    try:
+        while (chunk := next_chunk(chunks)) is not None:
+            yield chunk
+            background_loop.call_soon(channel.request_next)
+        return loop_call.outcome()
+    finally:
+        channel.is_closed = True
+        loop_call.cancel()

@@ -1,4 +1,4 @@
-"""Call: one call on its way through the middleware to the body; and what a middleware is."""
+"""Call: one call as it passes through the middleware to the body; and the type of a middleware."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolResult
 
 EmitChunk = Callable[[ToolResult], Awaitable[None]]
-"""Takes one chunk of a stream and returns when its reader wants the next."""
+"""Takes one chunk of a stream, and returns when its reader wants the next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One call as a middleware sees it. `dataclasses.replace` makes one with other arguments, or another `emit`."""
+    """One call as a middleware sees it. `dataclasses.replace` makes one with other arguments or another `emit`."""
 
     id: str
     name: str
     """The tool's name where it is called."""
     arguments: Arguments = field(repr=False)
-    """As the caller gave them; they are validated behind the last middleware."""
+    """The caller's arguments; they are validated behind the last middleware."""
+    positional: tuple[Any, ...] = field(default=(), repr=False)
+    """Positional arguments of a call of a ToolSpec; a toolkit passes all arguments by name."""
     session_id: str | None = None
     run_id: str | None = None
-    """What the calls of one answer of a model have in common; None for a single call."""
+    """Shared by all calls of one model response; None for a single call."""
     is_approved: bool = False
-    """Whether somebody has allowed exactly this call already."""
+    """Whether exactly this call has been approved."""
     is_served: bool = False
-    """Whether it came over a wire: nothing is raised then, and texts that are not meant for the model are masked."""
+    """Whether it came from an MCP client: nothing is raised then, and texts that are not for the model are masked."""
     shows_errors: bool = False
-    """Whether these texts are shown over a wire, too."""
+    """Whether these texts are sent to the MCP client anyway."""
     emit: EmitChunk | None = field(default=None, repr=False)
-    """Takes the chunks of a stream; None when nobody reads them."""
+    """Takes the chunks of a stream; None without a reader."""
     report: ProgressCallback | None = field(default=None, repr=False)
-    """Takes the progress that the tool tells of; None when nobody listens."""
+    """Takes the progress that the tool reports; None without a listener."""
     roots: tuple[Path, ...] = field(default=(), repr=False)
     """The folders that the host allows tools to touch."""
     open_toolkit: Callable[[], Any] | None = field(default=None, repr=False)
-    """Gives the toolkit as the caller sees it; None without one."""
+    """Returns the toolkit, session or selection that the caller used; None without one."""
     plan: Plan = field(repr=False)
     body: Body = field(repr=False)
     state_scopes: StateScopes = field(repr=False)
@@ -53,23 +55,26 @@ class Call:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What a model is shown of the tool."""
+        """The tool's definition for models."""
         return self.describe()
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The names of those arguments that must not be shown."""
+        """The names of the arguments that must not be logged."""
         return self.plan.secret_names
 
     @property
     def interrupted(self) -> ToolResult | None:
-        """What there was when the body was cut off; for middleware that sees a CancelledError pass."""
+        """The partial result of an interrupted body, for middleware that sees a CancelledError."""
         return self.scope.interrupted
 
-    def make_context(self, put: Callable[[ToolResult], None] | None = None) -> ToolContext | None:
-        """Return what the tool may ask of this call, if it asks; `put` takes chunks."""
-        if not self.plan.takes_context:
-            return None
+    @property
+    def takes_context(self) -> bool:
+        """Whether the body takes a ToolContext of this call; without a toolkit it gets one that is not connected."""
+        return self.plan.takes_context and self.open_toolkit is not None
+
+    def make_context(self, emit: Callable[[ToolResult], None] | None = None) -> ToolContext:
+        """Return a ToolContext of this call; `emit` queues a chunk for the reader."""
         self.scope.context = context = ToolContext(
             call_id=self.id,
             tool=self.name,
@@ -78,7 +83,7 @@ class Call:
             state=MappingProxyType(dict(chain_scopes(self.state_scopes))),
             roots=self.roots,
             open_toolkit=self.open_toolkit,
-            emit=put,
+            emit=emit,
             report=self.report,
             is_approved=self.is_approved,
             is_served=self.is_served,
@@ -89,9 +94,9 @@ class Call:
         return context
 
     def has_hint(self, *hints: str) -> bool:
-        """Tell whether the tool's annotations say one of these, such as `"readOnlyHint"`.
+        """Return whether one of these annotations, such as `"readOnlyHint"`, is true for the tool.
 
-        Those of a tool from elsewhere are not believed: its host says whether it may be called twice.
+        The annotations of an imported tool are ignored: its host says by `idempotent=` whether a call may be repeated.
         """
         if self.plan.is_repeatable is not None:
             return self.plan.is_repeatable
@@ -100,10 +105,10 @@ class Call:
 
 
 Next = Callable[[Call], Awaitable[ToolResult]]
-"""The rest of the way: further middleware, then the body. It may be called again, or not at all."""
+"""Runs the inner middleware, then the body. A middleware may call it several times, or not at all."""
 
 Middleware = Callable[[Call, Next], Awaitable[ToolResult]]
-"""Stands around a call: `async (call, next) -> ToolResult`."""
+"""Wraps a call: `async (call, next) -> ToolResult`."""
 
 Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
@@ -111,14 +116,14 @@ _INLINE_ATTRIBUTE = "is_inline"
 
 
 def inline(middleware: Wrapped) -> Wrapped:
-    """Mark a middleware that awaits nothing but `next` and `call.emit`: sync calls need no event loop for it.
+    """Mark a middleware that awaits only `next` and `call.emit`: sync calls need no event loop for it.
 
-    A mark that is not true is an error when the middleware first waits for something else.
+    A marked middleware that awaits something else raises ToolSpecError when it does.
     """
     setattr(middleware, _INLINE_ATTRIBUTE, True)
     return middleware
 
 
 def is_inline(middleware: Middleware) -> bool:
-    """Tell whether a middleware is marked so."""
+    """Return whether a middleware is marked with `inline`."""
     return getattr(middleware, _INLINE_ATTRIBUTE, False) is True

@@ -1,4 +1,4 @@
-"""Outputs: what a streamed call gives its reader: the body's items, and what the tool appends by itself, in order."""
+"""How chunks of a stream reach their reader: ChunkChannel passes them on, ChunkEmitter orders those of one call."""
 
 from __future__ import annotations
 
@@ -7,44 +7,67 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from ahvn_tools.execution.call import Call
+from ahvn_tools.execution.cancellation import is_being_cancelled
 from ahvn_tools.execution.deadline import cancel_and_wait
-from ahvn_tools.execution.runner import is_being_cancelled
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.output import Output
 
 MAX_PENDING_CHUNKS: Final = 100
-"""When so many chunks wait for the reader, newer progress takes the place of older progress."""
+"""When so many chunks wait for the reader, newer progress replaces older progress."""
 
 _UNTYPED_OUTPUT: Final = Output()
 
 
+class ChunkChannel:
+    """One stream between a call in its loop and the reader; the body continues when the reader wants the next chunk."""
+
+    def __init__(self, put: Callable[[ToolResult], None]) -> None:
+        """`put` passes a chunk to the reader without waiting."""
+        self._put = put
+        self._next_requested = asyncio.Semaphore(0)  # belongs to a loop only when it is first waited for
+        self.is_closed = False
+        """Whether the reader has left."""
+
+    async def emit(self, chunk: ToolResult) -> None:
+        """Pass a chunk on; return when the reader wants the next. Raises CancelledError when the reader has left."""
+        if self.is_closed:
+            raise asyncio.CancelledError
+        self._put(chunk)
+        await self._next_requested.acquire()
+
+    def request_next(self) -> None:
+        """Let the body make the next chunk. Call it in the loop of the call."""
+        self._next_requested.release()
+
+
 class ChunkDeliveryError(Exception):
-    """A chunk has not reached its reader; `Outputs.fault` says why."""
+    """A chunk did not reach its reader; `ChunkEmitter.middleware_error` says why."""
 
 
 class ChunkEmitter:
-    """The chunks of one call, on their way through its middleware."""
+    """Emits the chunks of one call in order: the body's items, and what the tool appends through its ToolContext."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._loop = asyncio.get_running_loop()
-        self._context = contextvars.copy_context()  # the call's: a thread of the tool's own has another
+        self._context = contextvars.copy_context()  # the call's; a thread that the tool starts has another
         self._queue_lock = threading.Lock()
         self._appended: deque[ToolResult] = deque()
         self._pump_task: asyncio.Task[None] | None = None
         self._emit_lock = asyncio.Lock()  # a middleware may wait on one chunk: the next does not overtake it
         self._is_closed = False
         self.items: list[Any] = []
-        """What the body has made so far."""
+        """The items that the body has made so far."""
         self.middleware_error: BaseException | None = None
-        """What a middleware has raised on a chunk."""
+        """What a middleware raised on a chunk."""
 
     def put_nowait(self, chunk: ToolResult) -> None:
-        """Give a chunk from any thread, without waiting for the reader."""
+        """Queue a chunk, from any thread."""
         if self._call.emit is None or self._is_closed:
             return
         with self._queue_lock:
@@ -52,27 +75,31 @@ class ChunkEmitter:
                 self._appended[-1] = chunk
                 return
             self._appended.append(chunk)
-        with contextlib.suppress(RuntimeError):  # the loop was closed under us: nobody reads
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: there is no reader
             self._loop.call_soon_threadsafe(self._start_pump)
 
     async def emit_item(self, item: Any) -> None:
-        """Give an item of the body, when what was appended before it has been taken."""
+        """Emit an item of the body, after everything that was appended before it.
+
+        Raises CancelledError after `close`, which ends a body that ignored its cancellation.
+        """
         await self.drain()
+        if self._is_closed:
+            raise asyncio.CancelledError
         await self._emit(replace(self._call.plan.output.to_chunk(item), id=self._call.id))
 
     async def drain(self) -> None:
-        """Wait until the reader has taken all that was appended."""
+        """Wait until the reader has taken everything that was appended."""
         while not self._is_closed and (self._appended or self._is_pumping):
-            await (
-                asyncio.wait({self._pump_task})
-                if self._is_pumping and self._pump_task is not None
-                else asyncio.sleep(0)
-            )
+            if self._pump_task is not None and self._is_pumping:
+                await asyncio.wait({self._pump_task})
+            else:
+                await asyncio.sleep(0)
             if self.middleware_error is not None:
                 raise ChunkDeliveryError from self.middleware_error
 
     async def close(self) -> None:
-        """Forget what no reader has taken, and take nothing more: a thread that is left behind may go on."""
+        """Drop what no reader has taken and accept no more: an abandoned thread may still append."""
         self._is_closed = True
         self._appended.clear()
         if self._pump_task is not None:
@@ -83,19 +110,19 @@ class ChunkEmitter:
         return self._pump_task is not None and not self._pump_task.done()
 
     def _start_pump(self) -> None:
-        """Let what was appended go out, in the loop of the call. One task sees to all of it: it ends with the call."""
+        """Emit what was appended, in one task that ends with the call. Runs in the loop of the call."""
         if self._appended and self.middleware_error is None and not (self._is_closed or self._is_pumping):
-            self._pump_task = self._loop.create_task(self._run_pump(), context=self._context)
+            self._pump_task = self._loop.create_task(self._pump(), context=self._context)
 
-    async def _run_pump(self) -> None:
-        with contextlib.suppress(ChunkDeliveryError):  # `fault` says it
+    async def _pump(self) -> None:
+        with contextlib.suppress(ChunkDeliveryError):  # `middleware_error` has the cause
             try:
                 while chunk := self._pop_appended():
                     await self._emit(_to_item_chunk(chunk))
             except asyncio.CancelledError as error:
                 if is_being_cancelled():
                     raise
-                self.middleware_error = self.middleware_error or error  # a middleware's own, or the reader has gone
+                self.middleware_error = self.middleware_error or error  # a middleware's own, or the reader has left
 
     def _pop_appended(self) -> ToolResult | None:
         with self._queue_lock:
@@ -115,11 +142,11 @@ class ChunkEmitter:
 
 
 def _to_item_chunk(chunk: ToolResult) -> ToolResult:
-    """Return what a tool has appended in the form that its items have."""
+    """Return what a tool has appended in the form of an item's chunk."""
     if _is_progress(chunk):
         return chunk
-    made = _UNTYPED_OUTPUT.to_chunk(chunk.value)
-    return replace(made, id=chunk.id, meta={**made.meta, **chunk.meta})
+    item_chunk = _UNTYPED_OUTPUT.to_chunk(chunk.value)
+    return replace(item_chunk, id=chunk.id, meta={**item_chunk.meta, **chunk.meta})
 
 
 def _is_progress(chunk: ToolResult) -> bool:

@@ -1,4 +1,4 @@
-"""Sealed: a recipe with its bindings, and what follows from the two. Made anew for each change, so nothing is stale."""
+"""CompiledTool: a tool template with its bindings and the plan of a call. A change makes another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ahvn_tools.template import ToolTemplate
 
 
 class CompiledTool:
-    """An immutable pair of recipe and bindings, with the plan of a call; the definition is made when first read."""
+    """An immutable pair of template and bindings; the definition is made when first read."""
 
     def __init__(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> None:
         self.template = template
@@ -22,24 +22,23 @@ class CompiledTool:
 
     @functools.cached_property
     def definition(self) -> ToolDefinition:
-        """What a model is shown."""
+        """The definition for models."""
         return self.template.definition(frozenset(self.bindings))
 
     @functools.cached_property
     def state_keys(self) -> Mapping[str, str]:
-        """Parameter -> dotted key, for the bindings that state is asked for."""
+        """Parameter -> dotted state key; constants and resolvers without a key have none."""
         return MappingProxyType({name: b.key.text for name, b in self.bindings.items() if b.key is not None})
 
     def with_binding(self, binding: Binding) -> CompiledTool:
-        """Return the pair with one binding added or replaced."""
+        """Return the tool with one binding added or replaced."""
         return CompiledTool(self.template, {**self.bindings, binding.parameter: binding})
 
     def without_binding(self, parameter: str) -> CompiledTool:
-        """Return the pair with one binding less."""
-        return CompiledTool(
-            self.template, {name: binding for name, binding in self.bindings.items() if name != parameter}
-        )
+        """Return the tool without one binding."""
+        bindings = {name: binding for name, binding in self.bindings.items() if name != parameter}
+        return CompiledTool(self.template, bindings)
 
     def recompile(self) -> CompiledTool:
-        """Return the same pair with nothing made yet."""
+        """Return an equal tool with nothing cached."""
         return CompiledTool(self.template, self.bindings)

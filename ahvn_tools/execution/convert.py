@@ -1,29 +1,46 @@
-"""Settling: what a body came to, as the value that `call` gives or as a ToolResult."""
+"""Conversion of what a body did into the value that `call` returns, into a ToolResult, or into an ErrorDetail.
+
+Error texts are short: no stack, no inputs, no bound values.
+"""
 
 from __future__ import annotations
 
 import inspect
+import logging
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from ahvn_tools.errors import CallCancelledError, ToolCallError, ToolError
-from ahvn_tools.execution import failure
+from ahvn_tools.errors import (
+    ApprovalRequiredError,
+    CallCancelledError,
+    InvalidResultError,
+    LimitExceededError,
+    ToolCallError,
+    ToolChangedError,
+    ToolConnectionError,
+    ToolError,
+)
+from ahvn_tools.execution.cancellation import is_cancellation
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.redaction import clip, redact
 from ahvn_tools.results import ErrorDetail, ToolResult
 
+log = logging.getLogger(__name__)
+
 
 def unwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> Any:
-    """Return what `call` gives for what a body returned. Raises InvalidResultError; for an error result, ToolError."""
+    """Return the value that `call` returns. Raises InvalidResultError, and ToolError for an error result."""
     if type(returned) is plan.exact_type:
         return returned
-    made = plan.output.to_result(returned)
-    if made.error is not None:
-        raise ToolError(_mask_text(plan, body, made.error.message, values), tool=plan.name)
-    return made.value
+    result = plan.output.to_result(returned)
+    if result.error is not None:
+        raise ToolError(_mask_text(plan, body, result.error.message, values), tool=plan.name)
+    return result.value
 
 
 def to_result(
@@ -36,39 +53,73 @@ def to_result(
     is_served: bool = False,
     shows_errors: bool = False,
 ) -> ToolResult:
-    """Return the result of an outcome. A local caller gets KeyboardInterrupt, SystemExit and their like raised."""
+    """Return the result of an outcome. KeyboardInterrupt, SystemExit and the like are raised in a local caller."""
     error = outcome.error
     if error is None:
-        return success_result(plan, body, outcome.value, values, started)
+        return returned_result(plan, body, outcome.value, values, started)
     if outcome.is_runner_error and isinstance(error, ToolCallError):
-        return error_result(failure.call_error_detail(error), started)
-    if not (is_served or isinstance(error, Exception) or failure.is_cancellation(error)):
+        return error_result(call_error_detail(error), started)
+    if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
     is_masked = is_served and not shows_errors
-    return error_result(
-        failure.body_error_detail(error, _hidden_values(plan, body, values), tool=plan.name, is_masked=is_masked),
-        started,
-    )
+    hidden = _hidden_values(plan, body, values)
+    return error_result(body_error_detail(error, hidden, tool=plan.name, is_masked=is_masked), started)
 
 
 def error_result(detail: ErrorDetail, started: float) -> ToolResult:
-    """Return an error result."""
+    """Return an error result; `started` is the `perf_counter` value at the start of the call."""
     return ToolResult(error=detail, meta={"duration": perf_counter() - started})
 
 
-def success_result(plan: Plan, body: Body, returned: Any, values: Arguments, started: float) -> ToolResult:
-    """Return the result of what a body returned."""
+def returned_result(plan: Plan, body: Body, returned: Any, values: Arguments, started: float) -> ToolResult:
+    """Return the result of what a body returned; a body may return an error result."""
     try:
-        made = plan.output.to_result(returned)
-    except ToolCallError as invalid:
-        return error_result(failure.call_error_detail(invalid), started)
-    if made is returned:  # the body's own object: it may be used again
-        made = replace(made, meta=dict(made.meta), is_last=True)
-    if made.error is not None:
-        message = _mask_text(plan, body, made.error.message, values)
-        made = replace(made, error=ErrorDetail(code=made.error.code, message=message), blocks=None)
-    made.meta["duration"] = perf_counter() - started
-    return made
+        result = plan.output.to_result(returned)
+    except ToolCallError as error:
+        return error_result(call_error_detail(error), started)
+    if result is returned:  # the body's own object, which it may use again
+        result = replace(result, meta=dict(result.meta), is_last=True)
+    if result.error is not None:
+        message = _mask_text(plan, body, result.error.message, values)
+        result = replace(result, error=ErrorDetail(code=result.error.code, message=message), blocks=None)
+    result.meta["duration"] = perf_counter() - started
+    return result
+
+
+def call_error_detail(error: ToolCallError) -> ErrorDetail:
+    """Return the detail of an error that this package raised; its text is safe as it is."""
+    return ErrorDetail(code=error.code, message=error.message)
+
+
+def body_error_detail(
+    error: BaseException, bound_values: Mapping[str, Any], *, tool: str, is_masked: bool = False
+) -> ErrorDetail:
+    """Return the detail of what a body raised; the bound values are masked in its text.
+
+    `is_masked` (a served tool) hides the text of every exception except ToolError.
+    """
+    if is_cancellation(error):
+        return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
+    if isinstance(error, ApprovalRequiredError | CallCancelledError | ToolChangedError):  # texts of this package
+        return call_error_detail(error)
+    if isinstance(error, ToolConnectionError | InvalidResultError | LimitExceededError):
+        return ErrorDetail(code=error.code, message=clip(redact(error.message, bound_values)))
+    if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
+        return ErrorDetail(code="tool_error", message=clip(redact(_safe_str(error), bound_values)))
+    if is_masked:
+        log.error("Tool %r raised %s.", tool, summarize_exception(error))  # the host sees what the client does not
+        return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
+    text, kind = _safe_str(error), type(error).__name__
+    return ErrorDetail(code="tool_error", message=clip(redact(f"{kind}: {text}" if text else kind, bound_values)))
+
+
+def summarize_exception(error: BaseException) -> str:
+    """Return the type of an exception and where it was raised; its text may hold values and is left out."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+    return f"{type(error).__name__}{place}"
 
 
 def _mask_text(plan: Plan, body: Body, text: str, values: Mapping[str, Any]) -> str:
@@ -82,13 +133,13 @@ def _hidden_values(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping
     return hidden if owner is None or inspect.isbuiltin(body) else {"self": owner, **hidden}
 
 
-def normalize_cancellation(plan: Plan, outcome: Outcome) -> Outcome:
-    """Return the outcome as `call` raises it: a body's own cancellation would be taken for the caller's."""
-    if outcome.error is not None and failure.is_cancellation(outcome.error):
-        return Outcome(error=self_cancelled_error(plan))
-    return outcome
+def _is_fastmcp_tool_error(error: BaseException) -> bool:
+    module = sys.modules.get("fastmcp.exceptions")
+    return module is not None and isinstance(error, module.ToolError)
 
 
-def self_cancelled_error(plan: Plan) -> CallCancelledError:
-    """Return the error of a tool that cancelled itself."""
-    return CallCancelledError(f"Tool {plan.name!r} cancelled itself; nobody had cancelled the call.", tool=plan.name)
+def _safe_str(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # an exception's own __str__ may raise anything
+        return "its text cannot be read"

@@ -1,4 +1,4 @@
-"""Deadline: a limit on the time a body takes, not on the time its reader takes."""
+"""Deadlines: a limit on the time that a body takes, not on the time that its reader takes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution.outcome import Outcome
+from ahvn_tools.execution.plan import Plan
 
 CANCEL_GRACE_SECONDS = 0.1
-"""How many seconds a cancelled body has to close what it opened before it is left behind."""
+"""Seconds that a cancelled body has to close what it opened before it is abandoned."""
 
 _abandoned_tasks: set[asyncio.Task[Any]] = set()
 
@@ -19,7 +20,7 @@ class Deadline:
     """Counts down while the body runs; a pause stops the clock."""
 
     def __init__(self, seconds: float) -> None:
-        """Start the clock. Must be made in a running loop."""
+        """Start the clock. Requires a running loop."""
         self._loop = asyncio.get_running_loop()
         self._remaining_seconds = seconds
         self._resumed_at: float | None = None
@@ -28,7 +29,7 @@ class Deadline:
         self.resume()
 
     def remaining_seconds(self) -> float:
-        """Return how many seconds are left. Any thread may ask."""
+        """Return the seconds that are left; from any thread."""
         since = self._resumed_at
         return self._remaining_seconds if since is None else self._remaining_seconds - (self._loop.time() - since)
 
@@ -43,14 +44,14 @@ class Deadline:
         self._timer = self._loop.call_later(max_seconds, self.resume)
 
     def resume(self) -> None:
-        """Let the clock run on, unless it was stopped for good."""
+        """Continue the clock, unless it was closed."""
         if self._resumed_at is None and not self.expired.done():
             self._cancel_timer()
             self._resumed_at = self._loop.time()
             self._timer = self._loop.call_later(max(self._remaining_seconds, 0), self._expire)
 
     def close(self) -> None:
-        """Stop the clock for good."""
+        """Stop the clock permanently."""
         self._cancel_timer()
         self._expire()
 
@@ -66,10 +67,10 @@ class Deadline:
 async def run_with_deadline(
     deadline: Deadline, error: ToolTimeoutError, start: Callable[..., Coroutine[Any, Any, Outcome]], *arguments: Any
 ) -> Outcome:
-    """Run `start(*arguments)` until it is done or the deadline has passed; then cancel it, and `late` is the outcome.
+    """Run `start(*arguments)` until it ends or the deadline passes; then cancel it, with `error` as the outcome.
 
-    Returns on time even when the body refuses to be cancelled: after `GRACE` seconds it is left behind. The clock is
-    read when the body is done, too: no timer fires while a body blocks the loop.
+    Returns on time even when the body ignores its cancellation: after CANCEL_GRACE_SECONDS it is abandoned. The clock
+    is read when the body ends, too: no timer fires while a body blocks the loop.
     """
     task = asyncio.create_task(start(*arguments))
     try:
@@ -83,13 +84,26 @@ async def run_with_deadline(
     return Outcome(error=error, is_runner_error=True)
 
 
+def timeout_error(plan: Plan, reason: str) -> ToolTimeoutError:
+    """Return the error of a call that exceeded its timeout; `reason` says what happened to the body."""
+    message = f"Tool {plan.name!r} did not finish within {plan.timeout:g} seconds; {reason}."
+    return ToolTimeoutError(message, tool=plan.name, timeout=plan.timeout)
+
+
+def max_wait_seconds(plan: Plan) -> float | None:
+    """Return how long a thread waits for a body in a loop that may be blocked; None without a timeout."""
+    if plan.timeout is None:
+        return None
+    return max(plan.timeout, 0) + plan.startup_seconds + 2 * CANCEL_GRACE_SECONDS
+
+
 def outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
-    """Return what a task of ours came to; a body may have cancelled the task that it ran in."""
+    """Return the outcome of a finished task; a body may have cancelled the task that ran it."""
     return Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result()
 
 
 async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
-    """Cancel a task unless it is done, and wait until it has ended, for at most `GRACE` seconds."""
+    """Cancel a task unless it is done, and wait for its end, at most CANCEL_GRACE_SECONDS."""
     if not (task.done() or task.get_loop().is_closed()):
         _abandoned_tasks.add(task)
         task.add_done_callback(_abandoned_tasks.discard)
@@ -98,5 +112,5 @@ async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
 
 
 def count_abandoned_tasks() -> int:
-    """Return how many async bodies were cancelled and still run."""
+    """Return how many async bodies still run after their cancellation."""
     return len(_abandoned_tasks)

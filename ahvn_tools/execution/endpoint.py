@@ -1,132 +1,157 @@
-"""Innermost: the body at the end of a chain, awaited, run in the caller's thread, or iterated there."""
+"""The endpoint of a pipeline: runs the body of a Call behind the last middleware."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 from ahvn_tools.context import ToolContext, current_context
 from ahvn_tools.errors import ToolCallError
-from ahvn_tools.execution import failure
 from ahvn_tools.execution.async_call import aprepare
+from ahvn_tools.execution.async_to_sync import iterate_on_loop
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.channel import ChunkDeliveryError, ChunkEmitter
-from ahvn_tools.execution.convert import error_result, to_result
+from ahvn_tools.execution.consume import consume
+from ahvn_tools.execution.convert import call_error_detail, error_result, returned_result, to_result
 from ahvn_tools.execution.deadline import Deadline
-from ahvn_tools.execution.outcome import Outcome, is_consumable
-from ahvn_tools.execution.plan import Arguments
+from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
+from ahvn_tools.execution.plan import Arguments, Plan
 from ahvn_tools.execution.runner import run_body
 from ahvn_tools.execution.scope import CallInterruptedError
-from ahvn_tools.execution.stream_call import ChunkGenerator
-from ahvn_tools.execution.stream_call import iterate_inline as chunks_here
-from ahvn_tools.execution.sync_call import consume, prepare
-from ahvn_tools.results import ToolResult
+from ahvn_tools.execution.sync_call import consume_returned, prepare
+from ahvn_tools.results import ToolResult, item_value
 
 
 async def run_async(call: Call) -> ToolResult:
     """Run the body: an async one in this task, a sync one in a worker thread."""
-    started, plan, fate = perf_counter(), call.plan, call.scope
-    outputs = ChunkEmitter(call)
-    context = call.make_context(outputs.put_nowait)
+    if call.scope.is_cancelled:
+        return call.scope.interrupted_result(call.name)
+    started, plan, scope = perf_counter(), call.plan, call.scope
+    takes_context = plan.takes_context and call.takes_context
+    emitter = ChunkEmitter(call) if call.emit is not None or takes_context else None
+    emit = None if emitter is None or call.emit is None else emitter.emit_item
+    items: list[Any] = [] if emitter is None else emitter.items
+    context = call.make_context(emitter.put_nowait) if emitter is not None and takes_context else None
+    outcome, values = Outcome(), call.arguments
     try:
-        fate.raise_if_cancelled()
-        with _use_context(context):
-            values = await aprepare(plan, (), call.arguments, call.state_scopes)
-        fate.bound_values = plan.bound_values(values)
-        outcome = await _run_timed(call, values, outputs)
-        await outputs.drain()
+        values = await _aprepare(call, context) if plan.has_async_resolvers or context else _prepare(call, None)
+        if plan.timeout is not None:
+            scope.deadline = Deadline(plan.timeout)  # a waiting sync caller reads it
+        outcome = await run_body(
+            plan, call.body, values, emit, scope.deadline, items=items, waits_for_reader=not call.is_served
+        )
+        if emitter is not None:
+            await emitter.drain()
     except ToolCallError as error:
-        return fate.record_error(error, error_result(failure.call_error_detail(error), started))
-    except CallInterruptedError:
-        return fate.interrupted_result(call.name)
+        return scope.record_error(error, error_result(call_error_detail(error), started))
     except ChunkDeliveryError:
-        pass
+        pass  # raised below, behind the handlers for what the body does
     except asyncio.CancelledError:
         _cancel_context(context)
-        made = fate.interrupted_result(call.name, list(outputs.items) or None)
-        if not fate.is_cancelled or fate.is_caller_cancelled:
+        result = scope.interrupted_result(call.name, list(items) or None)
+        if not scope.is_cancelled or scope.is_caller_cancelled:
             raise
-        return made
+        return result
     finally:
-        await outputs.close()
-    if outputs.middleware_error is not None:  # a middleware's own, on a chunk: no error of the tool
+        scope.deadline = None
+        if emitter is not None:
+            await emitter.close()
+    if emitter is not None and emitter.middleware_error is not None:  # not an error of the tool
         _cancel_context(context)
-        raise outputs.middleware_error
-    if outcome.is_runner_error:
-        _cancel_context(context)
-    made = to_result(
-        plan, call.body, outcome, values, started, is_served=call.is_served, shows_errors=call.shows_errors
-    )
-    return _record_result(call, outcome, made, context)
-
-
-async def _run_timed(call: Call, values: Arguments, outputs: ChunkEmitter) -> Outcome:
-    """Run the body to its end, by a clock that a sync caller may look at for as long."""
-    plan, fate = call.plan, call.scope
-    give = None if call.emit is None else outputs.emit_item
-    fate.deadline = None if plan.timeout is None else Deadline(plan.timeout)
-    try:
-        return await run_body(
-            plan,
-            call.body,
-            values,
-            give,
-            fate.deadline,
-            collected_items=outputs.items,
-            waits_for_reader=not call.is_served,
-        )
-    finally:
-        fate.deadline = None
+        raise emitter.middleware_error
+    return _to_result(call, outcome, values, started, context)
 
 
 def run_inline(call: Call) -> ToolResult:
     """Run a sync body in this thread, to its end."""
-    started, plan, fate = perf_counter(), call.plan, call.scope
-    if fate.is_cancelled:
-        return fate.interrupted_result(call.name)
-    context = call.make_context()
+    started, plan, scope = perf_counter(), call.plan, call.scope
+    if scope.is_cancelled:
+        return scope.interrupted_result(call.name)
+    context = call.make_context() if call.takes_context else None
     try:
-        with _use_context(context):
-            values = prepare(plan, (), call.arguments, call.state_scopes)
-        fate.bound_values = plan.bound_values(values)
+        values = _prepare(call, context)
     except ToolCallError as error:
-        return fate.record_error(error, error_result(failure.call_error_detail(error), started))
+        return scope.record_error(error, error_result(call_error_detail(error), started))
     items: list[Any] = []
 
     def run() -> Any:
         returned = plan.invoke(call.body, values)
-        return consume(returned, fate.raise_if_cancelled, items) if is_consumable(returned) else returned
+        if is_iterator(returned):
+            return consume(returned, scope.raise_if_cancelled, items)
+        return consume_returned(returned) if is_consumable(returned) else returned
 
     outcome = Outcome.capture(run)
     if isinstance(outcome.error, CallInterruptedError):
-        return fate.interrupted_result(call.name, items or None)
-    return _record_result(call, outcome, to_result(plan, call.body, outcome, values, started), context)
+        return scope.interrupted_result(call.name, items or None)
+    return _to_result(call, outcome, values, started, context)
 
 
 async def stream_inline(call: Call) -> ToolResult:
-    """Run a sync body in this thread, giving its items to the reader."""
-    started, plan, fate = perf_counter(), call.plan, call.scope
-    if fate.is_cancelled:
-        return fate.interrupted_result(call.name)
+    """Run a sync body in this thread and emit its items; it awaits only `call.emit`."""
+    started, plan, scope = perf_counter(), call.plan, call.scope
+    if scope.is_cancelled:
+        return scope.interrupted_result(call.name)
     try:
-        values = prepare(plan, (), call.arguments, call.state_scopes)
+        values = _prepare(call, None)
     except ToolCallError as error:
-        return fate.record_error(error, error_result(failure.call_error_detail(error), started))
-    fate.bound_values = plan.bound_values(values)
+        return scope.record_error(error, error_result(call_error_detail(error), started))
     items: list[Any] = []
     try:
-        outcome = await _emit_chunks(call, chunks_here(plan, call.body, values), items)
+        outcome = await _emit_items(call, _iterate(plan, lambda: plan.invoke(call.body, values)), items)
     except CallInterruptedError:
-        return fate.interrupted_result(call.name, items or None)
-    return _record_result(call, outcome, to_result(plan, call.body, outcome, values, started), None)
+        return scope.interrupted_result(call.name, items or None)
+    return _to_result(call, outcome, values, started)
 
 
-async def _emit_chunks(call: Call, chunks: ChunkGenerator, items: list[Any]) -> Outcome:
-    """Give chunks to the reader, and return what came of the body. Raises CutError."""
+def _prepare(call: Call, context: ToolContext | None) -> Arguments:
+    plan = call.plan
+    if context is None and not plan.has_async_resolvers:
+        values = plan.prepare(call.positional, call.arguments, call.state_scopes)
+    else:
+        with _use_context(context):
+            values = prepare(plan, call.positional, call.arguments, call.state_scopes)
+    if plan.bound_parameters:
+        call.scope.bound_values = plan.bound_values(values)
+    return values
+
+
+async def _aprepare(call: Call, context: ToolContext | None) -> Arguments:
+    with _use_context(context):
+        values = await aprepare(call.plan, call.positional, call.arguments, call.state_scopes)
+    call.scope.bound_values = call.plan.bound_values(values)
+    return values
+
+
+def _iterate(plan: Plan, start: Callable[[], Any]) -> Generator[ToolResult, None, Outcome]:
+    """Yield the chunks of a sync body as they are made and return its outcome."""
+    started = Outcome.capture(start)
+    returned = started.value
+    if started.error is not None or not is_consumable(returned):
+        return started
+    if not is_iterator(returned):
+        return (yield from iterate_on_loop(plan, returned))
+    items: list[Any] = []
+    try:
+        while True:
+            step = Outcome.capture(lambda: next(returned))
+            if isinstance(step.error, StopIteration):
+                return Outcome(items)
+            if step.error is not None:
+                return step
+            items.append(item_value(step.value))
+            yield plan.output.to_chunk(step.value)
+    finally:
+        if hasattr(returned, "close"):
+            with contextlib.suppress(Exception):  # the reader has left, or has the error that ended the body
+                returned.close()
+
+
+async def _emit_items(call: Call, chunks: Generator[ToolResult, None, Outcome], items: list[Any]) -> Outcome:
+    """Emit the chunks and return the outcome of the body. Raises CallInterruptedError."""
     try:
         while True:
             try:
@@ -138,7 +163,7 @@ async def _emit_chunks(call: Call, chunks: ChunkGenerator, items: list[Any]) -> 
             if call.emit is not None:
                 await call.emit(replace(chunk, id=call.id))
             call.scope.raise_if_cancelled()
-    except GeneratorExit:  # the reader has gone
+    except GeneratorExit:  # the reader has left
         call.scope.interrupted_result(call.name, items or None)
         raise
     finally:
@@ -146,25 +171,37 @@ async def _emit_chunks(call: Call, chunks: ChunkGenerator, items: list[Any]) -> 
 
 
 def _cancel_context(context: ToolContext | None) -> None:
-    """Tell a body that nobody waits for it any more: its thread may still run."""
+    """Mark the body's ToolContext as cancelled: its thread may still run, and no caller waits for it."""
     if context is not None:
         context.cancel()
 
 
-def _record_result(call: Call, outcome: Outcome, tool_result: ToolResult, context: ToolContext | None) -> ToolResult:
-    """Return a result with what the tool has asked for beside it."""
+def _to_result(
+    call: Call, outcome: Outcome, values: Arguments, started: float, context: ToolContext | None = None
+) -> ToolResult:
+    """Return the result of an outcome, with what the tool requested; the call's scope remembers the error."""
+    plan, scope = call.plan, call.scope
+    if outcome.error is None:
+        result = returned_result(plan, call.body, outcome.value, values, started)
+    else:
+        served = {"is_served": call.is_served, "shows_errors": call.shows_errors}
+        result = to_result(plan, call.body, outcome, values, started, **served)
+        scope.record_error(outcome.error, result)
+    if scope.is_cancelled:
+        result = scope.mark_interrupted(result)
+    if context is not None and outcome.is_runner_error:
+        context.cancel()
     if context is not None and context.ends_session:
-        tool_result.meta["ends_session"] = True
-    return call.scope.record_error(outcome.error, call.scope.mark_interrupted(tool_result))
-
-
-def _use_context(context: ToolContext | None) -> contextlib.AbstractContextManager[None]:
-    """Let the arguments of a call be made with its context, where the tool asks for it."""
-    return contextlib.nullcontext() if context is None else _set_current_context(context)
+        result.meta["ends_session"] = True
+    return result
 
 
 @contextlib.contextmanager
-def _set_current_context(context: ToolContext) -> Generator[None]:
+def _use_context(context: ToolContext | None) -> Generator[None]:
+    """Make the arguments of a call with its ToolContext, if the tool takes one."""
+    if context is None:
+        yield
+        return
     token = current_context.set(context)
     try:
         yield

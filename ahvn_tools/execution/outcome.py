@@ -1,4 +1,4 @@
-"""Outcome: what a body came to, as a value. BaseExceptions travel in it and never reach a loop or a Future."""
+"""Outcome: the value or exception of a body, as a value. No BaseException reaches an event loop or a Future."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A value, or the exception that came instead."""
+    """A value, or the exception that was raised instead."""
 
     value: Any = None
     error: BaseException | None = None
     is_runner_error: bool = False
-    """Whether the error is the runner's own (a timeout) and not the body's."""
+    """Whether the runner made the error (a timeout), and not the body."""
 
     @classmethod
     def capture(cls, function: Callable[[], Any]) -> Outcome:
-        """Call `function` and catch whatever it raises. One of the runner's two nets (the other is in `run`)."""
+        """Call `function` and catch whatever it raises; `runner.capture_outcome` does so for a coroutine."""
         try:
             return cls(function())
-        except BaseException as error:  # noqa: BLE001  # carried as a value and raised again in the caller
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller
             return cls(error=error)
 
     def get(self) -> Any:
@@ -32,16 +32,16 @@ class Outcome:
 
 
 def is_consumable(value: Any) -> bool:
-    """Tell whether a returned value still has to be awaited or iterated."""
+    """Return whether a returned value has to be awaited or iterated."""
     kind = type(value)
     return hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__aiter__")
 
 
 def is_iterator(value: Any) -> bool:
-    """Tell whether a live value is iterated from sync code."""
+    """Return whether a value is a sync iterator."""
     return hasattr(type(value), "__next__")
 
 
 def is_awaitable(value: Any) -> bool:
-    """Tell whether a live value is awaited."""
+    """Return whether a value can be awaited."""
     return hasattr(type(value), "__await__")

@@ -1,4 +1,4 @@
-"""Pickles: values by cloudpickle, functions by import path or by value."""
+"""How values are pickled for another process: by cloudpickle, and functions inside a spec by import path."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from ahvn_tools.errors import PickleError
 
 @dataclass(frozen=True)
 class ImportPath:
-    """A function that the other side finds by importing: itself, or inside the spec that stands in its place."""
+    """Where to import a function: the name leads to the function itself, or to a spec that was made from it."""
 
     module: str
     qualname: str
 
     def load(self) -> Any:
-        """Import the function. Raises PickleError when it is not there."""
-        found = _resolve_qualname(importlib.import_module(self.module), self.qualname)
-        if found is None:
-            raise PickleError(f"Module {self.module!r} has no {self.qualname!r} here; load the spec where it has.")
-        return getattr(found, "function", found)
+        """Import the function. Raises PickleError when the module has no such name."""
+        owner = _resolve_qualname(importlib.import_module(self.module), self.qualname)
+        if owner is None:
+            raise PickleError(
+                f"Module {self.module!r} has no {self.qualname!r} in this process: load the spec where it has one."
+            )
+        return getattr(owner, "function", owner)
 
 
 def dumps(value: Any) -> bytes:
-    """Pickle a value; functions and classes that nobody else could import go by value. Raises what pickling raises."""
+    """Pickle a value; functions and classes that cannot be imported go by value. Raises what pickling raises."""
     buffer = io.BytesIO()
     _pickler_class()(buffer).dump(value)
     return buffer.getvalue()
@@ -38,7 +40,7 @@ def dumps(value: Any) -> bytes:
 
 @functools.cache
 def _pickler_class() -> type[Any]:
-    """Return cloudpickle's pickler, which by value makes a second `dataclasses.MISSING` (up to its version 3.1)."""
+    """Return cloudpickle's pickler; without the table, its version 3.1 makes a second `dataclasses.MISSING`."""
     import cloudpickle
 
     missing = {type(dataclasses.MISSING): lambda _: "MISSING"}
@@ -47,12 +49,12 @@ def _pickler_class() -> type[Any]:
 
 
 def to_import_path(body: Any) -> Any:
-    """Return the import path of a function whose name leads to the spec around it; cloudpickle sees to all others."""
+    """Return the import path of a function whose name leads to a spec made from it; other functions as they are."""
     module, qualname = getattr(body, "__module__", None), getattr(body, "__qualname__", "")
     if module in (None, "__main__", "__mp_main__") or module not in sys.modules or "<" in qualname:
         return body
-    found = _resolve_qualname(sys.modules[module], qualname)
-    return ImportPath(module, qualname) if found is not body and getattr(found, "function", None) is body else body
+    owner = _resolve_qualname(sys.modules[module], qualname)
+    return ImportPath(module, qualname) if owner is not body and getattr(owner, "function", None) is body else body
 
 
 def _resolve_qualname(owner: Any, qualname: str) -> Any:
@@ -62,9 +64,9 @@ def _resolve_qualname(owner: Any, qualname: str) -> Any:
 
 
 def is_picklable(value: Any) -> bool:
-    """Tell whether a value can be pickled."""
+    """Return whether a value can be pickled."""
     try:
         dumps(value)
-    except Exception:  # noqa: BLE001  # a foreign __reduce__ may raise anything; the answer is no
+    except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
         return False
     return True

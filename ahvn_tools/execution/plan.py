@@ -1,4 +1,4 @@
-"""Plan: a recipe compiled for one set of bindings. It turns what a caller gives into what the body gets."""
+"""Plan: a tool template compiled for one set of bindings. It turns a caller's arguments into the body's arguments."""
 
 from __future__ import annotations
 
@@ -10,131 +10,25 @@ from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.context import resolve_context, resolve_transport_context
-from ahvn_tools.errors import BindError, InvalidParametersError, ToolkitError, UnboundStateError
+from ahvn_tools.errors import InvalidParametersError, ToolkitError
+from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.outcome import is_awaitable
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
-from ahvn_tools.schema.inputs import BoundValueValidator, Parameter, ParameterKind
-from ahvn_tools.state import MISSING, UNSET
+from ahvn_tools.schema.inputs import ParameterKind
+from ahvn_tools.state import MISSING
 from ahvn_tools.template import ToolTemplate, is_duration
 
 Arguments = dict[str, Any]
 Body = Callable[..., Any]
 
 MAX_START_SECONDS = 30.0
-"""How many seconds a worker process may take to start."""
+"""Seconds that a worker process may take to start."""
 
 _KEYWORD_KINDS = (ParameterKind.POSITIONAL_OR_KEYWORD, ParameterKind.KEYWORD_ONLY)
 
 
-class BoundParameter:
-    """One bound parameter, ready to be read and checked."""
-
-    __slots__ = ("_check", "_exact_type", "_read", "binding", "parameter")
-
-    def __init__(self, binding: Binding, parameter: Parameter, check: BoundValueValidator | None) -> None:
-        self.binding = binding
-        self.parameter = parameter
-        self._read = binding.read if binding.key is None or binding.resolver is not None else binding.key.find
-        self._exact_type = parameter.exact_type
-        self._check = None if binding.is_constant else check
-
-    def read_validated(self, scopes: StateScopes) -> Any:
-        """Return what the body gets, or MISSING when its own default is to hold. Raises UnboundStateError."""
-        value = self.read(scopes)
-        if type(value) is self._exact_type:
-            return value
-        return self.validate(value)
-
-    def read(self, scopes: StateScopes) -> Any:
-        """Return the value as it stands, or MISSING. Raises UnboundStateError when reading it fails."""
-        try:
-            return self._read(scopes)
-        except Exception as error:
-            raise self.read_error(error) from error
-
-    def with_value(self, value: Any) -> BoundParameter:
-        """Return the parameter for one call: with this value, as it was read, or MISSING."""
-        bound = copy.copy(self)
-        bound._read = lambda _: value  # noqa: SLF001  # a copy of its own
-        return bound
-
-    def validate(self, value: Any) -> Any:
-        """Return what the body gets for a value as it stands. Raises UnboundStateError, which does not show it."""
-        if value is MISSING:
-            return self._default_value()
-        if self._check is None:
-            return value
-        try:
-            return self._check(value)
-        except Exception:  # noqa: BLE001  # a validator's own error would show the value
-            raise self.unbound_error(
-                f"it holds a {type(value).__name__} that does not fit {self.parameter.expected!r}"
-            ) from None
-
-    def _default_value(self) -> Any:
-        if self.binding.is_value_removed:
-            raise self.unbound_error("it is secret and did not travel with the pickle")
-        given = self.binding.default_value()
-        if given is not MISSING:
-            return self.validate(given)
-        default = self.parameter.default  # read once: it may be made for this call
-        if default is not UNSET:
-            return default
-        if self.parameter.is_required or self.binding.is_constant:
-            raise self.unbound_error("no state has that key")
-        return MISSING
-
-    def read_error(self, error: Exception) -> UnboundStateError:
-        """Return the error for what reading the value raised. Its text may show values, unless it is our own."""
-        if isinstance(error, BindError):
-            return self._error(f". {error}")
-        what = "reading it" if self.binding.resolver is None else "its resolver"
-        return self.unbound_error(f"{what} raised {type(error).__name__}")
-
-    def unbound_error(self, reason: str) -> UnboundStateError:
-        """Return the error about this parameter."""
-        if self.binding.is_constant:
-            return self._error(f": {reason}; make the spec anew.")
-        if self.binding.resolver is not None:
-            return self._error(f": {reason}; look at the resolver of {self._key!r}.")
-        return self._error(f": {reason}; set state key {self._key!r}.")
-
-    @property
-    def _key(self) -> str:
-        return self.binding.key.text if self.binding.key else self.parameter.name
-
-    def _error(self, ending: str) -> UnboundStateError:
-        name, key = self.parameter.name, self._key
-        return UnboundStateError(f"Parameter {name!r} is bound to {key!r}{ending}", parameter=name, key=key)
-
-
 class Plan:
-    """What a call needs, compiled once. A plan holds no state and no body, so specs share it."""
-
-    __slots__ = (
-        "_parameters",
-        "_visible_names",
-        "bound_parameters",
-        "depends_on_context",
-        "exact_type",
-        "has_async_fast_path",
-        "has_async_resolvers",
-        "has_fast_path",
-        "is_async",
-        "is_isolated",
-        "is_keyword_callable",
-        "is_repeatable",
-        "name",
-        "output",
-        "run_in_thread",
-        "runs_in_caller_task",
-        "runs_in_caller_thread",
-        "secret_names",
-        "takes_context",
-        "timeout",
-        "validate",
-        "validate_fast",
-    )  # fmt: skip
+    """What the calls of a tool need, compiled once. A plan holds no state and no body, so specs share it."""
 
     def __init__(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> None:
         hidden = frozenset(bindings)
@@ -153,15 +47,15 @@ class Plan:
             if p.is_secret or is_secret_name(p.property_name)
             for name in (p.property_name, p.name)
         )
-        """The names of arguments that must not be shown; under an alias a caller may use either."""
+        """The names of arguments that must not be logged; a caller may use a parameter's name or its alias."""
         self.is_keyword_callable = all(p.kind in _KEYWORD_KINDS for p in self._parameters)
         resolvers = {binding.resolver for binding in bindings.values()}
         self.depends_on_context = resolve_context in resolvers
-        """Whether what comes of a call may depend on its ToolContext."""
+        """Whether the result of a call may depend on its ToolContext."""
         self.takes_context = self.depends_on_context or resolve_transport_context in resolvers
-        """Whether the body is given the ToolContext."""
+        """Whether the body takes the ToolContext."""
         self.is_repeatable = template.is_repeatable
-        """Whether the host says that a call may be made twice; None: the tool's annotations say."""
+        """Whether the host says that a call may be repeated; None: the tool's annotations say so."""
         self.has_async_resolvers = any(binding.is_async for binding in bindings.values())
         self.name = template.name
         self.output = template.output
@@ -176,24 +70,24 @@ class Plan:
         self.run_in_thread = template.run_in_thread
         is_bare = self.is_keyword_callable and self.validate_fast is not None
         self.has_fast_path = is_bare and self.runs_in_caller_thread and not self.has_async_resolvers
-        """Whether a call is nothing but a quick validation, what is bound, and the body."""
+        """Whether a call needs only fast validation, bound values and the body."""
         self.has_async_fast_path = is_bare and self.runs_in_caller_task and not bindings
-        """Whether it is nothing but a quick validation and the body, awaited."""
+        """Whether a call needs only fast validation and awaiting the body."""
 
     def with_timeout(self, timeout: float) -> Plan:
-        """Return the plan of a call that may take so many seconds, or less where the tool's own limit is shorter.
+        """Return the plan of a call that may take `timeout` seconds, or the tool's own timeout if that is shorter.
 
-        Raises ToolkitError for what is no number of seconds; with none left, the call is a timeout.
+        Raises ToolkitError for a value that is not a number of seconds; with zero seconds the call times out.
         """
         if not is_duration(timeout):
-            raise ToolkitError(f"A timeout is a number of seconds, not {timeout!r}. Leave it out for none.")
+            raise ToolkitError(f"A timeout is a number of seconds, not {timeout!r}. Omit it for no timeout.")
         plan = copy.copy(self)
         plan.timeout = timeout if self.timeout is None else min(timeout, self.timeout)
         plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
         return plan
 
     def with_bound_values(self, values: Mapping[str, Any]) -> Plan:
-        """Return the plan of one call whose bound values have been read already, by parameter."""
+        """Return the plan of one call whose bound values were read before, by parameter."""
         plan = copy.copy(self)
         plan.bound_parameters = tuple(
             bound.with_value(values[bound.parameter.name]) if bound.parameter.name in values else bound
@@ -209,9 +103,9 @@ class Plan:
         scopes: StateScopes,
         resolved_values: Mapping[str, Any] | None = None,
     ) -> Arguments:
-        """Return the body's arguments by name: the caller's, validated, and the bound ones from the state.
+        """Return the body's arguments by name: the caller's, validated, and the bound values.
 
-        `awaited` holds what async resolvers gave. Raises InvalidParametersError and UnboundStateError.
+        `resolved_values` are those of async resolvers. Raises InvalidParametersError and UnboundStateError.
         """
         if positional:
             arguments = self.to_named_arguments(positional, arguments)
@@ -228,7 +122,7 @@ class Plan:
     def add_bound_values(
         self, values: Arguments, scopes: StateScopes, resolved_values: Mapping[str, Any] | None = None
     ) -> None:
-        """Add the bound parameters' values. Raises UnboundStateError."""
+        """Add the values of the bound parameters. Raises UnboundStateError."""
         for bound in self.bound_parameters:
             name = bound.parameter.name
             if resolved_values is not None and name in resolved_values:
@@ -239,7 +133,7 @@ class Plan:
                 values[name] = value
 
     async def arun_resolvers(self, scopes: StateScopes) -> Mapping[str, Any]:
-        """Return the values that have to be awaited. Raises UnboundStateError when a resolver fails."""
+        """Return the values of the async resolvers by parameter. Raises UnboundStateError when a resolver fails."""
         values: Arguments = {}
         for bound in self.bound_parameters:
             if not bound.binding.is_async:
@@ -260,11 +154,11 @@ class Plan:
 
     @property
     def startup_seconds(self) -> float:
-        """How many seconds a call may take beside its timeout: those until its worker process has started."""
+        """Seconds that a call may take in addition to its timeout, until its worker process has started."""
         return MAX_START_SECONDS if self.is_isolated else 0.0
 
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
-        """Return those of a call's values that were bound, for masking them in foreign texts."""
+        """Return the bound ones among a call's values, to mask them in texts."""
         return {
             bound.parameter.name: values[bound.parameter.name]
             for bound in self.bound_parameters
@@ -272,7 +166,7 @@ class Plan:
         }
 
     def hidden_values(self, values: Mapping[str, Any]) -> Arguments:
-        """Return those of a call's values that no text may show: the bound ones, and what is secret in the others."""
+        """Return the values of a call that no text may show: the bound ones, and what is secret in the others."""
         bound = self.bound_values(values)
         hidden = find_secrets({name: value for name, value in values.items() if name not in bound}, self.secret_names)
         for name, value in bound.items():
@@ -280,19 +174,19 @@ class Plan:
         return dict(hidden)
 
     def to_named_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
-        """Return arguments by name; those by position fill the visible parameters. Raises InvalidParametersError."""
+        """Return the arguments by name; positional ones fill the visible parameters. Raises InvalidParametersError."""
         if len(positional) > len(self._visible_names):
             raise InvalidParametersError(
-                f"Invalid arguments: {len(positional)} by position, there are {len(self._visible_names)} parameters."
+                f"Invalid arguments: {len(positional)} positional arguments for {len(self._visible_names)} parameters."
             )
         named = dict(zip(self._visible_names, positional, strict=False))
         twice = [name for name in named if name in arguments]
         if twice:
-            raise InvalidParametersError(f"Invalid arguments: {twice[0]!r} was given twice, by position and by name.")
+            raise InvalidParametersError(f"Invalid arguments: {twice[0]!r} was passed twice, by position and by name.")
         return {**named, **arguments}
 
     def to_args_kwargs(self, values: Arguments) -> tuple[list[Any], Arguments]:
-        """Return positional and named arguments; some bodies take some by position, or collect them."""
+        """Return positional and keyword arguments, for bodies with positional-only or variadic parameters."""
         if self.is_keyword_callable:
             return [], values
         positional: list[Any] = []
@@ -313,11 +207,11 @@ class Plan:
         return positional, named
 
     def _refuse_clashes(self, values: Arguments) -> None:
-        """Refuse a collected keyword that is the name of a parameter: it would set it, bound or not."""
+        """Refuse a variadic keyword with the name of a parameter: it would set that parameter, even a bound one."""
         names = {parameter.name for parameter in self._parameters}
         for parameter in self._parameters:
             if parameter.kind is ParameterKind.VAR_KEYWORD:
                 for name in sorted(names.intersection(values.get(parameter.name, ())) - {parameter.name}):
                     raise InvalidParametersError(
-                        f"Invalid arguments: {parameter.name!r} may not hold {name!r}, a parameter of its own."
+                        f"Invalid arguments: {parameter.name!r} may not contain {name!r}, which is another parameter."
                     )

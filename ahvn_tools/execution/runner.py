@@ -1,20 +1,20 @@
-"""The drive: a body is run to its end, in loop or thread, within its timeout, giving its items as they come."""
+"""The runner: runs a body to its end in a loop, a thread or a process, within its timeout."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ahvn_tools.errors import ToolTimeoutError
-from ahvn_tools.execution.deadline import Deadline, run_with_deadline
-from ahvn_tools.execution.hand import EmitItem, EmitItemSync, thread_emitter
-from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_consumable, is_iterator
+from ahvn_tools.binding import StateScopes
+from ahvn_tools.execution.cancellation import is_being_cancelled
+from ahvn_tools.execution.consume import aconsume, consume
+from ahvn_tools.execution.deadline import Deadline, run_with_deadline, timeout_error
+from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.sync_call import consume
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread
 from ahvn_tools.results import item_value
 
 
@@ -25,169 +25,32 @@ async def run_body(
     emit: EmitItem | None = None,
     deadline: Deadline | None = None,
     *,
-    collected_items: list[Any] | None = None,
+    items: list[Any] | None = None,
     waits_for_reader: bool = True,
 ) -> Outcome:
-    """Run the body to its end, in loop or thread, within the plan's timeout; give items to `emit` as they come.
+    """Run the body to its end within the plan's timeout; `emit` takes each item as it is made.
 
-    `deadline` is the clock of the timeout where somebody else reads it too; `items` is filled with what the body makes.
-    The clock stands still while a reader takes an item, unless nobody `waits_for_reader`.
+    `deadline` is the clock of the timeout, for a caller that reads it too; `items` is filled with the items made so
+    far. The clock stops while `emit` waits for the reader, unless `waits_for_reader` is False.
     """
     if plan.timeout is None:
-        return await capture_outcome(_dispatch, plan, body, values, emit, collected_items)
+        return await _dispatch(plan, body, values, emit, items)
     deadline = deadline or Deadline(plan.timeout)
-    timed = emit if emit is None or not waits_for_reader else _make_pausing_emit(emit, deadline)
-    return await run_with_deadline(
-        deadline,
-        timeout_error(plan, _timeout_reason(plan)),
-        capture_outcome,
-        _dispatch,
-        plan,
-        body,
-        values,
-        timed,
-        collected_items,
-        deadline,
-    )
+    timed_emit = _pausing(emit, deadline) if emit is not None and waits_for_reader else emit
+    error = timeout_error(plan, _timeout_reason(plan))
+    return await run_with_deadline(deadline, error, _dispatch, plan, body, values, timed_emit, items, deadline)
 
 
-def _timeout_reason(plan: Plan) -> str:
-    """Say what becomes of a body that takes too long."""
-    if plan.is_isolated:
-        return "its process was ended"
-    return "it was cancelled" if plan.is_async else "its thread may still be running"
-
-
-def timeout_error(plan: Plan, reason: str) -> ToolTimeoutError:
-    """Return the error of a call that took too long."""
-    message = f"Tool {plan.name!r} did not finish within {plan.timeout:g} seconds; {reason}."
-    return ToolTimeoutError(message, tool=plan.name, timeout=plan.timeout)
-
-
-async def _dispatch(  # noqa: PLR0917  # what carries it takes no names
-    plan: Plan,
-    body: Body,
-    values: Arguments,
-    emit: EmitItem | None,
-    collected_items: list[Any] | None,
-    deadline: Deadline | None = None,
-) -> Outcome:
-    if plan.is_isolated:
-        return await _run_in_process(plan, body, values, _make_collecting_emit(emit, collected_items), deadline)
-    if plan.is_async or not plan.run_in_thread:
-        outcome = Outcome.capture(lambda: plan.invoke(body, values))
-    else:
-        outcome = await _run_emitting_in_thread(
-            lambda give: _invoke_and_consume(plan, body, values, give, collected_items), emit
-        )
-    if outcome.error is not None or not is_consumable(outcome.value):
-        return outcome
-    return Outcome(await aconsume(outcome.value, emit, collected_items, is_threaded=plan.run_in_thread))
-
-
-async def _run_in_process(
-    plan: Plan, body: Body, values: Arguments, emit: EmitItem | None, deadline: Deadline | None
-) -> Outcome:
-    """Run the body in a worker process. The clock stands still until it begins there, within a limit."""
-    from ahvn_tools.execution.isolation.process_call import ProcessCall  # it needs an extra
-
-    loop = asyncio.get_running_loop()
-
-    def starting(is_starting: bool) -> None:
-        if deadline is not None:
-            tell = functools.partial(deadline.pause_for, plan.startup_seconds) if is_starting else deadline.resume
-            with contextlib.suppress(RuntimeError):  # the loop was closed under us
-                loop.call_soon_threadsafe(tell)
-
-    errand = ProcessCall(plan, body, values, has_reader=emit is not None, set_starting=starting)
-    outcome: Outcome = (await _run_emitting_in_thread(errand.run, emit, errand.stop)).get()
-    return outcome
-
-
-def _invoke_and_consume(
-    plan: Plan, body: Body, values: Arguments, emit: EmitItemSync, collected_items: list[Any] | None
-) -> Any:
-    returned = plan.invoke(body, values)
-    return consume(returned, emit, collected_items) if is_iterator(returned) else returned
-
-
-async def aconsume(
-    returned: Any, emit: EmitItem | None = None, collected_items: list[Any] | None = None, *, is_threaded: bool = True
-) -> Any:
-    """Bring what a body returned to its end, awaiting and iterating; each item is given to `emit` as it comes."""
-    while is_consumable(returned):
-        if is_awaitable(returned):
-            returned = await returned
-        elif not is_iterator(returned):
-            return await _collect_async(returned, emit, collected_items)
-        elif is_threaded:
-            returned = (await _run_emitting_in_thread(_make_consumer(returned, collected_items), emit)).get()
-        else:
-            return await _collect_async(_to_async_iterator(returned), emit, collected_items)
-    return returned
-
-
-def _make_consumer(returned: Any, collected_items: list[Any] | None) -> Callable[[EmitItemSync], Any]:
-    return lambda give: consume(returned, give, collected_items)
-
-
-async def _collect_async(
-    stream: AsyncIterable[Any], emit: EmitItem | None, collected_items: list[Any] | None
-) -> list[Any]:
-    collected_items = [] if collected_items is None else collected_items
-    try:
-        async for item in stream:
-            collected_items.append(item_value(item))
-            if emit is not None:
-                await emit(item)
-    finally:
-        if hasattr(stream, "aclose"):
-            await stream.aclose()
-    return collected_items
-
-
-async def _to_async_iterator(iterator: Iterator[Any]) -> AsyncIterator[Any]:
-    try:
-        for item in iterator:
-            yield item
-    finally:
-        if hasattr(iterator, "close"):
-            iterator.close()
-
-
-async def _run_emitting_in_thread(
-    work: Callable[[EmitItemSync], Any], emit: EmitItem | None, stop: Callable[[], None] | None = None
-) -> Outcome:
-    loop = asyncio.get_running_loop()
-    return await run_in_thread(lambda visit: work(thread_emitter(emit, loop, visit)), stop)
-
-
-def _make_collecting_emit(emit: EmitItem | None, collected_items: list[Any] | None) -> EmitItem | None:
-    """Return what gives items on, and keeps them."""
-    if emit is None or collected_items is None:
-        return emit
-    given, kept = emit, collected_items
-
-    async def keep(item: Any) -> None:
-        kept.append(item_value(item))
-        await given(item)
-
-    return keep
-
-
-def _make_pausing_emit(emit: EmitItem, deadline: Deadline) -> EmitItem:
-    async def paused(item: Any) -> None:
-        deadline.pause()
-        try:
-            await emit(item)
-        finally:
-            deadline.resume()
-
-    return paused
+async def run_resolvers(plan: Plan, scopes: StateScopes) -> Outcome:
+    """Return the values of the async resolvers by parameter. They may take as long as the body may."""
+    if plan.timeout is None:
+        return await capture_outcome(plan.arun_resolvers, scopes)
+    error = timeout_error(plan, "a resolver of a bound parameter took too long")
+    return await run_with_deadline(Deadline(plan.timeout), error, capture_outcome, plan.arun_resolvers, scopes)
 
 
 async def capture_outcome(start: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Outcome:
-    """Await `start(*arguments)` and return its outcome; only what is done to the task from outside passes through."""
+    """Await `start(*arguments)` and return its outcome; only a cancellation or closing from outside passes through."""
     task = asyncio.current_task()
     try:
         returned = await start(*arguments)
@@ -199,15 +62,88 @@ async def capture_outcome(start: Callable[..., Coroutine[Any, Any, Any]], *argum
         if _current_task() is not task:  # this coroutine is being closed
             raise
         return Outcome(error=error)
-    except BaseException as error:  # noqa: BLE001  # the runner's second net: carried, and raised again in the caller
+    except BaseException as error:  # noqa: BLE001  # the runner's second net: raised again in the caller
         return Outcome(error=error)
     return returned if isinstance(returned, Outcome) else Outcome(returned)
 
 
-def is_being_cancelled() -> bool:
-    """Tell whether somebody cancels the current task (and not the body itself)."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def _timeout_reason(plan: Plan) -> str:
+    """Return what happened to a body that exceeded its timeout."""
+    if plan.is_isolated:
+        return "its process was ended"
+    return "it was cancelled" if plan.is_async else "its thread may still be running"
+
+
+async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional arguments
+    plan: Plan,
+    body: Body,
+    values: Arguments,
+    emit: EmitItem | None,
+    items: list[Any] | None,
+    deadline: Deadline | None = None,
+) -> Outcome:
+    if plan.is_isolated:
+        return await capture_outcome(_run_in_process, plan, body, values, _collecting(emit, items), deadline)
+    if plan.is_async or not plan.run_in_thread:
+        outcome = Outcome.capture(functools.partial(plan.invoke, body, values))
+    else:
+        work = functools.partial(_invoke_and_consume, plan, body, values, items)
+        outcome = await run_emitting_in_thread(work, emit)
+    if outcome.error is not None or type(outcome.value) is plan.exact_type or not is_consumable(outcome.value):
+        return outcome
+    consumed = functools.partial(aconsume, outcome.value, emit, items, is_threaded=plan.run_in_thread)
+    return await capture_outcome(consumed)
+
+
+async def _run_in_process(
+    plan: Plan, body: Body, values: Arguments, emit: EmitItem | None, deadline: Deadline | None
+) -> Outcome:
+    """Run the body in a worker process. The clock stops while the process starts, within a limit."""
+    from ahvn_tools.execution.isolation.process_call import ProcessCall  # it needs an extra
+
+    loop = asyncio.get_running_loop()
+
+    def set_starting(is_starting: bool) -> None:
+        if deadline is not None:
+            change = functools.partial(deadline.pause_for, plan.startup_seconds) if is_starting else deadline.resume
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(change)
+
+    process_call = ProcessCall(plan, body, values, has_reader=emit is not None, set_starting=set_starting)
+    outcome: Outcome = (await run_emitting_in_thread(process_call.run, emit, process_call.stop)).get()
+    return outcome
+
+
+def _invoke_and_consume(plan: Plan, body: Body, values: Arguments, items: list[Any] | None, emit: EmitItemSync) -> Any:
+    returned = plan.invoke(body, values)
+    if type(returned) is plan.exact_type or not is_iterator(returned):
+        return returned
+    return consume(returned, emit, items)
+
+
+def _collecting(emit: EmitItem | None, items: list[Any] | None) -> EmitItem | None:
+    """Return an `emit` that also collects the items."""
+    if emit is None or items is None:
+        return emit
+
+    async def emit_and_collect(item: Any) -> None:
+        items.append(item_value(item))
+        await emit(item)
+
+    return emit_and_collect
+
+
+def _pausing(emit: EmitItem, deadline: Deadline) -> EmitItem:
+    """Return an `emit` that stops the clock while the reader takes the item."""
+
+    async def emit_paused(item: Any) -> None:
+        deadline.pause()
+        try:
+            await emit(item)
+        finally:
+            deadline.resume()
+
+    return emit_paused
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -1,40 +1,45 @@
-"""Daemon worker threads of our own: a hung body neither starves other tools nor blocks the interpreter's exit."""
+"""Daemon worker threads: a body that hangs neither blocks other tools nor keeps the interpreter from exiting."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import os
 import queue
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.outcome import Outcome
 
 MAX_IDLE_THREADS = 32
 """Idle threads beyond this number end."""
 
-WorkItem = Callable[[], Callable[[], None]]
-"""Does the work and returns what tells of it: a worker is idle again before anybody hears that its work is done."""
+EmitItem = Callable[[Any], Awaitable[None]]
+"""Takes one item of a stream and returns when its reader wants the next."""
+
+EmitItemSync = Callable[[Any], None]
+"""Passes an item from a thread to an EmitItem and waits for it. Raises CancelledError when the call was cancelled."""
+
+WorkItem = Callable[[], Callable[[], None] | None]
+"""Does the work and returns a function that reports its end, if any. The thread is idle again when that is called."""
 
 
 class ThreadPool:
-    """Threads that run one job at a time. There is no upper limit: whoever wants one counts calls, not threads."""
+    """Threads that run one work item at a time. Their number has no upper limit: limit calls instead of threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: deque[queue.SimpleQueue[WorkItem]] = deque()
-        self.abandoned_count = 0
-        """How many threads run a body that nobody waits for any more."""
-        self.is_from_parent_process = False
-        """Whether they belong to the process that this one was forked from."""
+        self._idle: list[queue.SimpleQueue[WorkItem]] = []
+        self.abandoned: set[ThreadJob] = set()
+        """The jobs that no caller waits for any more; each is here until it ends."""
 
     def run(self, work_item: WorkItem) -> None:
-        """Run a job in an idle thread, or in a new one."""
+        """Run a work item in an idle thread, or in a new one."""
         with self._lock:
             inbox = self._idle.pop() if self._idle else None
         if inbox is None:
@@ -43,142 +48,131 @@ class ThreadPool:
         inbox.put(work_item)
 
     def _run_worker(self, inbox: queue.SimpleQueue[WorkItem]) -> None:
-        is_kept = True
-        while is_kept:
-            tell = inbox.get()()
-            if (
-                self.is_from_parent_process
-            ):  # pragma: no cover  # a body forked, and this is its child: nobody else is here
+        process_id = os.getpid()
+        is_idle = True
+        while is_idle:
+            notify = inbox.get()()
+            if os.getpid() != process_id:  # pragma: no cover  # the body forked, and this is the child process
                 return
             with self._lock:
-                is_kept = len(self._idle) < MAX_IDLE_THREADS
-                if is_kept:
+                is_idle = len(self._idle) < MAX_IDLE_THREADS
+                if is_idle:
                     self._idle.append(inbox)
-            tell()
-            del tell  # an idle thread holds on to nothing
+            if notify is not None:
+                notify()
+            del notify  # an idle thread keeps no objects alive
 
-    def add_abandoned(self, change: int) -> None:
-        """Add to the number of abandoned threads."""
-        with self._lock:
-            self.abandoned_count += change
+    def abandon(self, job: ThreadJob) -> None:
+        """Do not wait for a job any longer; it is counted as abandoned until it ends."""
+        self.abandoned.add(job)
+        if job.is_done:  # its thread ended it before it was added
+            self.abandoned.discard(job)
 
 
 thread_pool = ThreadPool()
 
 
-def _reset_after_fork() -> None:  # pragma: no cover  # runs in forked children, which report to nobody
-    global thread_pool  # noqa: PLW0603  # a forked child has none of its parent's threads
-    thread_pool.is_from_parent_process = True
+@reset_after_fork
+def _replace_pool() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+    global thread_pool  # noqa: PLW0603
     thread_pool = ThreadPool()
 
 
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(after_in_child=_reset_after_fork)
-
-
 class ThreadJob:
-    """One job in a worker thread, as both sides see it: who has gone, and whether the thread is at rest."""
+    """One function call in a worker thread, shared by the thread and the event loop that waits for it."""
 
-    def __init__(self, pool: ThreadPool) -> None:
-        self._pool = pool
+    def __init__(self) -> None:
+        self.is_done = False
         self._lock = threading.Lock()
-        self._is_done = self._is_abandoned = self._is_stop_requested = False
+        self._is_stop_requested = False
         self._pending: concurrent.futures.Future[None] | None = None
 
-    def wait_for(self, start: Callable[[], concurrent.futures.Future[None]] | None) -> None:
-        """In the thread: wait for what `given` starts. Raises CancelledError once nobody waits for the thread."""
+    def raise_if_stopped(self) -> None:
+        """In the thread: raise CancelledError after `request_stop`."""
+        if self._is_stop_requested:
+            raise concurrent.futures.CancelledError
+
+    def wait_for(self, start: Callable[[], concurrent.futures.Future[None]]) -> None:
+        """In the thread: wait for the future that `start` returns. Raises CancelledError after `request_stop`."""
         with self._lock:
-            if self._is_stop_requested:
-                raise concurrent.futures.CancelledError
-            if start is None:
-                return
+            self.raise_if_stopped()
             self._pending = start()
         try:
             self._pending.result()
         finally:
             self._pending = None
 
-    def finish(self) -> bool:
-        """In the thread: the job is done. Return whether somebody still waits for it."""
-        with self._lock:
-            self._is_done = True
-            if self._is_abandoned:
-                self._pool.add_abandoned(-1)
-            return not self._is_abandoned
-
     def request_stop(self) -> bool:
-        """In the loop: nobody wants the job any more. Return whether the thread was at rest, and so will end soon."""
+        """In the loop: the job is no longer needed. Return whether the thread was in `wait_for`, and so ends soon."""
         with self._lock:
             self._is_stop_requested = True
-            resting = self._pending
-        return resting is not None and resting.cancel()
-
-    def abandon(self) -> None:
-        """In the loop: do not wait for the thread; it is counted until its body ends."""
-        with self._lock:
-            if not self._is_done:
-                self._is_abandoned = True
-                self._pool.add_abandoned(1)
+            pending = self._pending
+        return pending is not None and pending.cancel()
 
 
 async def run_in_thread(function: Callable[[ThreadJob], Any], stop: Callable[[], None] | None = None) -> Outcome:
     """Run `function` in a worker thread, with the caller's contextvars, and return its outcome.
 
-    When the waiting task is cancelled, a thread at rest is waited for, `GRACE` seconds at most; another is abandoned.
-    `stop` is called then, in another thread, where there is a way to end what `function` does: that is waited for, too.
+    When the waiting task is cancelled, `stop` is called in another thread, to end `function`. A thread that `stop`
+    ends, or that is in `ThreadJob.wait_for`, gets `CANCEL_GRACE_SECONDS` to end; any other is abandoned at once.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Outcome] = loop.create_future()
-    context, pool = contextvars.copy_context(), thread_pool
-    visit = ThreadJob(pool)
+    context, pool, job = contextvars.copy_context(), thread_pool, ThreadJob()
 
-    def job() -> Callable[[], None]:
-        outcome = Outcome.capture(lambda: context.run(function, visit))
-        is_awaited = visit.finish()
+    def work() -> Callable[[], None]:
+        outcome = Outcome.capture(lambda: context.run(function, job))
 
-        def tell() -> None:
-            if is_awaited:
-                _set_result_threadsafe(loop, future, outcome)
+        def notify() -> None:
+            job.is_done = True
+            pool.abandoned.discard(job)
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(future.set_result, outcome)
 
-        return tell
+        return notify
 
-    pool.run(job)
+    pool.run(work)
     try:
         await asyncio.wait({future})
     except asyncio.CancelledError:
         try:
-            is_ending = visit.request_stop()
+            is_ending = job.request_stop()
             if stop is not None:
-                pool.run(_to_work_item(stop))
+                pool.run(stop)
             if is_ending or stop is not None:
                 await asyncio.wait({future}, timeout=CANCEL_GRACE_SECONDS)
         finally:
-            visit.abandon()
+            pool.abandon(job)
         raise
     return future.result()
 
 
-def _to_work_item(function: Callable[[], None]) -> WorkItem:
-    """Return a job that nobody waits for."""
+async def run_emitting_in_thread(
+    function: Callable[[EmitItemSync], Any], emit: EmitItem | None, stop: Callable[[], None] | None = None
+) -> Outcome:
+    """Run `function` as `run_in_thread` does; its argument is a function that awaits `emit(item)` in this loop."""
+    loop = asyncio.get_running_loop()
 
-    def job() -> Callable[[], None]:
-        function()
-        return _do_nothing
+    def run_function(job: ThreadJob) -> Any:
+        if emit is None:
+            return function(lambda _: job.raise_if_stopped())
+        return function(lambda item: job.wait_for(lambda: _submit(_await_emit(emit, item), loop)))
 
-    return job
-
-
-def _do_nothing() -> None:
-    return None
+    return await run_in_thread(run_function, stop)
 
 
-def _set_result_threadsafe(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+async def _await_emit(emit: EmitItem, item: Any) -> None:
+    await emit(item)
+
+
+def _submit(coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> concurrent.futures.Future[None]:
     try:
-        loop.call_soon_threadsafe(future.set_result, outcome)
-    except RuntimeError:
-        return  # the loop was closed under us: nobody is left to tell
+        return asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError:  # the loop was closed meanwhile
+        coroutine.close()
+        raise
 
 
 def count_abandoned_threads() -> int:
-    """Return how many threads run a body that nobody waits for any more."""
-    return thread_pool.abandoned_count
+    """Return how many threads run a body whose caller no longer waits for it."""
+    return len(thread_pool.abandoned)

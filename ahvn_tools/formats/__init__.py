@@ -1,8 +1,8 @@
-"""Formats: how tools, calls and results are written down for one provider. Siblings with the same four functions.
+"""Formats: how each provider writes tools, calls and results.
 
-A format is a module (or any object) with `export`, `calls`, `results` and `choice`; `Format` says what they take and
-give. `get` finds one by name. Another package adds its own with `register`, or with an entry point of the group
-`ahvn_tools.formats`, which is loaded when it is first asked for.
+A format is a module (or any object) with the four functions of `Format`: `export`, `calls`, `results` and `choice`.
+`get` returns one by name. Another package adds its own with `register`, or with an entry point of the group
+`ahvn_tools.formats`, which is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -12,35 +12,36 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol, cast
 
-from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.finding import Finding as Finding
 
 BUILT_IN: Final = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt")
-"""The formats that come with the package."""
+"""The formats of this package."""
 
 ENTRY_POINT_GROUP: Final = "ahvn_tools.formats"
-"""The group of entry points under which other packages name theirs."""
+"""The group of the entry points with which other packages add formats."""
 
 _REQUIRED_FUNCTIONS: Final = ("export", "calls", "results", "choice")
 
 
 class Format(Protocol):
-    """What a format can do. It never changes what it is given, and hands out fresh objects."""
+    """The functions of a format. They never change their arguments, and return new objects."""
 
     def export(
         self, definitions: Iterable[ToolDefinition], *, strict: bool = False, **options: Any
     ) -> list[JsonObject]:
-        """Return the tools as a request takes them, in their order."""
+        """Return the tools as a request contains them, in order."""
         ...
 
     def calls(self, response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
-        """Return the calls that an answer holds. With `definitions`, they come back under the tools' own names."""
+        """Return the calls in a response. With `definitions`, they have the tools' own names."""
         ...
 
     def results(self, pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
-        """Return the messages that answer the calls."""
+        """Return the messages with the results of the calls."""
         ...
 
     def choice(
@@ -54,7 +55,7 @@ _registered: dict[str, Format] = {}
 
 
 def register(name: str, module: Any) -> None:
-    """Add a format under a name. Raises ToolSpecError for a name in use, or for what is no format.
+    """Add a format under a name. Raises ToolSpecError for a name in use, or if a function is missing.
 
     >>> from ahvn_tools import formats
     >>> from ahvn_tools.formats import openai
@@ -64,7 +65,7 @@ def register(name: str, module: Any) -> None:
     """
     missing = [function for function in _REQUIRED_FUNCTIONS if not callable(getattr(module, function, None))]
     if missing:
-        raise ToolSpecError(f"{module!r} is no format: it lacks {', '.join(missing)}. Give it all four functions.")
+        raise ToolSpecError(f"{module!r} is no format: it lacks {', '.join(missing)}. Add the missing functions.")
     if name in BUILT_IN or _registered.get(name, module) is not module:
         owner = "the package" if name in BUILT_IN else repr(_registered[name])
         raise ToolSpecError(f"The format name {name!r} belongs to {owner}. Register {module!r} under another name.")
@@ -72,47 +73,42 @@ def register(name: str, module: Any) -> None:
 
 
 def get(name: str) -> Format:
-    """Return the format of this name. Raises ToolLookupError with the names that are near it."""
+    """Return the format with this name. Raises ToolLookupError with similar names."""
     if name in _registered:
         return _registered[name]
     if name in BUILT_IN:
         return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
-    offered = _find_entry_points()
-    if name not in offered:
-        known = sorted({*BUILT_IN, *_registered, *offered})
+    entry_points = _find_entry_points()
+    if name not in entry_points:
+        known = sorted({*BUILT_IN, *_registered, *entry_points})
         raise ToolLookupError(f"There is no format {name!r}. {near_misses(name, known)}")
-    register(name, offered[name].load())
+    register(name, entry_points[name].load())
     return _registered[name]
 
 
 def portability(definition: ToolDefinition) -> dict[str, list[Finding]]:
-    """Return, for each format, what it finds about a tool: what it says in another form, loses, or cannot make strict.
+    """Return, for each format, its findings about a tool: what an export changes, loses, or cannot make strict.
 
-    An empty list means that the tool goes out as it is, strict too where there is strict. A format that another package
-    registered is among them when it has a function `findings(definition)`.
+    An empty list means that the tool is exported unchanged, and strict where the provider has strict tools. A
+    registered format is included if it has a function `findings(definition)`.
 
     >>> from ahvn_tools import ToolDefinition, formats
-    >>> found = formats.portability(ToolDefinition(name="notes.add"))["openai"]
-    >>> [(finding.severity, finding.problem) for finding in found]
+    >>> findings = formats.portability(ToolDefinition(name="notes.add"))["openai"]
+    >>> [(finding.severity, finding.problem) for finding in findings]
     [('note', "the model sees the name 'notes_add_e1253ccd'")]
     """
-    from ahvn_tools.formats.rendering.portability import findings
-
-    found = {name: findings(name, definition) for name in BUILT_IN}
-    for name, module in _registered.items():
-        if callable(own := getattr(module, "findings", None)):
-            found[name] = own(definition)
-    return found
+    modules: dict[str, Any] = {**{name: get(name) for name in BUILT_IN}, **_registered}
+    return {name: module.findings(definition) for name, module in modules.items() if hasattr(module, "findings")}
 
 
 def choose_format(
     client: Any, native: str, *, function_calling: bool = True, fallback_to_structured_output: bool = True
 ) -> str:
-    """Return the format to speak with a model: `native` where it has function calling, else `"prompt"`.
+    """Return the format for a model: `native` if the model has function calling, else `"prompt"`.
 
-    `client.supports_function_calling()` tells whether it has; it is not asked when `function_calling` is off. What it
-    raises is raised. Raises ToolLookupError for an unknown `native`, and ToolSpecError when neither way is open or the
-    client cannot tell.
+    With `function_calling`, `client.supports_function_calling()` decides; its exceptions are raised. Raises
+    ToolLookupError for an unknown `native`, and ToolSpecError when both ways are disabled or impossible, or the client
+    has no such method.
 
     >>> from types import SimpleNamespace
     >>> from ahvn_tools import formats
@@ -126,37 +122,29 @@ def choose_format(
         return "prompt"
     if function_calling:
         raise ToolSpecError(
-            f"The model of {type(client).__name__!r} has no function calling, and the fallback is off. "
+            f"The model of {type(client).__name__!r} has no function calling, and the fallback is disabled. "
             "Set fallback_to_structured_output=True, or use another model."
         )
-    raise ToolSpecError("Both ways are off. Set function_calling=True or fallback_to_structured_output=True.")
+    raise ToolSpecError("Both ways are disabled. Set function_calling=True or fallback_to_structured_output=True.")
 
 
 def _supports_function_calling(client: Any) -> bool:
-    owner = type(client).__name__
-    ask = getattr(client, "supports_function_calling", None)
-    if not callable(ask):
-        raise ToolSpecError(
-            f"{owner!r} cannot tell whether its model has function calling. "
-            "Give it a method supports_function_calling(), or set function_calling=False."
-        )
-    told = ask()
-    if isinstance(told, bool):
-        return told
-    if inspect.isawaitable(told):
-        if inspect.iscoroutine(told):
-            told.close()  # nobody will await it
-        raise ToolSpecError(
-            f"supports_function_calling() of {owner!r} is asynchronous. "
-            "Await it before, and pass what it gives as function_calling."
-        )
-    raise ToolSpecError(
-        f"supports_function_calling() of {owner!r} gave {type(told).__name__}. Let it return True or False."
-    )
+    method = f"supports_function_calling() of {type(client).__name__!r}"
+    check = getattr(client, "supports_function_calling", None)
+    if not callable(check):
+        raise ToolSpecError(f"There is no {method}. Add that method, or set function_calling=False.")
+    answer = check()
+    if isinstance(answer, bool):
+        return answer
+    if not inspect.isawaitable(answer):
+        raise ToolSpecError(f"{method} returned {type(answer).__name__}. Return True or False.")
+    if inspect.iscoroutine(answer):
+        answer.close()  # avoids the warning that it was never awaited
+    raise ToolSpecError(f"{method} is asynchronous. Await it first, and pass its result as function_calling.")
 
 
 def _find_entry_points() -> dict[str, Any]:
-    """Return the entry points by name. Reading them opens files of every installed package, so only a miss does it."""
+    """Return the entry points by name. This opens files of every installed package, so only an unknown name does it."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}

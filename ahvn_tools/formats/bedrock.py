@@ -3,68 +3,72 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import anthropic
+from ahvn_tools.formats.anthropic import TRUNCATION_REASONS
 from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.raw_call import RawCall, filter_objects, get_object, get_objects, unread_fields
-from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.parsing.fields import filter_objects, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.raw_call import RawCall
+from ahvn_tools.formats.parsing.stream import StreamParser, is_stream
 from ahvn_tools.formats.rendering import content
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
-from ahvn_tools.formats.rendering.tool import export_tool
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
+from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
 from ahvn_tools.schema.dialects.dialect import BEDROCK
 
+_EXPORTER = ToolExporter(BEDROCK, to_anthropic_strict)
+findings = _EXPORTER.findings
 _MODES = {"auto": "auto", "required": "any"}
-_TRUNCATION_REASONS = ("max_tokens", "model_context_window_exceeded")
 _MALFORMED_REASON = "malformed_tool_use"
-_NOT_STREAMS = (str, bytes, dict)
-_MALFORMED_MESSAGE = "The call was not well-formed. Send it again, with its arguments as one JSON object."
+_MALFORMED_MESSAGE = "The call was malformed. Send it again with its arguments as one JSON object."
 
 
 def export(
     definitions: Iterable[ToolDefinition], *, strict: bool = False, cache_point: JsonObject | None = None
 ) -> list[JsonObject]:
-    """Return the tools for a request's `toolConfig`, as its `tools`; with none, leave `toolConfig` out.
+    """Return the tools for the `tools` of a request's `toolConfig`; without tools, leave `toolConfig` out.
 
-    - The root of a schema is one object: choices at the top are merged, and told in the description.
-    - `strict`: as in the format `anthropic`; not every model on Bedrock takes it.
-    - `cache_point`, such as `{"type": "default"}`, follows the last tool: everything up to it is cached.
+    - The root of a schema is one plain object: alternatives are merged, and the description states the rule.
+    - `strict`: as in the format `anthropic`; not every model on Bedrock accepts it.
+    - `cache_point`, such as `{"type": "default"}`, follows the last tool: Bedrock caches everything up to it.
 
     >>> from ahvn_tools import ToolDefinition
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["toolSpec"]["name"]
     'ping'
     """
-    tools = [definition.memoize(_to_tool, strict) for definition in index_by_wire_name(definitions).values()]
+    tools = export_all(definitions, _to_tool, strict)
     if tools and cache_point is not None:
         tools.append({"cachePoint": dict(cache_point)})
     return tools
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
-    """Return the calls in an answer, its message or its `content`; of `converse_stream`'s answer, when all has come.
+    """Return the calls in a response, its message or its `content`; for `converse_stream`, after its last event.
 
-    - To have calls while they arrive, pass the answer's `"stream"` to `stream`.
-    - Tools that run at the provider's are left out.
-    - The last call of a message that reached its length limit, or that Bedrock calls malformed, has an `error`. A
-      malformed call may be missing altogether: then `stopReason` alone tells.
+    - To get calls while they arrive, pass the response's `"stream"` to `stream`.
+    - Calls that the provider runs itself are left out.
+    - When a message reaches its length limit, or Bedrock reports a malformed call, the last call has an `error`. A
+      malformed call may be missing from the message: then only `stopReason` reports it.
 
     >>> calls([{"toolUse": {"toolUseId": "t1", "name": "ping", "input": {}}}])[0].name
     'ping'
     """
-    return tool_calls.parse_calls(_unwrap_stream(response), _extract_calls, definitions, EventReader)
+    events = response.get("stream") if isinstance(response, dict) else None
+    return tool_calls.parse_calls(events if is_stream(events) else response, _extract_calls, definitions, EventReader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
-    """Return the one user message that answers all calls of a message.
+    """Return one user message with the results of all calls of a message.
 
-    - An error has a status, and says in its text that it is one: only Claude and Nova read the status.
-    - Images are raw bytes, as boto3 wants them; it writes them in base64.
+    - An error has a status, and its text begins with "Error": only Claude and Nova read the status.
+    - Images are raw bytes, as boto3 requires; it encodes them in base64.
 
     >>> from ahvn_tools import ToolCall, ToolResult
     >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
@@ -77,40 +81,35 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
 def choice(
     tools: str | Sequence[str], *, parallel: bool | None = None, definitions: Iterable[ToolDefinition] = ()
 ) -> JsonObject:
-    """Return `toolChoice` as a field of `toolConfig`, beside its `tools`.
+    """Return `toolChoice` as a field of `toolConfig`, next to its `tools`.
 
-    A name, or a list of one, forces that tool. Raises ToolSpecError for what Converse cannot be asked for: `"none"`,
-    one of several names, and calls one at a time. With `definitions`, an unknown name is a ToolLookupError.
+    A name, or a list with one name, forces that tool. Raises ToolSpecError for choices without an option in Converse:
+    `"none"`, one of several names, and one call at a time. With `definitions`, an unknown name is a ToolLookupError.
 
     >>> choice("required")
     {'toolChoice': {'any': {}}}
     """
     if parallel is False:
-        raise ToolSpecError("Converse cannot be asked for one call at a time. Leave `parallel` out.")
+        raise ToolSpecError("Converse has no option for one call at a time. Leave `parallel` out.")
     if tools == "none":
         raise ToolSpecError(
-            "Converse has no choice 'none'. Leave the tools out; while the messages hold calls, which Bedrock refuses "
-            "without tools, choose 'auto'."
+            "Converse has no choice 'none'. Leave the tools out. If the messages contain calls, Bedrock refuses a "
+            "request without tools: then choose 'auto'."
         )
     if isinstance(tools, str) and tools in CHOICE_MODES:
         return {"toolChoice": {_MODES[tools]: {}}}
-    names = resolve_choice(tools, definitions)
-    if len(names) > 1:
-        raise ToolSpecError(f"Converse forces one tool, not one of {names!r}. Export these alone, with 'required'.")
-    return {"toolChoice": {"tool": {"name": names[0]}}}
+    return {"toolChoice": {"tool": {"name": resolve_single_choice("Converse", tools, definitions)}}}
 
 
 def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:
-    tool = export_tool(definition, BEDROCK, to_anthropic_strict if strict else None)
-    said = {"description": tool.description} if tool.description else {}
-    marked = {"strict": tool.is_strict} if strict else {}
-    return {"toolSpec": {"name": wire_name(definition.name), **said, "inputSchema": {"json": tool.schema}, **marked}}
+    tool = _EXPORTER.to_fields(definition, "inputSchema", strict=strict)
+    return {"toolSpec": {**tool, "inputSchema": {"json": tool["inputSchema"]}}}
 
 
 def _to_result(call: ToolCall, result: ToolResult) -> JsonObject:
-    parts = [_to_block(part) for part in content.to_parts_with_error_prefix(result) if not content.is_blank(part)]
-    made: JsonObject = {"toolUseId": call.id, "content": parts}
-    return {**made, "status": "error"} if result.is_error else made
+    blocks = [_to_block(part) for part in content.to_parts_with_error_prefix(result) if not content.is_blank(part)]
+    tool_result: JsonObject = {"toolUseId": call.id, "content": blocks}
+    return {**tool_result, "status": "error"} if result.is_error else tool_result
 
 
 def _to_block(part: str | content.ImagePart) -> JsonObject:
@@ -118,12 +117,6 @@ def _to_block(part: str | content.ImagePart) -> JsonObject:
         return {"text": part}
     data = base64.b64decode(part.data)
     return {"image": {"format": part.media_type.removeprefix("image/"), "source": {"bytes": data}}}
-
-
-def _unwrap_stream(response: Any) -> Any:
-    """Return the events in an answer of `converse_stream`; another answer as it is."""
-    events = response.get("stream") if isinstance(response, dict) else None
-    return events if isinstance(events, Iterable | AsyncIterable) and not isinstance(events, _NOT_STREAMS) else response
 
 
 def _extract_calls(data: Any) -> Iterator[RawCall]:
@@ -138,52 +131,50 @@ def _extract_calls(data: Any) -> Iterator[RawCall]:
                 name=use.get("name"),
                 arguments=use.get("input"),
                 provider=unread_fields(use, "type", "toolUseId", "name", "input"),
-                is_truncated=is_last and reason in _TRUNCATION_REASONS,
+                is_truncated=is_last and reason in TRUNCATION_REASONS,
                 error=_MALFORMED_MESSAGE if is_last and reason == _MALFORMED_REASON else None,
             )
 
 
 def _is_client_tool_use(use: JsonObject) -> bool:
-    """Tell whether a call is to be run here, and not one that runs at the provider's."""
+    """Return whether the client must run a call; the provider runs the others itself."""
     return use.get("type") != "server_tool_use"
 
 
 class EventReader:
-    """Reads events as Anthropic's, which come in the same order and say the same under other names."""
+    """Translates events into Anthropic's, which have the same order and content under other names."""
 
     def __init__(self) -> None:
-        """Begin with no block."""
         self._anthropic_reader = anthropic.EventReader()
 
     def feed(self, event: Any) -> Iterator[RawCall]:
-        """Take an event."""
+        """Read an event."""
         is_malformed = get_object(event, "messageStop").get("stopReason") == _MALFORMED_REASON
-        for sent in self._anthropic_reader.feed(_to_anthropic_event(event)):
-            # What waits for the reason of the stop has no whole arguments: it is the call that the reason is about.
-            yield replace(sent, error=_MALFORMED_MESSAGE) if is_malformed else sent
+        for raw_call in self._anthropic_reader.feed(_to_anthropic_event(event)):
+            # Only a call without complete arguments waits for the stop reason, so the reason refers to that call.
+            yield replace(raw_call, error=_MALFORMED_MESSAGE) if is_malformed else raw_call
 
     def end(self) -> Iterator[RawCall]:
-        """Give what the stream broke off in."""
+        """Yield the calls that were incomplete when the stream ended."""
         yield from self._anthropic_reader.end()
 
 
 def _to_anthropic_event(event: Any) -> JsonObject:
-    """Return an event as the one of Anthropic's that says the same."""
-    if begun := get_object(event, "contentBlockStart"):
-        use = get_object(begun, "start", "toolUse")
+    if start := get_object(event, "contentBlockStart"):
+        use = get_object(start, "start", "toolUse")
         block = {"type": "tool_use", "id": use.get("toolUseId"), **unread_fields(use, "type", "toolUseId")}
         if not use or not _is_client_tool_use(use):
             block = {"type": "other"}
-        return {"type": "content_block_start", "index": begun.get("contentBlockIndex"), "content_block": block}
-    if piece := get_object(event, "contentBlockDelta"):
-        delta = {"partial_json": get_object(piece, "delta", "toolUse").get("input")}
-        return {"type": "content_block_delta", "index": piece.get("contentBlockIndex"), "delta": delta}
-    if stopped := get_object(event, "contentBlockStop"):
-        return {"type": "content_block_stop", "index": stopped.get("contentBlockIndex")}
-    if over := get_object(event, "messageStop"):
-        return {"type": "message_delta", "delta": {"stop_reason": over.get("stopReason")}}
+        return {"type": "content_block_start", "index": start.get("contentBlockIndex"), "content_block": block}
+    if fragment := get_object(event, "contentBlockDelta"):
+        delta = {"partial_json": get_object(fragment, "delta", "toolUse").get("input")}
+        return {"type": "content_block_delta", "index": fragment.get("contentBlockIndex"), "delta": delta}
+    if stop := get_object(event, "contentBlockStop"):
+        return {"type": "content_block_stop", "index": stop.get("contentBlockIndex")}
+    if message_stop := get_object(event, "messageStop"):
+        return {"type": "message_delta", "delta": {"stop_reason": message_stop.get("stopReason")}}
     return {}
 
 
 stream = StreamParser(EventReader)
-"""Read the events of a stream: `for call in stream(response["stream"])`, or `async for`."""
+"""Parse the events of a stream: `for call in stream(response["stream"])`, or `async for`."""

@@ -1,57 +1,58 @@
-"""The Model Context Protocol: tools as a server lists them, calls and results as its messages carry them."""
+"""The Model Context Protocol: tools as a server lists them, calls and results as its messages contain them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
-from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats.json_data import replace_surrogates, to_json_data
 from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.raw_call import RawCall, get_object, unread_fields
+from ahvn_tools.formats.parsing.fields import get_object, unread_fields
+from ahvn_tools.formats.parsing.raw_call import RawCall, WholeCallReader
 from ahvn_tools.formats.parsing.stream import StreamParser
-from ahvn_tools.formats.rendering import content
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
-from ahvn_tools.formats.rendering.tool import export_tool
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
+from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import MCP
 
 METHOD: Final = "tools/call"
-"""The method of the requests that are calls."""
+"""The method of a request that is a call."""
 
+_EXPORTER = ToolExporter(MCP)
+findings = _EXPORTER.findings
 _PARAM_NAMES = {"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
-"""What the params of a call hold."""
+"""The params that a call can have."""
 
 
-def export(
-    definitions: Iterable[ToolDefinition],
-    *,
-    strict: bool = False,  # noqa: ARG001  # the same word for all formats
-) -> list[JsonObject]:
-    """Return the tools as the answer to `tools/list` holds them.
+def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> list[JsonObject]:  # noqa: ARG001  # as all formats
+    """Return the tools as a response to `tools/list` contains them.
 
-    - The root of a schema is one object: choices at the top are merged, and told in the description.
-    - `strict` changes nothing: MCP has no such mark.
+    - The root of a schema is one plain object: alternatives are merged, and the description states the rule.
+    - `strict` has no effect: MCP has no strict tools.
 
-    A tool that is served keeps its own name and its schema as it is: see `ToolSpec.to_mcp`.
+    A served tool keeps its own name and its schema unchanged: see `ToolSpec.to_mcp`.
 
     >>> from ahvn_tools import ToolDefinition
     >>> export([ToolDefinition(name="ping")])
     [{'name': 'ping', 'inputSchema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
     """
-    return [definition.memoize(_to_tool) for definition in index_by_wire_name(definitions).values()]
+    return export_all(definitions, _to_tool)
 
 
 def to_listed_tool(definition: ToolDefinition) -> JsonObject:
-    """Return a definition as a server lists it, under its own name and with its schema as it is.
+    """Return a definition as a server lists it, under its own name and with its schema unchanged.
 
-    Tags and version are where FastMCP keeps them.
+    Tags and version are in the fields that FastMCP uses for them.
     """
     meta = dict(definition.meta or {})
     version = {"version": definition.version} if definition.version is not None else {}
     if definition.tags or version:
         meta["fastmcp"] = {**meta.get("fastmcp", {}), "tags": sorted(definition.tags), **version}
-    said = {
+    fields = {
         "name": definition.name,
         "title": definition.title,
         "description": definition.description or None,
@@ -61,25 +62,25 @@ def to_listed_tool(definition: ToolDefinition) -> JsonObject:
         "icons": definition.icons or None,
         "_meta": meta or None,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
-    """Return the call of a `tools/call` request, or of its params; of a list, the calls of all.
+    """Return the call of a `tools/call` request, or of its params; for a list, the calls of all requests.
 
-    They may be SDK objects, dicts, JSON text or bytes. Other messages hold no calls. The id of a request as it came,
-    and what its params say besides (`_meta`), are in the call's `provider`.
+    Requests are SDK objects, dicts, JSON text or bytes. Other messages contain no calls. The id of the request and the
+    remaining params (`_meta`) are in the call's `provider`.
 
     >>> calls({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ping"}})[0].id
     '7'
     """
-    return tool_calls.parse_calls(response, _extract_calls, definitions, RequestReader)
+    return tool_calls.parse_calls(response, _extract_calls, definitions, _make_reader)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
-    """Return one JSON-RPC response for each call, under the id of its request; errors are flagged.
+    """Return one JSON-RPC response for each call, under the id of its request; errors have a flag.
 
-    Structured content goes along with the text, as MCP wants it: programs read the one, models the other.
+    A response contains structured content and text, as MCP requires: programs read the former, models the latter.
 
     >>> from ahvn_tools import ToolCall, ToolResult
     >>> results([(ToolCall(id="7", name="ping"), ToolResult("pong"))])[0]["result"]
@@ -94,77 +95,64 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
 def choice(
     tools: str | Sequence[str], *, parallel: bool | None = None, definitions: Iterable[ToolDefinition] = ()
 ) -> JsonObject:
-    """Return `toolChoice` as a field of a sampling request; calling a tool through MCP needs no choice.
+    """Return `toolChoice` as a field of a sampling request; a plain `tools/call` request needs no choice.
 
-    Raises ToolSpecError for tools by name and for `parallel=False`, which MCP cannot ask for. With `definitions`, an
+    Raises ToolSpecError for tools by name and for `parallel=False`, for which MCP has no option. With `definitions`, an
     unknown name is a ToolLookupError.
 
     >>> choice("required")
     {'toolChoice': {'mode': 'required'}}
     """
     if parallel is False:
-        raise ToolSpecError("MCP cannot ask for one call at a time. Leave `parallel` out.")
+        raise ToolSpecError("MCP has no option for one call at a time. Leave `parallel` out.")
     if isinstance(tools, str) and tools in CHOICE_MODES:
         return {"toolChoice": {"mode": tools}}
     names = ", ".join(map(repr, resolve_choice(tools, definitions)))
-    raise ToolSpecError(f"MCP cannot force tools by name, such as {names}. Export this tool alone, with 'required'.")
+    raise ToolSpecError(f"MCP cannot force a tool by name: {names}. Export only that tool and choose 'required'.")
 
 
 def _to_tool(definition: ToolDefinition) -> JsonObject:
-    tool = export_tool(definition, MCP)
-    said = {"description": tool.description} if tool.description else {}
-    return {**to_listed_tool(definition), "name": wire_name(definition.name), **said, "inputSchema": tool.schema}
+    return {**to_listed_tool(definition), **_EXPORTER.to_fields(definition, "inputSchema")}
 
 
 def _to_result(result: ToolResult) -> JsonObject:
-    made: JsonObject = {"content": _to_blocks(result)}
+    fields: JsonObject = {"content": _to_blocks(result)}
     if result.structured_content is not None:
-        made["structuredContent"] = content.to_json_data(result.structured_content)
+        fields["structuredContent"] = to_json_data(result.structured_content)
     if result.is_error:
-        made["isError"] = True
+        fields["isError"] = True
     if result.meta:
-        made["_meta"] = content.to_json_data(result.meta)
-    return {**made, "resultType": "complete"}  # revision 2026-07-28 wants it, older ones pass over it
+        fields["_meta"] = to_json_data(result.meta)
+    return {**fields, "resultType": "complete"}  # required by revision 2026-07-28, ignored by older ones
 
 
 def _to_blocks(result: ToolResult) -> list[JsonObject]:
     if result.is_error or (result.blocks is None and result.value is not None):
-        return [{"type": "text", "text": content.replace_surrogates(result.text)}]
-    return [content.to_json_data(block.model_dump(by_alias=True, exclude_none=True)) for block in result.blocks or ()]
+        return [{"type": "text", "text": replace_surrogates(result.text)}]
+    return [to_json_data(block.model_dump(by_alias=True, exclude_none=True)) for block in result.blocks or ()]
 
 
 def _extract_calls(data: Any) -> Iterator[RawCall]:
-    reader = RequestReader()
     for message in data if isinstance(data, list) else [data]:
-        yield from reader.feed(message)
-
-
-class RequestReader:
-    """Reads messages one by one: each holds a whole call, or none."""
-
-    def feed(self, event: Any) -> Iterator[RawCall]:
-        """Take a message, or the params of one."""
-        if not isinstance(event, dict) or event.get("method", METHOD) != METHOD:
-            return
-        is_request = "method" in event
-        params = get_object(event, "params") if is_request else event
-        is_params = "name" in event and event.keys() <= _PARAM_NAMES  # else it is another's call, or a listed tool
+        if not isinstance(message, dict) or message.get("method", METHOD) != METHOD:
+            continue
+        is_request = "method" in message
+        is_params = "name" in message and message.keys() <= _PARAM_NAMES  # else a listed tool, or another format's call
         if is_request or is_params:
-            given = event.get("id") if is_request else None
-            yield RawCall(
-                id=None if given is None else str(given),
-                name=params.get("name"),
-                arguments=params.get("arguments"),
-                provider={
-                    **unread_fields(params, "name", "arguments", "id"),
-                    **({} if given is None else {"id": given}),
-                },
-            )
-
-    def end(self) -> Iterator[RawCall]:
-        """Give nothing: a message is whole when it arrives."""
-        return iter(())
+            yield _to_raw_call(get_object(message, "params") if is_request else message, message.get("id"))
 
 
-stream = StreamParser(RequestReader)
-"""Read messages as they arrive: `for call in stream(messages)`, or `async for`."""
+def _to_raw_call(params: JsonObject, request_id: Any) -> RawCall:
+    id_field = {} if request_id is None else {"id": request_id}
+    return RawCall(
+        id=None if request_id is None else str(request_id),
+        name=params.get("name"),
+        arguments=params.get("arguments"),
+        provider={**unread_fields(params, "name", "arguments", "id"), **id_field},
+    )
+
+
+_make_reader = partial(WholeCallReader, _extract_calls)
+
+stream = StreamParser(_make_reader)
+"""Parse messages as they arrive: `for call in stream(messages)`, or `async for`."""

@@ -1,51 +1,50 @@
-"""OpenAI's Chat Completions, as OpenAI and the many hosts that speak like it take them."""
+"""OpenAI's Chat Completions, also as the many hosts with that API accept them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.raw_call import (
-    CallAccumulator,
-    RawCall,
-    get_index,
-    get_object,
-    get_objects,
-    unread_fields,
-)
+from ahvn_tools.formats.parsing.fields import get_index, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.raw_call import CallAccumulator, RawCall
 from ahvn_tools.formats.parsing.stream import StreamParser
 from ahvn_tools.formats.rendering import content
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
-from ahvn_tools.formats.rendering.tool import export_tool
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
+from ahvn_tools.formats.rendering.portability import MAX_DESCRIPTION_CHARS
+from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
-from ahvn_tools.schema.dialects.strict import to_strict as strict_schema
+from ahvn_tools.schema.dialects.strict import to_strict
+
+EXPORTER = ToolExporter(OPENAI, to_strict, MAX_DESCRIPTION_CHARS)
+findings = EXPORTER.findings
 
 _TRUNCATION_REASONS = ("length", "model_length")
-"""Why an answer ended for want of room; the second is Mistral's, for the room of the model itself."""
+"""Why a response is truncated; the second is Mistral's, for the context length of the model."""
 
 
 def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> list[JsonObject]:
     """Return the tools for a request's `tools`.
 
-    - The root of a schema is one object: choices at the top are merged, and told in the description.
-    - `strict`: optional arguments become nullable and required, objects are closed. A schema that would change its
-      meaning so goes out as it is, with `"strict": False`.
+    - The root of a schema is one plain object: alternatives are merged, and the description states the rule.
+    - `strict`: optional arguments become nullable and required, objects are closed. A schema whose meaning that would
+      change is exported unchanged, with `"strict": False`.
 
     >>> from ahvn_tools import ToolDefinition
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["function"]["name"]
     'ping'
     """
-    return [definition.memoize(_to_tool, strict) for definition in index_by_wire_name(definitions).values()]
+    return export_all(definitions, _to_tool, strict)
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
-    """Return the calls in an answer, its message or its `tool_calls`: SDK object, dict, list, JSON text or bytes.
+    """Return the calls in a response, its message or its `tool_calls`: SDK object, dict, list, JSON text or bytes.
 
-    The chunks of a whole stream will do, too; `stream` gives calls while they arrive. Of several choices, the first
-    that holds calls counts. Calls of custom tools are not ours and left out.
+    The chunks of a complete stream are accepted too; `stream` yields calls while they arrive. Of several choices, the
+    first with calls counts. Calls of custom tools are left out.
 
     >>> calls({"tool_calls": [{"id": "c1", "function": {"name": "ping", "arguments": ""}}]})[0].name
     'ping'
@@ -54,32 +53,31 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
-    """Return one `tool` message for each call; they follow the model's message as they are.
+    """Return one `tool` message for each call; append them after the model's message.
 
-    - An error's text says that it is one: there is no flag.
-    - A tool message takes text only. Images follow in one user message, each under the id of its call.
+    - The text of an error begins with "Error", because there is no flag for it.
+    - A tool message accepts only text. Images follow in one user message, each after the id of its call.
 
     >>> from ahvn_tools import ToolCall, ToolResult
     >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
     [{'role': 'tool', 'tool_call_id': 'c1', 'content': '3'}]
     """
     messages: list[JsonObject] = []
-    shown: list[JsonObject] = []
+    image_parts: list[JsonObject] = []
     for call, result in pairs:
-        found = content.to_parts_with_error_prefix(result)
-        pictures = [{"type": "image_url", "image_url": {"url": image.url}} for image in content.iter_images(found)]
-        said = list(content.iter_texts(found))
-        if pictures:
-            said.append("[The images of this result are in the next user message.]")
-            shown += [{"type": "text", "text": f"Images of the result of call {call.id}:"}, *pictures]
-        messages.append({"role": "tool", "tool_call_id": call.id, "content": "\n".join(said)})
-    return [*messages, {"role": "user", "content": shown}] if shown else messages
+        parts = content.to_parts_with_error_prefix(result)
+        if images := content.get_images(parts):
+            parts.append(content.IMAGES_FOLLOW_NOTE)
+            image_parts.append({"type": "text", "text": f"Images of the result of call {call.id}:"})
+            image_parts += [{"type": "image_url", "image_url": {"url": image.url}} for image in images]
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": content.join_texts(parts)})
+    return [*messages, {"role": "user", "content": image_parts}] if image_parts else messages
 
 
 def choice(
     tools: str | Sequence[str], *, parallel: bool | None = None, definitions: Iterable[ToolDefinition] = ()
 ) -> JsonObject:
-    """Return `tool_choice`, and `parallel_tool_calls` where it is given, as fields of a request.
+    """Return `tool_choice`, and `parallel_tool_calls` unless `parallel` is None, as fields of a request.
 
     A name forces that tool; a list of names, one of these. With `definitions`, an unknown name is a ToolLookupError.
 
@@ -89,43 +87,34 @@ def choice(
     extra = {} if parallel is None else {"parallel_tool_calls": parallel}
     if isinstance(tools, str) and tools in CHOICE_MODES:
         return {"tool_choice": tools, **extra}
-    named = [{"type": "function", "function": {"name": name}} for name in resolve_choice(tools, definitions)]
-    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}
-    return {"tool_choice": named[0] if isinstance(tools, str) else allowed, **extra}
+    forced = [{"type": "function", "function": {"name": name}} for name in resolve_choice(tools, definitions)]
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": forced}}
+    return {"tool_choice": forced[0] if isinstance(tools, str) else allowed, **extra}
 
 
 def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:
-    tool = export_tool(definition, OPENAI, strict_schema if strict else None)
-    function: JsonObject = {"name": wire_name(definition.name)}
-    if tool.description:
-        function["description"] = tool.description
-    function["parameters"] = tool.schema
-    if strict:
-        function["strict"] = tool.is_strict
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": EXPORTER.to_fields(definition, "parameters", strict=strict)}
 
 
 def extract_calls(data: Any) -> Iterator[RawCall]:
-    """Yield the calls as they stand in an answer, its message or its `tool_calls`."""
+    """Yield the calls in a response, its message or its `tool_calls`."""
     message = {"tool_calls": data} if isinstance(data, list) else data
     for choice in [*get_objects(data, "choices"), {"message": message}]:
         items = get_objects(choice.get("message"), "tool_calls")
-        if not items:
-            continue
-        for item in items:
-            if _is_function_call(item):
-                is_cut = choice.get("finish_reason") in _TRUNCATION_REASONS and item is items[-1]
-                yield _to_raw_call(item, is_truncated=is_cut)
-        return
+        for item in filter(_is_function_call, items):
+            is_truncated = choice.get("finish_reason") in _TRUNCATION_REASONS and item is items[-1]
+            yield _to_raw_call(item, is_truncated=is_truncated)
+        if items:
+            return
 
 
 def _is_function_call(item: JsonObject) -> bool:
-    """Tell whether an item calls a function; some hosts leave the type out."""
+    """Return whether an item calls a function; some hosts omit the type."""
     kind = item.get("type")
     return kind == "function" or (not kind and "function" in item)
 
 
-def _to_raw_call(item: JsonObject, *, is_truncated: bool) -> RawCall:
+def _to_raw_call(item: JsonObject, *, is_truncated: bool = False) -> RawCall:
     function = get_object(item, "function")
     return RawCall(
         id=item.get("id"),
@@ -137,20 +126,19 @@ def _to_raw_call(item: JsonObject, *, is_truncated: bool) -> RawCall:
 
 
 class ChunkReader:
-    """Gathers the deltas of a stream's first choice that calls: id and name come first, arguments in pieces.
+    """Collects the deltas of a stream's first choice with calls: id and name come first, arguments in fragments.
 
-    A call is whole when the next one begins and its arguments are, or when the choice is finished.
+    A call is complete when its arguments are and the next call begins, or when the choice is finished.
     """
 
     def __init__(self) -> None:
-        """Begin with no call."""
         self._accumulators: dict[int | str | None, CallAccumulator] = {}
         self._open: dict[CallAccumulator, None] = {}
         self._last: CallAccumulator | None = None
         self._choice_index: Any = None
 
     def feed(self, event: Any) -> Iterator[RawCall]:
-        """Take a chunk, or an event of the SDK's helper, which has the chunk inside."""
+        """Read a chunk, or an event of the SDK's helper, which contains the chunk."""
         for choice in get_objects(get_object(event, "chunk") or event, "choices"):
             deltas = get_objects(choice.get("delta"), "tool_calls")
             if deltas and self._choice_index is None:
@@ -163,51 +151,39 @@ class ChunkReader:
                 yield from self._finish(is_truncated=choice["finish_reason"] in _TRUNCATION_REASONS)
 
     def end(self) -> Iterator[RawCall]:
-        """Give what the stream broke off in."""
+        """Yield the calls that were incomplete when the stream ended."""
         yield from self._finish(is_truncated=True)
 
     def _add_delta(self, delta: JsonObject) -> Iterator[RawCall]:
         index = get_index({"index": 0, **delta}, "index")
-        pieces = self._accumulators.get(index)
-        if pieces is None or _is_new_call(pieces, delta):
+        call = self._accumulators.get(index)
+        if call is None or _is_new_call(call, delta):
             if not _is_function_call(delta):
                 return
-            yield from self._emit_complete()
-            pieces = self._accumulators[index] = CallAccumulator(id=None, name=None)
-            self._open[pieces] = None
-        if pieces in self._open:  # else it was given, and a host says part of it again
-            _merge_delta(pieces, delta)
-            self._last = pieces
-
-    def _emit_complete(self) -> Iterator[RawCall]:
-        """Give the call that the last delta was for, when it is whole."""
-        if self._last in self._open and self._last.is_complete():
-            del self._open[self._last]
-            yield self._last.to_raw_call()
+            if self._last in self._open and self._last.is_complete():
+                del self._open[self._last]
+                yield self._last.to_raw_call()
+            call = self._accumulators[index] = CallAccumulator()
+            self._open[call] = None
+        if call in self._open:  # otherwise the call was emitted, and a host repeats part of it
+            call.merge(_to_raw_call(delta))
+            self._last = call
 
     def _finish(self, *, is_truncated: bool) -> Iterator[RawCall]:
         calls, self._open = list(self._open), {}
-        for pieces in calls:
-            yield pieces.to_raw_call(is_truncated=is_truncated and pieces is calls[-1])
+        for call in calls:
+            yield call.to_raw_call(is_truncated=is_truncated and call is calls[-1])
 
 
-def _is_new_call(accumulator: CallAccumulator, delta: JsonObject) -> bool:
-    """Tell whether a host begins a second call under the index of one that has its name."""
+def _is_new_call(call: CallAccumulator, delta: JsonObject) -> bool:
+    """Return whether a host begins a second call under the index of a call that has a name."""
     function = get_object(delta, "function")
-    if not function.get("name") or not accumulator.name:
+    if not function.get("name") or not call.name:
         return False
     if delta.get("id"):
-        return bool(delta["id"] != accumulator.id)
-    return bool(function.get("arguments")) and accumulator.is_complete()
-
-
-def _merge_delta(accumulator: CallAccumulator, delta: JsonObject) -> None:
-    function = get_object(delta, "function")
-    accumulator.id = accumulator.id or delta.get("id")
-    accumulator.name = accumulator.name or function.get("name")
-    accumulator.provider |= unread_fields(delta, "id", "type", "index", "function")
-    accumulator.add(function.get("arguments"))
+        return bool(delta["id"] != call.id)
+    return bool(function.get("arguments")) and call.is_complete()
 
 
 stream = StreamParser(ChunkReader)
-"""Read the chunks of a stream: `for call in stream(chunks)`, or `async for`."""
+"""Parse the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.formats.openai import EXPORTER
 from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.raw_call import (
-    CallAccumulator,
-    RawCall,
-    filter_objects,
-    get_index,
-    get_object,
-    get_objects,
-    unread_fields,
-)
+from ahvn_tools.formats.parsing.fields import filter_objects, get_index, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.raw_call import CallAccumulator, RawCall
 from ahvn_tools.formats.parsing.stream import StreamParser
 from ahvn_tools.formats.rendering import content
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
-from ahvn_tools.formats.rendering.tool import export_tool, set_provider_options
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice
+from ahvn_tools.formats.rendering.tool import set_provider_options, split_value_schema
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.dialects.dialect import OPENAI
-from ahvn_tools.schema.dialects.strict import to_strict as strict_schema
 
-ECHOED_FIELDS = ("caller", "namespace")
-"""What an answer wants to see again of its call."""
+findings = EXPORTER.findings
 
+_ECHOED_FIELDS = ("caller", "namespace")
+"""The fields of a call that its output repeats."""
 _FINAL_EVENTS = ("response.completed", "response.incomplete")
 
 
@@ -40,12 +34,12 @@ def export(
 ) -> list[JsonObject]:
     """Return the tools for a request's `tools`.
 
-    - Flat, and `strict` always said: left out, the service tries to be strict by itself.
-    - The root of a schema is one object: choices at the top are merged, and told in the description.
-    - `strict`: optional arguments become nullable and required, objects are closed. A schema that would change its
-      meaning so goes out as it is, with `"strict": False`.
-    - `output_schema`: what the output holds as JSON, where the tool promises it; not for outputs that are plain text.
-    - `defer_loading`: all tools, or those of these names, are found by OpenAI's tool search and not shown before.
+    - Tools are flat objects. `strict` is always set, because without it the service makes tools strict by itself.
+    - The root of a schema is one plain object: alternatives are merged, and the description states the rule.
+    - `strict`: optional arguments become nullable and required, objects are closed. A schema whose meaning that would
+      change is exported unchanged, with `"strict": False`.
+    - `output_schema`: describe the JSON of the output, if the tool has an output schema and its output is not text.
+    - `defer_loading`: all tools, or the tools with these names, are only found by OpenAI's tool search.
     - `allowed_callers`, such as `["direct", "programmatic"]`, is set on every tool.
 
     >>> from ahvn_tools import ToolDefinition
@@ -59,10 +53,10 @@ def export(
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
-    """Return the calls in an answer, or in its `output`: SDK object, dict, list, JSON text or bytes.
+    """Return the calls in a response, or in its `output`: SDK object, dict, list, JSON text or bytes.
 
-    A call's `id` is the `call_id` that its answer needs. Namespace and caller are in `provider`. Calls of custom and
-    hosted tools are not ours and left out.
+    A call's `id` is the `call_id` that its output needs. Namespace and caller are in `provider`. Calls of custom and
+    hosted tools are left out.
 
     >>> calls([{"type": "function_call", "call_id": "c1", "name": "ping", "arguments": "{}"}])[0].id
     'c1'
@@ -71,9 +65,9 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
-    """Return one `function_call_output` item for each call; they follow the model's items as they are.
+    """Return one `function_call_output` item for each call; append them after the model's items.
 
-    An error's text says that it is one: there is no flag. Images are part of the output.
+    The text of an error begins with "Error", because there is no flag for it. Images are part of the output.
 
     >>> from ahvn_tools import ToolCall, ToolResult
     >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
@@ -84,7 +78,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
             "type": "function_call_output",
             "call_id": call.id,
             "output": _to_output(content.to_parts_with_error_prefix(result)),
-            **{key: call.provider[key] for key in ECHOED_FIELDS if key in call.provider},
+            **{key: call.provider[key] for key in _ECHOED_FIELDS if key in call.provider},
         }
         for call, result in pairs
     ]
@@ -93,7 +87,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
 def choice(
     tools: str | Sequence[str], *, parallel: bool | None = None, definitions: Iterable[ToolDefinition] = ()
 ) -> JsonObject:
-    """Return `tool_choice`, and `parallel_tool_calls` where it is given, as fields of a request.
+    """Return `tool_choice`, and `parallel_tool_calls` unless `parallel` is None, as fields of a request.
 
     A name forces that tool; a list of names, one of these. With `definitions`, an unknown name is a ToolLookupError.
 
@@ -103,52 +97,40 @@ def choice(
     extra = {} if parallel is None else {"parallel_tool_calls": parallel}
     if isinstance(tools, str) and tools in CHOICE_MODES:
         return {"tool_choice": tools, **extra}
-    named = [{"type": "function", "name": name} for name in resolve_choice(tools, definitions)]
-    allowed = {"type": "allowed_tools", "mode": "required", "tools": named}
-    return {"tool_choice": named[0] if isinstance(tools, str) else allowed, **extra}
+    forced = [{"type": "function", "name": name} for name in resolve_choice(tools, definitions)]
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": forced}
+    return {"tool_choice": forced[0] if isinstance(tools, str) else allowed, **extra}
 
 
 def _to_tool(definition: ToolDefinition, strict: bool, output_schema: bool) -> JsonObject:
-    tool = export_tool(definition, OPENAI, strict_schema if strict else None)
-    made: JsonObject = {"type": "function", "name": wire_name(definition.name)}
-    if tool.description:
-        made["description"] = tool.description
-    made |= {"parameters": tool.schema, "strict": tool.is_strict}
-    promised = _get_json_output_schema(definition) if output_schema else None
-    return made if promised is None else {**made, "output_schema": promised}
+    fields = EXPORTER.to_fields(definition, "parameters", strict=strict)
+    tool = {"type": "function", **fields, "strict": fields.get("strict", False)}
+    json_schema = _get_json_output_schema(definition) if output_schema else None
+    return tool if json_schema is None else {**tool, "output_schema": json_schema}
 
 
 def _get_json_output_schema(definition: ToolDefinition) -> JsonObject | None:
-    """Return the schema of the JSON that an output holds; None where it is plain text, or may be.
-
-    An output holds a result's value: the one member of an output schema that has exactly one, else all of it.
-    """
-    schema = definition.output_schema or {}
-    members = schema.get("properties", {})
-    if len(members) == 1:
-        (member,) = members.values()
-        shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-        schema = {**member, **shared}
+    """Return the schema of the JSON in an output; None where the output is or may be plain text."""
+    schema, shared = split_value_schema(definition.output_schema or {})
     types = schema.get("type", "string")
-    return None if "string" in ([types] if isinstance(types, str) else types) else schema
+    return None if "string" in ([types] if isinstance(types, str) else types) else {**schema, **shared}
 
 
 def _to_output(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:
-    """Return texts as one text, and a list of parts where images are among them."""
-    if any(content.iter_images(parts)):
-        return [
-            {"type": "input_text", "text": part}
-            if isinstance(part, str)
-            else {"type": "input_image", "image_url": part.url, "detail": "auto"}
-            for part in parts
-        ]
-    return "\n".join(content.iter_texts(parts))
+    """Return texts as one text, or a list of parts if there are images."""
+    if not content.get_images(parts):
+        return content.join_texts(parts)
+    return [
+        {"type": "input_text", "text": part}
+        if isinstance(part, str)
+        else {"type": "input_image", "image_url": part.url, "detail": "auto"}
+        for part in parts
+    ]
 
 
 def _extract_calls(data: Any) -> Iterator[RawCall]:
-    for item in (
-        filter_objects(data) or get_objects(data, "output") or get_objects(get_object(data, "response"), "output")
-    ):
+    response = get_object(data, "response")
+    for item in filter_objects(data) or get_objects(data, "output") or get_objects(response, "output"):
         if item.get("type") == "function_call":
             yield _to_raw_call(item)
 
@@ -158,55 +140,45 @@ def _to_raw_call(item: JsonObject) -> RawCall:
         id=item.get("call_id"),
         name=item.get("name"),
         arguments=item.get("arguments"),
-        provider=_get_provider_data(item),
+        provider=unread_fields(item, "type", "call_id", "name", "arguments"),
         is_truncated=item.get("status") == "incomplete",
     )
 
 
-def _get_provider_data(item: JsonObject) -> JsonObject:
-    return unread_fields(item, "type", "call_id", "name", "arguments")
-
-
 class EventReader:
-    """Takes each call from the event that says that it is done; what was only begun is kept for the end.
+    """Takes each call from the event that completes it; a call without such an event comes at the end.
 
-    Of a host that tells of no single call, the calls are in the response with which the stream is over.
+    Some hosts send no events for single calls: their calls are in the response of the final event.
     """
 
     def __init__(self) -> None:
-        """Begin with no call."""
         self._accumulators: dict[int | str | None, CallAccumulator] = {}
         self._has_emitted = False
 
     def feed(self, event: Any) -> Iterator[RawCall]:
-        """Take an event."""
+        """Read an event."""
         if not isinstance(event, dict):
             return
-        item, index = get_object(event, "item"), get_index(event, "output_index")
+        kind, item, index = event.get("type"), get_object(event, "item"), get_index(event, "output_index")
         is_call = item.get("type") == "function_call"
-        if event.get("type") == "response.function_call_arguments.delta" and index in self._accumulators:
+        if kind == "response.function_call_arguments.delta" and index in self._accumulators:
             self._accumulators[index].add(event.get("delta"))
-        elif event.get("type") == "response.output_item.added" and is_call:
-            self._accumulators[index] = CallAccumulator(
-                id=item.get("call_id"), name=item.get("name"), provider=_get_provider_data(item)
-            )
-        elif event.get("type") == "response.output_item.done" and is_call:
+        elif kind == "response.output_item.added" and is_call:
+            self._accumulators[index] = CallAccumulator(_to_raw_call(item))
+        elif kind == "response.output_item.done" and is_call:
             self._accumulators.pop(index, None)
             self._has_emitted = True
             yield _to_raw_call(item)
-        elif event.get("type") in _FINAL_EVENTS and not self._has_emitted:
-            yield from self._use_final_calls(list(_extract_calls(event)))
+        elif kind in _FINAL_EVENTS and not self._has_emitted:
+            for raw_call in _extract_calls(event):
+                self._accumulators.clear()
+                yield raw_call
 
     def end(self) -> Iterator[RawCall]:
-        """Give what the stream broke off in."""
-        for pieces in self._accumulators.values():
-            yield pieces.to_raw_call(is_truncated=True)
-
-    def _use_final_calls(self, raw_calls: list[RawCall]) -> list[RawCall]:
-        if raw_calls:
-            self._accumulators.clear()
-        return raw_calls
+        """Yield the calls that were incomplete when the stream ended."""
+        for call in self._accumulators.values():
+            yield call.to_raw_call(is_truncated=True)
 
 
 stream = StreamParser(EventReader)
-"""Read the events of a stream: `for call in stream(events)`, or `async for`."""
+"""Parse the events of a stream: `for call in stream(events)`, or `async for`."""

@@ -1,34 +1,39 @@
-"""MCP at both ends: tools of any server come in, tools of a toolkit go out to any client.
+"""MCP at both ends: tools of MCP servers are imported, and tools of a toolkit are served to MCP clients.
 
-In: `servers` reads what a server is, `connection` and `pool` own the connections, `screening`, `pins` and `changes`
-look at what it tells, `imported` is the server as a source of tools.
-Out: the folder `out`.
+`client` connects to servers, `trust` checks what they send, `server` serves.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ahvn_tools.mcp.trust.changes import Changes, compare
+from ahvn_tools.mcp.trust.limits import Budgets, Limits
+
 if TYPE_CHECKING:
-    from ahvn_tools.mcp.client.remote_server import ConnectOptions, RemoteServer
+    from ahvn_tools.mcp.client.options import ConnectOptions
+    from ahvn_tools.mcp.client.remote_server import RemoteServer
+
+__all__ = ["Budgets", "Changes", "Limits", "aconnect", "compare", "connect"]
 
 
 def connect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOptions]) -> RemoteServer:
     """Connect to an MCP server without a toolkit: `ToolSpec.from_server(mcp.connect("https://…/mcp"))`.
 
-    `server` is what `Toolkit.add_mcp` takes; of several in an `mcp.json`, `name` chooses one. Close it, or use it in a
-    `with` block. Raises ToolConnectionError when it cannot be reached, DefinitionError for what is no server.
+    `server` and the options are those of `Toolkit.add_mcp`; if an `mcp.json` has several servers, `name` chooses one.
+    Close the result, or use it in a `with` block. Raises ToolConnectionError when the server cannot be reached,
+    DefinitionError when `server` does not name one.
     """
-    made = _resolve_server(server, name, options)
-    made.refresh()
-    return made
+    remote_server = _resolve_server(server, name, options)
+    remote_server.refresh()
+    return remote_server
 
 
 async def aconnect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOptions]) -> RemoteServer:
     """Connect to an MCP server from async code, as `connect` does."""
-    made = _resolve_server(server, name, options)
-    await made.arefresh()
-    return made
+    remote_server = _resolve_server(server, name, options)
+    await remote_server.arefresh()
+    return remote_server
 
 
 def _resolve_server(server: Any, name: str | None, options: ConnectOptions) -> RemoteServer:

@@ -1,8 +1,7 @@
-"""Middleware: what stands around a call. Siblings of one shape, `async (call, next) -> ToolResult`.
+"""Middleware wraps a call: `async (call, next) -> ToolResult`. Each module here makes one kind.
 
-Each module makes one kind. A middleware may look at the call and at its result, replace either, call `next` again or
-not at all; it wraps `call.emit` to see the chunks of a stream. Timeouts and masking are not middleware: they always
-hold.
+Middleware may read the call and its result, replace either, call `next` again or not at all, and wrap `call.emit` to
+see the chunks of a stream. Timeouts and the masking of bound values are not middleware: they always apply.
 """
 
 from __future__ import annotations

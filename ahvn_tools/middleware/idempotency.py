@@ -1,4 +1,4 @@
-"""Repeatable: which calls may be made again, or not at all, without a difference. Retry and cache ask it."""
+"""Idempotency: which calls have the same effect if made twice, or from a cache not at all. Used by retry and cache."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from ahvn_tools.execution.call import Call
 
 
 def idempotency_check(tools: str | Collection[str], *, all_tools: bool) -> Callable[[Call], bool]:
-    """Return what tells whether a call is repeatable: by its tool's annotations, or because somebody says so.
-
-    One text names one tool.
-    """
+    """Return a test for calls that may be made twice: by name (`tools` may be a single one) or by annotations."""
     names = frozenset([tools] if isinstance(tools, str) else tools)
 
     def is_repeatable(call: Call) -> bool:

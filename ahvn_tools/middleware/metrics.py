@@ -1,4 +1,4 @@
-"""Metrics: how many calls, how long they took, how they ended and how many are running, for OpenTelemetry."""
+"""Metrics: OpenTelemetry instruments for the number, duration and outcome of calls, and how many are running."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware import redaction
+from ahvn_tools.middleware.error_codes import error_code, exception_code
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
 
 BUCKET_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-"""The bounds of the histogram, as the GenAI semantic conventions set them."""
+"""The histogram's bucket boundaries, from the GenAI semantic conventions."""
 
 
 def metrics(meter: Meter | None = None) -> Middleware:
-    """Return the middleware that measures calls. Without a meter, the global provider's is used.
+    """Return middleware that measures calls. Without a meter it uses the global provider's.
 
-    - `gen_ai.execute_tool.duration`: a histogram in seconds. In a stream, the time of its reader counts;
+    - `gen_ai.execute_tool.duration`: a histogram in seconds; for a stream it includes the time of its reader;
     - `ahvn_tools.calls`: a counter, with the attribute `ahvn_tools.outcome`: `ok`, `error` or `cancelled`;
-    - `ahvn_tools.active_calls`: how many are running.
+    - `ahvn_tools.active_calls`: how many calls are running.
 
-    All carry `gen_ai.tool.name`; those about the end carry the code of a call that failed as `error.type`.
+    All have the attribute `gen_ai.tool.name`; for a failed call the first two have its code as `error.type`.
     """
     from opentelemetry.metrics import get_meter
 
@@ -40,28 +40,29 @@ def metrics(meter: Meter | None = None) -> Middleware:
     )
 
     @inline
-    async def measured(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        tool = {"gen_ai.tool.name": call.name, "gen_ai.tool.type": "function"}
-        failure: str | None = None
+    async def measure_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        attributes = {"gen_ai.tool.name": call.name, "gen_ai.tool.type": "function"}
+        code: str | None = None
         started = perf_counter()
-        active.add(1, tool)
+        active.add(1, attributes)
         try:
             result = await next(call)
-            failure = redaction.error_code(result)
+            code = error_code(result)
             return result
         except BaseException as error:
-            failure = redaction.exception_code(error)
+            code = exception_code(error)
             raise
         finally:
-            active.add(-1, tool)
-            ended = tool if failure is None else {**tool, "error.type": failure}
-            durations.record(perf_counter() - started, ended)
-            calls.add(1, {**ended, "ahvn_tools.outcome": _outcome(failure)})
+            active.add(-1, attributes)
+            if code is not None:
+                attributes = {**attributes, "error.type": code}
+            durations.record(perf_counter() - started, attributes)
+            calls.add(1, {**attributes, "ahvn_tools.outcome": _outcome(code)})
 
-    return measured
+    return measure_call
 
 
-def _outcome(failure: str | None) -> str:
-    if failure is None:
+def _outcome(code: str | None) -> str:
+    if code is None:
         return "ok"
-    return "cancelled" if failure == "cancelled" else "error"
+    return "cancelled" if code == "cancelled" else "error"

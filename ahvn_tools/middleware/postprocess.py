@@ -1,4 +1,4 @@
-"""Postprocess: a function of one's own over every chunk and result of a tool."""
+"""Postprocess: your own function, applied to every chunk and result of a tool."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.results import ToolResult
 
 Postprocess = Callable[[Call, ToolResult], ToolResult | Awaitable[ToolResult | None] | None]
-"""Returns what stands in the place of a chunk or result; None keeps it."""
+"""Returns the replacement of a chunk or result; None leaves it unchanged."""
 
 
 def postprocess_middleware(function: Postprocess) -> Middleware:
-    """Return the middleware that passes every chunk and result through a function, sync or async."""
+    """Return middleware that passes every chunk and result through a function, sync or async."""
 
-    async def processed(call: Call, result: ToolResult) -> ToolResult:
-        made = function(call, result)
-        if inspect.isawaitable(made):
-            made = await made
-        return result if made is None else made
+    async def process(call: Call, result: ToolResult) -> ToolResult:
+        replacement = function(call, result)
+        if inspect.isawaitable(replacement):
+            replacement = await replacement
+        return result if replacement is None else replacement
 
     async def postprocess(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        inner = call
-        if call.emit is not None:
-            emit = call.emit
+        emit = call.emit
+        if emit is None:
+            return await process(call, await next(call))
 
-            async def emit_processed(chunk: ToolResult) -> None:
-                await emit(await processed(call, chunk))
+        async def emit_processed(chunk: ToolResult) -> None:
+            await emit(await process(call, chunk))
 
-            inner = replace(call, emit=emit_processed)
-        return await processed(call, await next(inner))
+        return await process(call, await next(replace(call, emit=emit_processed)))
 
     return postprocess if inspect.iscoroutinefunction(function) else inline(postprocess)

@@ -1,4 +1,4 @@
-"""Trace: an OpenTelemetry span around each call, by the GenAI semantic conventions."""
+"""Trace: an OpenTelemetry span for each call, by the GenAI semantic conventions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import redaction
+from ahvn_tools.middleware.error_codes import error_code, exception_code
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
-    """Return the middleware that puts a span `execute_tool {name}` around each call.
+    """Return middleware that records a span `execute_tool {name}` for each call.
 
-    The span is the current one inside the call, so spans that the tool opens are its children; the reader of a stream
-    never sees it. A failed call has the status of an error and its code as `error.type`; a cancelled one is
-    `cancelled`. `content` adds arguments and result, masked and cut. Without a tracer, the global provider's is used.
+    Inside the call it is the current span, so spans that the tool opens are its children; it never becomes current in
+    the reader of a stream. A failed call has an error status and its code as `error.type`; for a cancelled one that is
+    `cancelled`. `content` adds arguments and result, redacted and cut. Without a tracer it uses the global provider's.
     """
     from opentelemetry import context
     from opentelemetry import trace as otel
@@ -25,32 +26,30 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
     spans = otel.get_tracer("ahvn_tools") if tracer is None else tracer
 
     @inline
-    async def traced(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+    async def trace_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         span = spans.start_span(f"execute_tool {call.name}", attributes=_span_attributes(call))
-        if is_shown := content and span.is_recording():
+        if has_content := content and span.is_recording():
             span.set_attribute("gen_ai.tool.call.arguments", redaction.as_text(redaction.redact_arguments(call)))
         token = context.attach(otel.set_span_in_context(span))
-        failure: str | None = None
+        code: str | None = None
         try:
             result = await next(call)
-            failure = redaction.error_code(result)
-            if is_shown:
+            code = error_code(result)
+            if has_content:
                 span.set_attribute("gen_ai.tool.call.result", redaction.redact_result(call, result))
             return result
         except BaseException as error:
-            failure = redaction.exception_code(
-                error
-            )  # the exception itself is not recorded: its text may show anything
+            code = exception_code(error)  # the exception itself is not recorded: its text may contain secrets
             raise
         finally:
-            if failure is not None:
-                span.set_attribute("error.type", failure)
+            if code is not None:
+                span.set_attribute("error.type", code)
                 span.set_status(otel.StatusCode.ERROR)
-            if otel.get_current_span() is span:  # else a loop has died, and this runs outside of the call's context
+            if otel.get_current_span() is span:  # False if the loop was closed: this runs outside the call's context
                 context.detach(token)
             span.end()
 
-    return traced
+    return trace_call
 
 
 def _span_attributes(call: Call) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""JSON Schema as data: made from a function or given as it is, checked against, made strict."""
+"""JSON Schema as data: generated from functions or explicit, validated, repaired and translated for providers."""

@@ -1,133 +1,126 @@
-"""Effort: how much work it is to check a value, known before it is done.
+"""How many steps it takes to validate a value, counted before the validator runs.
 
-A validator holds the whole process while it works. A schema with many choices and a value with many parts, each of them
-harmless, are hours together.
+A validator blocks the whole process while it works. A schema with many branches and a value with many parts, each of
+them harmless, can take hours together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.ref_graph import RefGraph, find_child_subschemas
 
-JsonObject = dict[str, Any]
-
 MAX_STEPS: Final = 2_000_000
-"""So many times a schema is applied to a part of a value at most: less than half a second."""
+"""How often schemas may be applied to parts of one value: less than half a second of work."""
 
 _MEMBER_KEYWORDS: Final = ("propertyNames", "unevaluatedProperties")
 _ITEM_KEYWORDS: Final = ("contains", "unevaluatedItems")
 
 
-class _AppliedSchemas:
-    """The schemas that one part of a value is checked by, and how often by each."""
-
-    def __init__(self, counts: list[tuple[JsonObject, int]]) -> None:
-        self.counts = counts
-        self.cost = sum(count * _get_node_cost(node) for node, count in counts)
-        self.property_names = {name for node, _ in counts for name in _get_mapping(node, "properties")}
-        self.pattern_count = sum(count * len(_get_mapping(node, "patternProperties")) for node, count in counts)
-        self.prefix_length = max((len(_get_prefix_items(node)) for node, _ in counts), default=0)
-        self.parts: dict[str | int | None, _AppliedSchemas] = {}
-
-
 class ValidationCost:
-    """What it takes to check values by one schema."""
+    """The cost of checking values against one schema, in steps of a validator that tries every branch."""
 
     def __init__(self, schema: JsonObject) -> None:
-        """Raises DefinitionError for a schema with a reference that leads nowhere, or round in a circle."""
-        expansion = RefGraph(schema)
-        self._graph = expansion
-        self._order = expansion.sort_topologically()
+        """Raises DefinitionError for a schema with a reference that leads nowhere, or in a circle."""
+        self._graph = RefGraph(schema)
+        self._order = self._graph.sort_topologically()
         self._rank = {id(node): rank for rank, node in enumerate(self._order)}
-        self._root_schemas = self._apply([(schema, 1)])
-        self._max_part_cost = MAX_STEPS if expansion.is_recursive else self._find_max_part_cost()
+        self._root = self._apply([(schema, 1)])
+        self._max_part_cost = MAX_STEPS if self._graph.is_recursive else self._find_max_part_cost()
 
     def exceeds_limit(self, value: Any, text: str, max_steps: int = MAX_STEPS) -> bool:
-        """Tell whether checking a value takes more than `most` steps; `text` is its JSON.
-
-        The steps are those of a validator that tries everything: a real one takes fewer.
-        """
-        parts = 1 + sum(text.count(mark) for mark in ",[{")  # at most: a text in it may have some, too
-        return self._max_part_cost * parts > max_steps and self._count_steps(value, max_steps) > max_steps
+        """Return whether checking a value takes more than `max_steps` steps; `text` is its JSON."""
+        max_parts = 1 + sum(text.count(mark) for mark in ",[{")  # strings in it may contain more of them
+        return self._max_part_cost * max_parts > max_steps and self._count_steps(value, max_steps) > max_steps
 
     def _count_steps(self, value: Any, max_steps: int) -> int:
-        """Return how many steps there are; where there are more than `most`, some number above it."""
-        steps = self._root_schemas.cost
-        pending = [(value, self._root_schemas)] if isinstance(value, dict | list) else []
+        """Return the number of steps; some larger number than `max_steps` if there are more."""
+        steps = self._root.cost
+        pending = [(value, self._root)] if isinstance(value, dict | list) else []
         while pending and steps <= max_steps:
-            part, state = pending.pop()
-            steps += len(part) * state.pattern_count if isinstance(part, dict) else 0
+            part, applied = pending.pop()
+            steps += len(part) * applied.pattern_count if isinstance(part, dict) else 0
             for step, item in part.items() if isinstance(part, dict) else enumerate(part):
-                then = self._descend(state, step)
-                steps += then.cost
-                if then.counts and isinstance(item, dict | list):
-                    pending.append((item, then))
+                child = self._descend(applied, step)
+                steps += child.cost
+                if child.counts and isinstance(item, dict | list):
+                    pending.append((item, child))
         return steps
 
     def _find_max_part_cost(self) -> int:
-        """Return how often schemas are applied to one part of a value at most, at any depth."""
-        heaviest, state = 0, self._root_schemas
-        while state.counts:
-            heaviest = max(heaviest, state.cost + state.pattern_count)
-            state = self._apply([(part, count) for node, count in state.counts for part in find_child_subschemas(node)])
-        return heaviest
+        """Return the highest number of steps for one part of a value, at any depth."""
+        highest, applied = 0, self._root
+        while applied.counts:
+            highest = max(highest, applied.cost + applied.pattern_count)
+            applied = self._apply(
+                (part, count) for node, count in applied.counts for part in find_child_subschemas(node)
+            )
+        return highest
 
-    def _descend(self, state: _AppliedSchemas, step: str | int | None) -> _AppliedSchemas:
-        """Return the schemas for a member or an item of what some schemas are for."""
+    def _descend(self, applied: _AppliedSchemas, step: str | int) -> _AppliedSchemas:
+        """Return what applies to one member or item of a value."""
+        key: str | int | None = step if step in applied.property_names else None
         if isinstance(step, int):
-            step = min(step, state.prefix_length)
-        elif step not in state.property_names:
-            step = None
-        if step not in state.parts:
-            parts = [(part, count) for node, count in state.counts for part in _select_subschemas(node, step)]
-            state.parts[step] = self._apply(parts)
-        return state.parts[step]
+            key = min(step, applied.prefix_length)
+        if key not in applied.children:
+            applied.children[key] = self._apply(
+                (part, count) for node, count in applied.counts for part in _select_subschemas(node, key)
+            )
+        return applied.children[key]
 
-    def _apply(self, parts: list[tuple[JsonObject, int]]) -> _AppliedSchemas:
-        """Return some schemas with all that they have for the same value."""
+    def _apply(self, roots: Iterable[tuple[JsonObject, int]]) -> _AppliedSchemas:
+        """Return schemas, each with how often it applies, and all that they apply to the same value."""
+        roots = list(roots)
         counts: dict[int, int] = {}
-        pending = [node for node, _ in parts]
+        pending = [node for node, _ in roots]
         while pending:
             node = pending.pop()
             if id(node) not in counts:
                 counts[id(node)] = 0
                 pending.extend(self._graph.find_in_place_subschemas(node))
-        for node, count in parts:
+        for node, count in roots:
             counts[id(node)] += count
-        ranked = [self._order[rank] for rank in sorted(self._rank[key] for key in counts)]
-        for node in ranked:
+        ordered = [self._order[rank] for rank in sorted(self._rank[key] for key in counts)]
+        for node in ordered:
             for part in self._graph.find_in_place_subschemas(node):
                 counts[id(part)] += counts[id(node)]
-        return _AppliedSchemas([(node, counts[id(node)]) for node in ranked])
+        return _AppliedSchemas([(node, counts[id(node)]) for node in ordered])
 
 
-def _select_subschemas(node: JsonObject, step: str | int | None) -> list[JsonObject]:
-    found: list[Any]
-    if isinstance(step, int):
-        firsts, items = _get_prefix_items(node), node.get("items")
+class _AppliedSchemas:
+    """The schemas that a validator applies to one part of a value, and how often it applies each."""
+
+    def __init__(self, counts: list[tuple[JsonObject, int]]) -> None:
+        self.counts = counts
+        self.cost = sum(count * _get_node_cost(node) for node, count in counts)
+        self.property_names = {name for node, _ in counts for name in node.get("properties", ())}
+        self.pattern_count = sum(count * len(node.get("patternProperties", ())) for node, count in counts)
+        self.prefix_length = max((len(_get_prefix_items(node)) for node, _ in counts), default=0)
+        self.children: dict[str | int | None, _AppliedSchemas] = {}
+
+
+def _select_subschemas(node: JsonObject, key: str | int | None) -> Iterator[JsonObject]:
+    """Return the schemas for an item, a declared property, or (None) another member."""
+    if isinstance(key, int):
+        prefix, items = _get_prefix_items(node), node.get("items")
         rest = node.get("additionalItems") if isinstance(items, list) else items
-        found = [firsts[step] if step < len(firsts) else rest, *(node.get(key) for key in _ITEM_KEYWORDS)]
+        parts = [prefix[key] if key < len(prefix) else rest, *(node.get(keyword) for keyword in _ITEM_KEYWORDS)]
     else:
-        declared = _get_mapping(node, "properties")
-        found = [declared[step] if step is not None and step in declared else node.get("additionalProperties")]
-        found += [*_get_mapping(node, "patternProperties").values(), *(node.get(key) for key in _MEMBER_KEYWORDS)]
-    return [part for part in found if isinstance(part, dict)]
+        properties = node.get("properties", {})
+        parts = [properties[key] if key in properties else node.get("additionalProperties")]
+        parts += [*node.get("patternProperties", {}).values(), *(node.get(keyword) for keyword in _MEMBER_KEYWORDS)]
+    return (part for part in parts if isinstance(part, dict))
 
 
 def _get_node_cost(node: JsonObject) -> int:
-    """Return how much it takes to check a value by one schema alone: lists of lists are compared one by one."""
-    listed = node.get("enum", ())
-    is_plain = not any(isinstance(value, dict | list) for value in listed)
-    return 1 if is_plain else 1 + len(listed)
+    """Return the steps that one schema takes by itself: an `enum` of lists or objects is compared one by one."""
+    values = node.get("enum", ())
+    return 1 + len(values) if any(isinstance(value, dict | list) for value in values) else 1
 
 
 def _get_prefix_items(node: JsonObject) -> list[Any]:
     items = node.get("items")
-    firsts: list[Any] = items if isinstance(items, list) else node.get("prefixItems", [])
-    return firsts
-
-
-def _get_mapping(node: JsonObject, keyword: str) -> JsonObject:
-    found: JsonObject = node.get(keyword, {})
-    return found
+    prefix: list[Any] = items if isinstance(items, list) else node.get("prefixItems", [])
+    return prefix

@@ -1,4 +1,4 @@
-"""Docstrings as data: google, numpy, reST and epydoc style, read by docstring-parser."""
+"""Docstrings as data: Google, NumPy, reST and Epydoc style, parsed by docstring-parser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Docstring:
-    """The texts of a docstring. Its types and "Defaults to …" are not read: the signature knows better."""
+    """The texts of a docstring. Its types and "Defaults to …" are ignored: the signature states them."""
 
     short_description: str = ""
     long_description: str = ""
@@ -19,7 +19,7 @@ class Docstring:
     usage: str = ""
 
     def description(self, *, include_long: bool) -> str:
-        """Return the short description and, after a blank line, the long one if it is wanted."""
+        """Return the short description and, with `include_long`, the long one after a blank line."""
         return (
             f"{self.short_description}\n\n{self.long_description}"
             if include_long and self.long_description
@@ -28,7 +28,7 @@ class Docstring:
 
 
 def parse(text: str | None) -> Docstring:
-    """Read a docstring of any of the four styles; text that is none of them is a description."""
+    """Parse a docstring of any of the four styles; text in none of them is a description."""
     if not text or not text.strip():
         return Docstring()
     text = inspect.cleandoc(text)
@@ -54,9 +54,9 @@ _STYLES = ("GOOGLE", "NUMPYDOC", "REST", "EPYDOC")
 
 
 def _parse_best_style(text: str) -> Any:
-    """Read a docstring in the style that finds most parameters in it; a role at a line's start is not yet reST.
+    """Parse a docstring in the style that finds most parameters, as text such as `:mod:` occurs in every style.
 
-    Of the four readers numpy's refuses nothing, so there always is a reading.
+    The NumPy parser accepts any text, so at least one style succeeds.
     """
     import docstring_parser
 

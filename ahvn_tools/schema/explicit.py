@@ -1,4 +1,4 @@
-"""The input side of a function that comes with a JSON Schema of its own: the schema is shown and enforced first."""
+"""The input side of a function with an explicit JSON Schema, which is exported and validated first."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, JsonObject, Parameter, Validator
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.jsonschema import SchemaInputs
 
 
 class ExplicitSchemaInputs:
-    """A function's parameters behind a given schema."""
+    """A function's parameters behind an explicit schema."""
 
     def __init__(self, function: Inputs, schema: Mapping[str, Any]) -> None:
-        """Raises DefinitionError when the schema is none, or has a property that the function does not take."""
+        """Raises DefinitionError for an invalid schema, or one with a property that is not a parameter."""
         self._function = function
         self._explicit = SchemaInputs(schema)
-        taken = {parameter.property_name for parameter in function.parameters.values()}
+        known = {parameter.property_name for parameter in function.parameters.values()}
         for name in (*self._explicit.parameters, *schema.get("required", ())):
-            if name not in taken:
+            if name not in known:
                 raise DefinitionError(
-                    f"input_schema has the property {name!r}, which is no parameter. {near_misses(name, taken)}"
+                    f"input_schema has the property {name!r}, which is not a parameter. {near_misses(name, known)}"
                 )
         self.parameters_without_schema = function.parameters_without_schema
 
@@ -31,16 +32,17 @@ class ExplicitSchemaInputs:
         return self._function.parameters
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
-        """Return a fresh copy of the given schema without `hidden`."""
+        """Return a fresh copy of the explicit schema without `hidden`."""
         return self._explicit.schema(self._property_names(hidden))
 
     def validator(self, hidden: frozenset[str]) -> Validator:
-        """Compile the check against the given schema, followed by the function's own."""
-        given, own = self._explicit.validator(self._property_names(hidden)), self._function.validator(hidden)
-        return lambda arguments: own(given(arguments))
+        """Compile the check against the explicit schema, followed by the function's own check."""
+        validate_explicit = self._explicit.validator(self._property_names(hidden))
+        validate_function = self._function.validator(hidden)
+        return lambda arguments: validate_function(validate_explicit(arguments))
 
     def fast_validator(self, _hidden: frozenset[str]) -> None:
-        """Say that there is no shorter way than the validator."""
+        """Return None: the validator is the only check."""
 
     def bound_value_validator(self, name: str) -> BoundValueValidator | None:
         """Compile the function's own check of one bound value."""

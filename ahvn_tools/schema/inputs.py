@@ -1,34 +1,29 @@
-"""Parameters: what a tool takes, whichever way its truth is written down (a signature or a JSON Schema)."""
+"""Parameters and the protocol of a tool's input side, whether a signature or a JSON Schema defines the tool."""
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ahvn_tools.errors import near_misses
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.state import UNSET
 
-JsonObject = dict[str, Any]
 ParameterKind = inspect._ParameterKind  # noqa: SLF001  # the only name of the type of `inspect.Parameter.kind`
-SAFE_NAME = re.compile(r"[^\W\d]\w{0,63}\Z")
-"""A caller's name is shown in a message only when it is a plain one: others may be values gone astray."""
-
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 Validator = Callable[[JsonObject], JsonObject]
-"""Takes the visible arguments, gives the keyword arguments of the body; raises InvalidParametersError."""
+"""Takes the visible arguments and returns the body's keyword arguments. Raises InvalidParametersError."""
 
 FastValidator = Callable[[JsonObject], tuple[Any, JsonObject]]
-"""Takes the visible arguments, gives a pair with the keyword arguments second; raises pydantic's ValidationError.
+"""Takes the visible arguments and returns a pair whose second item is the body's keyword arguments.
 
-It knows no repairs and no messages; whoever calls it asks the Validator when it raises.
+Raises pydantic's ValidationError. It repairs nothing and writes no message: when it raises, call the Validator.
 """
 
 BoundValueValidator = Callable[[Any], Any]
-"""Takes a bound value, gives what the body gets; raises ValueError when it does not fit (the text is not shown)."""
+"""Takes a bound value and returns what the body receives. Raises ValueError, whose text is not shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,22 +32,22 @@ class Parameter:
 
     name: str
     property_name: str
-    """Its name in the schema, which an alias may change."""
+    """Its name in the schema: the alias if it has one."""
     kind: ParameterKind = KEYWORD_ONLY
     annotation: Any = Any
     fixed_default: Any = UNSET
     default_factory: Callable[[], Any] | None = None
-    """Makes the default, where each call gets its own."""
+    """Makes the default when each call needs a fresh one."""
     exact_type: type | None = None
-    """A type whose values fit as they are, when the annotation is nothing but that: most bound values pass by it."""
+    """The annotation when it is a plain type whose values need no validation; a shortcut for bound values."""
     is_required: bool = True
     is_secret: bool = False
     expected: str = ""
-    """The type in words, for the message about a bound value that does not fit."""
+    """The type in words, for the message about a bound value that does not match."""
 
     @property
     def default(self) -> Any:
-        """What a body gets when nobody gives a value; UNSET: it must be given (or the body knows its own default)."""
+        """The body's value when the call has none; UNSET: the call must have one, or the body has its own default."""
         return self.fixed_default if self.default_factory is None else self.default_factory()
 
 
@@ -65,34 +60,16 @@ class Inputs(Protocol):
 
     @property
     def parameters_without_schema(self) -> frozenset[str]:
-        """Parameters that have no schema and so can never be shown."""
+        """Parameters that have no schema and therefore must stay hidden."""
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
 
     def validator(self, hidden: frozenset[str]) -> Validator:
-        """Compile the check of the arguments that a caller gives when `hidden` are bound."""
+        """Compile the check of a caller's arguments when `hidden` are bound."""
 
     def fast_validator(self, hidden: frozenset[str]) -> FastValidator | None:
-        """Compile the check for ordinary arguments, where one can be had; what it refuses `validator` decides."""
+        """Compile a cheap check that accepts ordinary arguments, or None; `validator` decides on what it refuses."""
 
     def bound_value_validator(self, name: str) -> BoundValueValidator | None:
         """Compile the check of one bound value; None when the parameter's type cannot be checked."""
-
-
-def unknown_argument_message(name: str, known: Iterable[str]) -> str:
-    """Tell that an argument is none of the known parameters."""
-    shown = repr(name) if SAFE_NAME.match(name) else "with a name that is no parameter"
-    hint = near_misses(name, known).rstrip(".")
-    return f"unknown argument {shown} ({hint[0].lower()}{hint[1:]})"
-
-
-def without_properties(schema: JsonObject, names: frozenset[str]) -> JsonObject:
-    """Return the schema, changed in place, without the properties of these names."""
-    for name in names:
-        schema.get("properties", {}).pop(name, None)
-    if "required" in schema:
-        schema["required"] = [name for name in schema["required"] if name not in names]
-        if not schema["required"]:
-            del schema["required"]
-    return schema

@@ -1,4 +1,4 @@
-"""The input side of a tool whose truth is a JSON Schema: from MCP, or written by hand. Checked by jsonschema-rs."""
+"""The input side of a tool that is defined by a JSON Schema, from MCP or written by hand; jsonschema-rs validates."""
 
 from __future__ import annotations
 
@@ -11,30 +11,23 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.errors import DefinitionError, InvalidParametersError
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip, is_secret_schema
-from ahvn_tools.schema.inputs import (
-    BoundValueValidator,
-    JsonObject,
-    Parameter,
-    Validator,
-    unknown_argument_message,
-    without_properties,
-)
-from ahvn_tools.schema.places import InstancePath, Nodes, SubschemaFinder, iter_property_names
+from ahvn_tools.schema.inputs import BoundValueValidator, Parameter, Validator
+from ahvn_tools.schema.keywords import type_names
+from ahvn_tools.schema.problems import MAX_ERRORS, MAX_PROBLEMS, format_location, join_problems, unknown_argument
+from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.schema.repair import MAX_ROUNDS, RepairCandidate, enforce_limits, repair
-from ahvn_tools.schema.titles import without_unused_definitions
-
-MAX_PROBLEMS = 5
-"""A message lists this many problems at most."""
-
-MAX_ERRORS = 50
-"""A message is made from this many errors at most."""
+from ahvn_tools.schema.subschemas import InstancePath, Nodes, SubschemaFinder, iter_property_names
 
 MAX_DETAIL_CHARS = 200
-"""What is wanted of one value is told in this many characters at most."""
+"""A rule, or the reason why a schema is unusable, is cut to this many characters."""
 
 _CONTAINER_TYPES = frozenset({"array", "object"})
 _CLOSING_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties"})
+_REFERENCEABLE_KEYWORDS = frozenset({"$schema", "$id", "$defs", "definitions", "properties"})
+"""The parts of the root that one property's schema may refer to; rules of the root about other properties are not."""
+
 _REQUIREMENT_TEXTS = {
     "type": "should be of type",
     "enum": "should be one of",
@@ -57,9 +50,9 @@ class SchemaInputs:
     """The properties of an object schema. Validators are compiled once; no `$ref` is ever fetched."""
 
     def __init__(self, schema: Mapping[str, Any], *, context_parameter: str | None = None) -> None:
-        """Keep the schema. `context` is a parameter beside it, for what the body is given and nobody else sees.
+        """`context_parameter` adds a parameter outside the schema, which only the body receives.
 
-        Raises DefinitionError when it is none, or does not describe an object.
+        Raises DefinitionError for a schema that is invalid or does not describe an object.
         """
         if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), dict):
             raise DefinitionError("An input schema must describe an object: {'type': 'object', 'properties': {…}}.")
@@ -76,7 +69,7 @@ class SchemaInputs:
                 property_name=name,
                 is_required=name in required,
                 is_secret=is_secret_schema(node),
-                expected=_format_type(node),
+                expected="|".join(type_names(node) if isinstance(node, dict) else ()) or "any",
             )
             for name, node in schema.get("properties", {}).items()
         }
@@ -86,42 +79,37 @@ class SchemaInputs:
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all properties but `hidden`."""
         schema: JsonObject = json.loads(self._schema_text)
-        hidden -= self.parameters_without_schema
-        return without_unused_definitions(without_properties(schema, hidden)) if hidden else schema
+        return without_properties(schema, hidden - self.parameters_without_schema)
 
     def validator(self, hidden: frozenset[str]) -> Validator:
-        """Compile the check of the arguments that a caller gives when `hidden` are bound."""
+        """Compile the check of a caller's arguments when `hidden` are bound."""
         schema = self.schema(hidden)
-        return _SchemaArgumentValidator(
-            schema, hidden, compile_validator(schema) if hidden - self.parameters_without_schema else self._compiled
-        ).validate
+        compiled = compile_validator(schema) if hidden - self.parameters_without_schema else self._compiled
+        return _SchemaArgumentValidator(schema, hidden, compiled).validate
 
     def fast_validator(self, _hidden: frozenset[str]) -> None:
-        """Say that there is no shorter way than the validator."""
+        """Return None: the validator is the only check."""
 
     def bound_value_validator(self, name: str) -> BoundValueValidator | None:
-        """Compile the check of one bound value, which is made JSON first."""
+        """Compile the check of one bound value, which is first converted to JSON."""
         if name in self.parameters_without_schema:
             return None
-        kept = {key: value for key, value in self.schema(frozenset()).items() if key in _REFERENCEABLE_KEYWORDS}
-        return functools.partial(_validate_bound_value, compile_validator(kept), name)
-
-
-_REFERENCEABLE_KEYWORDS = frozenset({"$schema", "$id", "$defs", "definitions", "properties"})
-"""What the schema of one property may refer to; what the root says of the others is left out."""
+        schema = {key: value for key, value in self.schema(frozenset()).items() if key in _REFERENCEABLE_KEYWORDS}
+        return functools.partial(_validate_bound_value, compile_validator(schema), name)
 
 
 def compile_validator(schema: JsonObject) -> Any:
-    """Return jsonschema-rs's validator of a schema. Raises DefinitionError for a schema that is none."""
+    """Return jsonschema-rs's validator of a schema. Raises DefinitionError for an invalid schema."""
     import jsonschema_rs
 
     try:
         return jsonschema_rs.validator_for(schema, offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        place = "".join(f"[{step!r}]" for step in getattr(error, "instance_path", ()))
+        path = "".join(f"[{step!r}]" for step in getattr(error, "instance_path", ()))
         reason = clip(getattr(error, "message", None) or str(error), MAX_DETAIL_CHARS)
         raise DefinitionError(
-            f"Not a usable JSON Schema{place and f' at {place}'}: {reason}. It must be valid and hold all it refers to."
+            f"Not a usable JSON Schema{path and f' at {path}'}: {reason}. "
+            "It must be valid and contain everything that it refers to."
         ) from error
 
 
@@ -137,29 +125,30 @@ class _SchemaArgumentValidator:
     def _finder(self) -> SubschemaFinder:
         return SubschemaFinder(self._schema)
 
-    def _get_finder(self) -> SubschemaFinder:
-        return self._finder
-
     def validate(self, arguments: JsonObject) -> JsonObject:
-        """Return the arguments as they are sent. Raises InvalidParametersError."""
+        """Return the arguments in JSON form, repaired. Raises InvalidParametersError."""
         for name in arguments:
             if name in self._hidden:
                 raise InvalidParametersError(
-                    f"Invalid arguments: {unknown_argument_message(name, self._schema.get('properties', {}))}."
+                    join_problems([unknown_argument(name, self._schema.get("properties", {}))])
                 )
         if enforce_limits(arguments):
-            raise InvalidParametersError("Invalid arguments: NaN and Infinity are no JSON numbers.")
-        accepted = self._repair_and_validate(_to_json_object(arguments))
-        whole: JsonObject = convert_integral_floats(accepted, self._finder.root, self._finder)
-        return whole
+            raise InvalidParametersError("Invalid arguments: NaN and Infinity are not JSON numbers.")
+        try:
+            json_arguments = to_jsonable_python(arguments)
+        except (PydanticSerializationError, ValueError):
+            raise InvalidParametersError("Invalid arguments: a value has no JSON form.") from None
+        accepted = self._repair_and_validate(json_arguments)
+        integral: JsonObject = _convert_integral_floats(accepted, self._finder.root, self._finder)
+        return integral
 
     def _repair_and_validate(self, arguments: JsonObject) -> JsonObject:
         if self._compiled.is_valid(arguments):
             return arguments
         removed: set[InstancePath] = set()
         for _ in range(MAX_ROUNDS):
-            faults = _repair_candidates(self._compiled.iter_errors(arguments))
-            repaired = repair(arguments, faults, self._get_finder, removed)
+            candidates = _repair_candidates(self._compiled.iter_errors(arguments))
+            repaired = repair(arguments, candidates, lambda: self._finder, removed)
             if repaired is None:
                 break
             enforce_limits(repaired)
@@ -170,52 +159,56 @@ class _SchemaArgumentValidator:
 
     def _describe(self, arguments: JsonObject, removed: set[InstancePath]) -> str:
         parameters = self._schema.get("properties", {})
-        extra = [unknown_argument_message(name, parameters) for name in arguments if name not in parameters]
+        extra = [unknown_argument(name, parameters) for name in arguments if name not in parameters]
         names = frozenset(iter_property_names(self._schema))
+
+        def format_error(error: Any) -> str:
+            kind, path = error.kind, tuple(error.instance_path)
+            location = format_location(path, arguments, names)
+            if kind.name == "required":
+                member = (*path, kind.property)
+                problem = "must not be null" if member in removed else "is missing"
+                return f"{format_location(member, arguments, names | {kind.property})} {problem}"
+            if _CLOSING_KEYWORDS.intersection(list(error.schema_path)[-1:]):
+                return f"{location} has an unknown property" if path else "; ".join(extra[:MAX_PROBLEMS])
+            return f"{location} {_format_requirement(kind)}"
+
         errors = itertools.islice(self._compiled.iter_errors(arguments), MAX_ERRORS)
-        problems = list(dict.fromkeys(_format_error(error, names, extra, removed) for error in errors))
-        listed = "; ".join(problems[:MAX_PROBLEMS])
-        more = f"; and {len(problems) - MAX_PROBLEMS} more" if len(problems) > MAX_PROBLEMS else ""
-        return f"Invalid arguments: {listed}{more}."
+        return join_problems(list(dict.fromkeys(map(format_error, errors))))
 
 
-def convert_integral_floats(value: Any, nodes: Nodes, finder: SubschemaFinder) -> Any:
-    """Return the value with integral floats made integers where the schema has integers and no other numbers."""
+def _format_requirement(kind: Any) -> str:
+    if kind.name not in _REQUIREMENT_TEXTS:
+        return f"does not match the schema ({kind.name})"
+    wanted = kind.value
+    text = " or ".join(map(str, wanted)) if kind.name == "type" else json.dumps(wanted, ensure_ascii=False)
+    return f"{_REQUIREMENT_TEXTS[kind.name]} {clip(text, MAX_DETAIL_CHARS)}"
+
+
+def _convert_integral_floats(value: Any, nodes: Nodes, finder: SubschemaFinder) -> Any:
+    """Convert integral floats to integers where the schema allows integers and no other numbers."""
     if isinstance(value, float):
-        kinds = {kind for node in nodes for kind in _type_names(node)}
+        kinds = {kind for node in nodes for kind in type_names(node)}
         return int(value) if value.is_integer() and "integer" in kinds and "number" not in kinds else value
     if isinstance(value, dict):
         return {
-            name: convert_integral_floats(item, finder.find_children(nodes, name), finder)
+            name: _convert_integral_floats(item, finder.find_children(nodes, name), finder)
             for name, item in value.items()
         }
     if isinstance(value, list):
-        return [convert_integral_floats(item, finder.find_children(nodes, i), finder) for i, item in enumerate(value)]
+        return [_convert_integral_floats(item, finder.find_children(nodes, i), finder) for i, item in enumerate(value)]
     return value
-
-
-def _type_names(node: JsonObject) -> tuple[str, ...]:
-    kind = node.get("type", ())
-    return (kind,) if isinstance(kind, str) else tuple(kind)
-
-
-def _to_json_object(arguments: JsonObject) -> JsonObject:
-    try:
-        accepted: JsonObject = to_jsonable_python(arguments)
-    except (PydanticSerializationError, ValueError):
-        raise InvalidParametersError("Invalid arguments: a value has no JSON form.") from None
-    return accepted
 
 
 def _validate_bound_value(validator: Any, name: str, value: Any) -> Any:
     accepted = to_jsonable_python(_reveal_secrets(value))
     if not validator.is_valid({name: accepted}):
-        raise ValueError("it does not fit its schema")
+        raise ValueError("it does not match its schema")
     return accepted
 
 
 def _reveal_secrets(value: Any) -> Any:
-    """Return a bound value with pydantic's secret types opened, as deep as containers go: their JSON form is stars."""
+    """Open pydantic's secret types in a bound value and its containers: their JSON form is asterisks."""
     if hasattr(value, "get_secret_value"):
         return _reveal_secrets(value.get_secret_value())
     if isinstance(value, Mapping):
@@ -223,13 +216,8 @@ def _reveal_secrets(value: Any) -> Any:
     return [_reveal_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _format_type(node: Any) -> str:
-    kind = node.get("type", "any") if isinstance(node, dict) else "any"
-    return kind if isinstance(kind, str) else "|".join(map(str, kind))
-
-
 def _repair_candidates(errors: Iterable[Any]) -> Iterator[RepairCandidate]:
-    """Yield what may be repaired: at each error, and at each error inside the branches of a union."""
+    """Yield a candidate for each error and for each error inside the branches of a union."""
     for error in errors:
         wanted = error.kind.types if error.kind.name == "type" else ()
         yield RepairCandidate(
@@ -237,36 +225,3 @@ def _repair_candidates(errors: Iterable[Any]) -> Iterator[RepairCandidate]:
         )
         for branch in getattr(error.kind, "context", ()):
             yield from _repair_candidates(branch)
-
-
-def _format_error(error: Any, names: frozenset[str], extra: list[str], removed: set[InstancePath]) -> str:
-    kind, path = error.kind, tuple(error.instance_path)
-    if kind.name == "required":
-        whole = (*path, kind.property)
-        return f"{_format_location(whole, names)} {'must not be null' if whole in removed else 'is missing'}"
-    if _CLOSING_KEYWORDS.intersection(list(error.schema_path)[-1:]):
-        return (
-            f"{_format_location(path, names)} has a member that is not known"
-            if path
-            else "; ".join(extra[:MAX_PROBLEMS])
-        )
-    if kind.name in _REQUIREMENT_TEXTS:
-        wanted = kind.value
-        text = " or ".join(map(str, wanted)) if kind.name == "type" else json.dumps(wanted, ensure_ascii=False)
-        return f"{_format_location(path, names)} {_REQUIREMENT_TEXTS[kind.name]} {clip(text, MAX_DETAIL_CHARS)}"
-    return f"{_format_location(path, names)} does not fit the schema ({kind.name})"
-
-
-def _format_location(path: InstancePath, names: frozenset[str]) -> str:
-    """Return the place in words; keys of free objects are the input's own and not shown."""
-    text, is_inside = "", False
-    for step in path:
-        is_inside = False
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif step in names:
-            text += f".{step}" if text else step
-        else:
-            is_inside = True
-    shown = repr(text) if text else "the whole"
-    return f"a value in {shown}" if is_inside else shown

@@ -1,63 +1,73 @@
-"""References: every `$ref` of a schema made to lead to `#` or to a plain name in `$defs`, and followed.
+"""References in a schema: normalized so that every `$ref` leads to `#` or to a plain name in `$defs`, and resolved.
 
-Nothing is ever fetched: a reference that leads out of the schema leads nowhere.
+Nothing is ever fetched: a reference to another document leads nowhere.
 """
 
 from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ahvn_tools.schema.titles import iter_subschemas
-
-JsonObject = dict[str, Any]
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.keywords import iter_objects, iter_schemas
 
 DEFS_PREFIX = "#/$defs/"
 
 MAX_COPIED = 20_000
-"""So many schemas are copied into `$defs` for references that lead elsewhere; further ones lead nowhere."""
+"""At most this many schemas are copied into `$defs` as targets of references; further references lead nowhere."""
 
+_ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-def iter_schemas(schema: JsonObject) -> Iterator[JsonObject]:
-    """Yield a schema and all schemas in it."""
-    pending = [schema]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(iter_subschemas(node))
+def resolve_pointer(root: Any, reference: str) -> Any:
+    """Return the target of a reference by JSON pointer (`#`, `#/$defs/x`); None when it leads nowhere.
+
+    Steps are percent-decoded and may be list indices (RFC 6901). A reference by anchor (`#name`) leads nowhere here.
+    """
+    start, *steps = reference.split("/")
+    if start != "#":
+        return None
+    node = root
+    for step in steps:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(node, list):
+            node = node[int(name)] if _ARRAY_INDEX.fullmatch(name) and int(name) < len(node) else None
+        else:
+            node = node.get(name) if isinstance(node, dict) else None
+    return node
 
 
 def normalize_refs(schema: JsonObject) -> dict[str, str]:
-    """Return where each reference of a schema shall lead. What they lead to is put in its `$defs`, changed in place.
+    """Return the normalized form of each reference in a schema; a reference that leads nowhere has none.
 
-    A reference that leads nowhere is not among them.
+    Targets outside `$defs` are copied into it: the schema is changed in place.
     """
-    found = dict.fromkeys(node["$ref"] for node in iter_schemas(schema) if isinstance(node.get("$ref"), str))
+    references = dict.fromkeys(node["$ref"] for node in iter_schemas(schema) if isinstance(node.get("$ref"), str))
     if not isinstance(schema.get("$defs", {}), dict):
         del schema["$defs"]
-    leads: dict[str, str] = {}
-    left = MAX_COPIED
-    for reference in found:
+    normalized: dict[str, str] = {}
+    remaining = MAX_COPIED
+    for reference in references:
         if _is_normalized(reference, schema):
-            leads[reference] = reference
+            normalized[reference] = reference
             continue
-        target = _resolve_pointer(reference, schema)
-        left -= sum(1 for _ in iter_schemas(target)) if isinstance(target, dict) else 0
-        if isinstance(target, dict) and left >= 0:
+        target = resolve_pointer(schema, reference)
+        target = _find_anchor(schema, reference) if target is None else target
+        remaining -= sum(1 for _ in iter_schemas(target)) if isinstance(target, dict) else 0
+        if isinstance(target, dict) and remaining >= 0:
             name = _unused_name(reference, schema)
             schema.setdefault("$defs", {})[name] = copy.deepcopy(target)
-            leads[reference] = DEFS_PREFIX + name
-    return leads
+            normalized[reference] = DEFS_PREFIX + name
+    return normalized
 
 
 def resolve_ref(node: JsonObject, root: JsonObject) -> JsonObject:
-    """Return a schema with what its `$ref` leads to, and what that one leads to, put in its place."""
+    """Return a schema with its `$ref` replaced by the target, whose own `$ref` is replaced, too."""
     seen: set[str] = set()
     while isinstance(reference := node.get("$ref"), str) and reference not in seen:
         seen.add(reference)
@@ -68,30 +78,63 @@ def resolve_ref(node: JsonObject, root: JsonObject) -> JsonObject:
     return node
 
 
-def collect_refs(node: Any) -> set[str]:
-    """Return the references in a schema."""
+def find_cyclic_refs(schema: JsonObject) -> set[str]:
+    """Return the references of a normalized schema whose targets contain themselves."""
+    root = {key: value for key, value in schema.items() if key != "$defs"}
+    graph = {DEFS_PREFIX + name: _collect_refs(node) for name, node in schema.get("$defs", {}).items()}
+    graph["#"] = _collect_refs(root)
+    while leaves := {name for name, refs in graph.items() if not refs & graph.keys()}:
+        graph = {name: refs for name, refs in graph.items() if name not in leaves}
+    return {name for name, refs in graph.items() if name in _reachable(refs, graph)}
+
+
+def without_properties(schema: JsonObject, names: Iterable[str]) -> JsonObject:
+    """Remove some properties of an object schema, and the definitions that only they use, in place."""
+    names = frozenset(names)
+    if not names:
+        return schema
+    for name in names:
+        schema.get("properties", {}).pop(name, None)
+    if "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name not in names]
+        if not schema["required"]:
+            del schema["required"]
+    return without_unused_definitions(schema)
+
+
+def without_unused_definitions(schema: JsonObject) -> JsonObject:
+    """Remove, in place, the `$defs` that no reference leads to; return the schema."""
+    definitions = schema.pop("$defs", None)
+    if definitions:
+        graph = {name: _referenced_definitions(node) for name, node in definitions.items()}
+        used = _reachable(_referenced_definitions(schema), graph)
+        if used:
+            schema["$defs"] = {name: node for name, node in definitions.items() if name in used}
+    return schema
+
+
+def _reachable(names: Iterable[str], graph: Mapping[str, Iterable[str]]) -> set[str]:
+    reached: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name in graph and name not in reached:
+            reached.add(name)
+            pending.extend(graph[name])
+    return reached
+
+
+def _collect_refs(node: Any) -> set[str]:
     return {here["$ref"] for here in iter_schemas(node) if "$ref" in here} if isinstance(node, dict) else set()
 
 
-def find_cyclic_refs(schema: JsonObject) -> set[str]:
-    """Return the references of a settled schema that lead back to where they came from."""
-    graph = {DEFS_PREFIX + name: collect_refs(node) for name, node in schema.get("$defs", {}).items()}
-    if not graph and "#" not in collect_refs(schema):
-        return set()
-    graph["#"] = collect_refs({key: value for key, value in schema.items() if key != "$defs"})
-    while ends := {name for name, leads in graph.items() if not leads & graph.keys()}:
-        graph = {name: leads for name, leads in graph.items() if name not in ends}
-    return {name for name in graph if name in _reachable(name, graph)}
-
-
-def _reachable(name: str, graph: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    pending = [name]
-    while pending:
-        new = graph.get(pending.pop(), set()) - found
-        found |= new
-        pending.extend(new)
-    return found
+def _referenced_definitions(node: Any) -> set[str]:
+    references = [here.get("$ref") for here in iter_objects(node)]
+    return {
+        reference.split("/")[2].replace("~1", "/").replace("~0", "~")
+        for reference in references
+        if isinstance(reference, str) and reference.startswith(DEFS_PREFIX)
+    }
 
 
 def _is_normalized(reference: str, schema: JsonObject) -> bool:
@@ -103,23 +146,13 @@ def _is_normalized(reference: str, schema: JsonObject) -> bool:
     )
 
 
-def _resolve_pointer(reference: str, schema: JsonObject) -> Any:
-    """Return what stands under a JSON pointer or an anchor of the schema; None when nothing does."""
-    if not reference.startswith("#/"):
-        name = reference.removeprefix("#")
-        return next((node for node in iter_schemas(schema) if name != reference and node.get("$anchor") == name), None)
-    here: Any = schema
-    for step in reference.split("/")[1:]:
-        name = unquote(step).replace("~1", "/").replace("~0", "~")
-        if isinstance(here, list) and name.isdecimal() and int(name) < len(here):
-            here = here[int(name)]
-        else:
-            here = here.get(name) if isinstance(here, dict) else None
-    return here
+def _find_anchor(schema: JsonObject, reference: str) -> Any:
+    nodes = iter_schemas(schema) if reference.startswith("#") and len(reference) > 1 else ()
+    return next((node for node in nodes if node.get("$anchor") == reference[1:]), None)
 
 
 def _unused_name(reference: str, schema: JsonObject) -> str:
-    """Return a name for `$defs` that is free, made of the last part of a reference."""
+    """Return an unused name for `$defs`, made from the last step of a reference."""
     last = unquote(reference).replace("~1", "/").rpartition("/")[2]
     wanted = name = _UNSAFE_CHARACTERS.sub("_", last).strip("_") or "schema"
     number = 1

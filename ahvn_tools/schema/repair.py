@@ -1,8 +1,8 @@
 """Repairs of what models send: JSON text for a list or object, null for "absent", integral floats for integers.
 
 They are tried only after plain validation failed, only where it failed, and never change the caller's objects. A null
-is taken out last of all, and only of a declared member: where some branch of a union takes null, only when nothing
-else helps; an entry of a free object stays.
+is removed only when no other repair applies, and only from a declared property, never from a free object. Nulls that
+some branch of a union accepts are removed only when there are no others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from ahvn_tools.errors import InvalidParametersError
-from ahvn_tools.schema.places import InstancePath, SubschemaFinder
+from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
 
 MAX_DEPTH = 200
 """Arguments that nest deeper than this are refused."""
@@ -24,19 +24,21 @@ MAX_DIGITS = 4_300
 """Integers of more digits than this are refused."""
 
 MAX_ROUNDS = 16
-"""How often repairing and validating alternate; a repaired JSON text may hold further things to repair."""
+"""How often repair and validation alternate; a parsed JSON text may contain further values to repair."""
 
 INTEGER_LIMIT = 10**MAX_DIGITS
-"""The least integer of too many digits."""
+"""The smallest integer with too many digits."""
 
-_UNGUARDED_TYPES = frozenset({str, bool, type(None)})
+UNLIMITED_TYPES = frozenset({str, bool, type(None)})
+"""Types whose values `enforce_limits` always accepts."""
+
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 _CONTAINERS = (dict, *_SEQUENCES)
 
 
 @dataclass(frozen=True, slots=True)
 class RepairCandidate:
-    """One place where validation failed: what to try there."""
+    """A location where validation failed, and the repairs to try there."""
 
     location: InstancePath
     wants_container: bool = False
@@ -44,12 +46,15 @@ class RepairCandidate:
 
 
 def enforce_limits(arguments: dict[str, Any]) -> bool:
-    """Refuse what nests too deep or counts too high. Return whether a NaN or an infinity is in it."""
+    """Return whether arguments contain NaN or Infinity.
+
+    Raises InvalidParametersError for excessive nesting and for integers with too many digits.
+    """
     has_non_finite = False
     pending: list[tuple[Any, int]] = [(arguments, 0)]
     while pending:
         value, level = pending.pop()
-        if type(value) in _UNGUARDED_TYPES:
+        if type(value) in UNLIMITED_TYPES:
             continue
         if isinstance(value, int):
             if not -INTEGER_LIMIT < value < INTEGER_LIMIT:
@@ -58,7 +63,7 @@ def enforce_limits(arguments: dict[str, Any]) -> bool:
             has_non_finite |= not math.isfinite(value)
         elif isinstance(value, _CONTAINERS):
             if level > MAX_DEPTH:
-                raise InvalidParametersError(f"Invalid arguments: they nest more than {MAX_DEPTH} levels deep.")
+                raise InvalidParametersError(f"Invalid arguments: they are nested more than {MAX_DEPTH} levels deep.")
             pending.extend((item, level + 1) for item in (value.values() if isinstance(value, dict) else value))
     return has_non_finite
 
@@ -69,23 +74,22 @@ def repair(
     get_finder: Callable[[], SubschemaFinder],
     removed: set[InstancePath],
 ) -> dict[str, Any] | None:
-    """Return arguments with what can be repaired repaired, or None when there is nothing to repair.
+    """Return a repaired copy of the arguments, or None when no repair applies.
 
-    `places` gives the places of the schema, when they are needed. Where a null was taken out, its path is added to
-    `removed`.
+    `get_finder` is called only to decide on nulls. The paths of removed nulls are added to `removed`.
     """
     repaired = _CopyOnWrite(arguments)
     nulls: dict[InstancePath, None] = {}
-    for fault in candidates:
-        path = to_input_path(repaired.root, fault.location)
+    for candidate in candidates:
+        path = to_input_path(repaired.root, candidate.location)
         if not path:
             continue
-        holder, value = _container_and_value(repaired.root, path)
-        if value is None and isinstance(holder, dict):
+        container, value = _container_and_value(repaired.root, path)
+        if value is None and isinstance(container, dict):
             nulls[path] = None
-        elif fault.wants_container and isinstance(value, str) and (parsed := _parse_container(value)) is not None:
+        elif candidate.wants_container and isinstance(value, str) and (parsed := _parse_container(value)) is not None:
             repaired.put(path, parsed)
-        elif fault.wants_integer and isinstance(value, float) and value.is_integer():
+        elif candidate.wants_integer and isinstance(value, float) and value.is_integer():
             repaired.put(path, int(value))
     if nulls and not repaired.is_changed:
         members = [path for path in nulls if not get_finder().is_undeclared(path)]
@@ -96,7 +100,7 @@ def repair(
 
 
 def contains_non_finite(value: Any) -> bool:
-    """Tell whether a NaN or an infinity is in a value or in its containers (a model's own fields are its business)."""
+    """Whether a value or its containers contain NaN or Infinity. Pydantic models are not inspected."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, dict):
@@ -109,7 +113,7 @@ def contains_non_finite(value: Any) -> bool:
 
 
 def to_input_path(arguments: Any, location: InstancePath) -> InstancePath:
-    """Return the steps of `location` that lead through the input; pydantic mixes in the names of union branches."""
+    """Return the steps of `location` that are in the input; pydantic mixes in the names of union branches."""
     here = arguments
     path: list[str | int] = []
     for step in location:
@@ -122,7 +126,7 @@ def to_input_path(arguments: Any, location: InstancePath) -> InstancePath:
 
 
 class _CopyOnWrite:
-    """A copy of nested containers that copies a container when something in it is changed, once."""
+    """A copy of nested containers that copies each container once, before its first change."""
 
     def __init__(self, original: dict[str, Any]) -> None:
         self.root = original
@@ -139,7 +143,7 @@ class _CopyOnWrite:
         del self._writable_container(path)[path[-1]]
 
     def _writable_container(self, path: InstancePath) -> Any:
-        """Return the container of the last step, ready to be changed."""
+        """Return the copied container of the last step."""
         self.root = here = self._copy_once(self.root)
         for step in path[:-1]:
             here[step] = self._copy_once(here[step])
@@ -155,25 +159,16 @@ class _CopyOnWrite:
 
 
 def _container_and_value(value: Any, path: InstancePath) -> tuple[Any, Any]:
-    """Return the container of the last step of `path`, and what is in it there."""
-    holder = value
+    """Return the value at `path` and the container that holds it."""
+    container = value
     for step in path:
-        holder, value = value, value[step]
-    return holder, value
+        container, value = value, value[step]
+    return container, value
 
 
 def _parse_container(text: str) -> Any:
     try:
-        value = json.loads(text, parse_constant=_reject_constant, parse_float=_parse_finite_float)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict | list) else None
-
-
-def _reject_constant(constant: str) -> Any:
-    raise ValueError(constant)
-
-
-def _parse_finite_float(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _reject_constant(text)
+    return value if isinstance(value, dict | list) and not enforce_limits({"": value}) else None

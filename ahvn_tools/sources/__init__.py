@@ -1,1 +1,1 @@
-"""Where tools come from. Each module yields the recipe and the body that a ToolSpec is made of."""
+"""Tool sources: each module turns one kind of object into the template and the body that a ToolSpec is made from."""

@@ -1,4 +1,4 @@
-"""Code text as a source: it is executed, and one of the functions it defines becomes the tool."""
+"""Source code as a source: it is executed, and one of the functions that it defines becomes the tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _module_numbers = itertools.count(1)
 
 
 class _SourceLoader:
-    """A loader that knows one module's text, so that tracebacks can show its lines."""
+    """A loader for the text of one module, so that tracebacks can quote its lines."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -32,28 +32,27 @@ class _SourceLoader:
 def build_template(
     code: str, func_name: str | None, env: Mapping[str, Any] | None, options: Mapping[str, Any]
 ) -> tuple[ToolTemplate, Callable[..., Any]]:
-    """Execute `code` and return the recipe and the body of the function it defines.
+    """Execute `code` and return the template and the body of the function it defines.
 
-    The code runs in a module of its own: `env` on top of the builtins, nothing of ours. It is trusted like any code:
-    it can do what this process can do.
+    The code runs in a new module that contains the builtins and `env`. It can do whatever this process can do.
 
     Raises DefinitionError (a ValueError) when the code defines no function, several without `func_name`, or none of
-    that name; and what the code itself raises.
+    that name; and any exception of the code itself.
     """
     if not isinstance(code, str):
-        raise DefinitionError(f"Code is a text, not a {type(code).__name__}; for a function use from_function.")
+        raise DefinitionError(f"code must be a str, not a {type(code).__name__}; use from_function for a function.")
     validate_options(options)
     module = _new_module(code)
     vars(module).update({name: value for name, value in (env or {}).items() if name not in _MODULE_ATTRIBUTES})
     name = module.__name__
     sys.modules[name] = module
     try:
-        exec(compile(code, f"{name}.py", "exec", dont_inherit=True), vars(module))  # noqa: S102  # the door is for it
-        made, body = function.build_template(_choose_function(module, f"{name}.py", func_name), options, source=code)
-        made.output.to_chunk(
-            made.output.to_result(None).value
-        )  # what the return annotation names is looked up here, too
-        return made, body
+        exec(compile(code, f"{name}.py", "exec", dont_inherit=True), vars(module))  # noqa: S102  # the purpose
+        template, body = function.build_template(
+            _choose_function(module, f"{name}.py", func_name), options, source=code
+        )
+        template.output.to_chunk(template.output.to_result(None).value)  # resolve the return annotation in the module
+        return template, body
     finally:
         sys.modules.pop(name, None)
 
@@ -62,7 +61,7 @@ def _new_module(code: str) -> types.ModuleType:
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     module = types.ModuleType(f"tool_code_{digest}_{next(_module_numbers)}")
     module.__file__ = f"{module.__name__}.py"
-    module.__loader__ = _SourceLoader(code)  # type: ignore[assignment]  # all that linecache asks of a loader
+    module.__loader__ = _SourceLoader(code)  # type: ignore[assignment]  # what linecache needs
     return module
 
 
@@ -82,7 +81,7 @@ def _choose_function(module: types.ModuleType, file: str, func_name: str | None)
         raise DefinitionError("The code defines no function; write one with `def` or `async def`.")
     if len(public) > 1:
         raise DefinitionError(
-            f"The code defines several functions ({', '.join(public)}); say which one: func_name='…'."
+            f"The code defines several functions ({', '.join(public)}); choose one with func_name='…'."
         )
     return next(iter(public.values()))
 
@@ -91,18 +90,18 @@ def _refuse_tools(values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if not isinstance(value, type) and isinstance(getattr(value, "definition", None), ToolDefinition):
             raise DefinitionError(
-                f"The code makes {name!r} a tool itself (@tool); take the decorator away and give its options here."
+                f"The code decorates {name!r} with @tool itself; remove the decorator and pass its options here."
             )
 
 
 def _unique_functions(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Return each function under the first of its names."""
+    """Return each function once, under its first name."""
     first: dict[int, str] = {}
     return {name: value for name, value in functions.items() if first.setdefault(id(value), name) == name}
 
 
 def _is_defined_in(file: str, value: Any) -> bool:
-    """Tell whether a value is a function from the code, or a decorator's wrapping of one."""
+    """Return whether a value is a function of the code, or a decorator's wrapper of one."""
     if isinstance(value, type) or not callable(value):
         return False
     inner = inspect.unwrap(value)
@@ -110,4 +109,4 @@ def _is_defined_in(file: str, value: Any) -> bool:
 
 
 _MODULE_ATTRIBUTES = frozenset({"__name__", "__file__", "__loader__", "__spec__", "__package__", "__cached__"})
-"""What an `env` such as `globals()` says of its own module; the code's module has its own."""
+"""Names that an `env` such as `globals()` must not replace in the code's module."""

@@ -1,4 +1,4 @@
-"""Functions as a source: every kind of callable becomes a recipe and a body."""
+"""Functions as a source: every kind of callable becomes a template and a body."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import PydanticUserError
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import is_context_annotation, resolve_context
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.schema.annotations import Namespace, UnresolvedAnnotation, annotation_namespace, try_resolve
 from ahvn_tools.schema.function import FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.sources.injection import wrap_injected_function
-from ahvn_tools.sources.options import to_wire_annotations, to_wire_icons, validate_options
+from ahvn_tools.sources.options import refuse_unknown_bindings, to_wire_annotations, to_wire_icons, validate_options
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import Texts, ToolTemplate
 
@@ -37,11 +37,11 @@ def build_template(
     bindings: Mapping[str, Binding] | None = None,
     source: str | None = None,
 ) -> tuple[ToolTemplate, Function]:
-    """Return the recipe of a callable, and the body to call.
+    """Return the template of a callable, and the body to call.
 
-    `namespace` and `scope` hold names for string annotations as in `names_of`, `annotations` what is resolved already;
-    `docstring` stands in for the function's, `bindings` for those of the options. Raises DefinitionError for what
-    cannot be a tool.
+    `namespace` and `definition_namespace` resolve string annotations (see `annotation_namespace`), `annotations` are
+    resolved already; `docstring` replaces the function's, `bindings` those of the options. Raises DefinitionError for
+    an object that cannot be a tool.
     """
     validate_options(options)
     body, constants = _unwrap(function)
@@ -49,7 +49,8 @@ def build_template(
     signature = _with_positional_dispatch(body, signature_of(body))
     _refuse_unbound_method(body, signature, constants.keys() | dict(options.get("binds") or {}).keys())
     raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
-    resolved = _resolve_annotations(raw, annotation_namespace(body, namespace, definition_namespace), annotations or {})
+    names, known = annotation_namespace(body, namespace, definition_namespace), annotations or {}
+    resolved = {key: known[key] if key in known else try_resolve(annotation, names) for key, annotation in raw.items()}
     name = options.get("name") or _name(function, body)
     if bindings is None:
         bindings = _bindings(constants, options, resolved)
@@ -58,16 +59,14 @@ def build_template(
     texts = _texts(body, options, docstring)
     fixed = [binding.parameter for binding in bindings.values() if binding.is_constant]
     run_in_thread = options.get("run_in_thread", True)
-    is_async = _is_async(body)
-    injection = wrap_injected_function(
-        name, body, signature, resolved, fixed, is_async=is_async, run_in_thread=run_in_thread
-    )
+    is_async = _is_true_of(inspect.iscoroutinefunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
+    uses_thread = run_in_thread and not is_async
+    injection = wrap_injected_function(name, body, signature, resolved, fixed, uses_thread=uses_thread)
     if injection is not None:
-        _refuse_isolation(name, options)
         signature = injection.visible_signature
-        _refuse_var_keyword(name, signature, options)
+        _refuse_injection_conflict(name, signature, options)
     inputs = _inputs(name, signature, resolved, bindings=bindings, texts=texts, options=options)
-    made = ToolTemplate(
+    template = ToolTemplate(
         name=name,
         texts=texts,
         inputs=inputs,
@@ -94,7 +93,7 @@ def build_template(
             "source": source,
         },
     )
-    return made, injection or body
+    return template, injection or body
 
 
 def _inputs(
@@ -118,9 +117,10 @@ def _inputs(
         )
     except PydanticUserError as error:
         raise DefinitionError(
-            f"{name!r} takes a type that is not whole yet; define all that it names, or call its `model_rebuild()`."
+            f"{name!r} has a parameter type that is incomplete: define every type that it names, or call its "
+            "`model_rebuild()`."
         ) from error
-    _refuse_unknown_bindings(bindings, inputs)
+    refuse_unknown_bindings(bindings, inputs.parameters)
     if options.get("input_schema") is None:
         return inputs
     from ahvn_tools.schema.explicit import ExplicitSchemaInputs
@@ -129,7 +129,7 @@ def _inputs(
 
 
 def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:
-    """Return the callable inside staticmethods and partials, and what the partials fix, by parameter."""
+    """Return the callable inside a staticmethod or partial, and the arguments of the partial by parameter."""
     if isinstance(function, staticmethod):
         function = function.__func__
     if not isinstance(function, functools.partial):
@@ -146,39 +146,31 @@ def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:
 def _refuse_uncallable(body: Any) -> None:
     if isinstance(body, type):
         raise DefinitionError(
-            f"{body.__name__!r} is a class; pass a function that makes one, an instance with __call__, or a method."
+            f"{body.__name__!r} is a class; use a function that creates an instance, an instance with __call__, or a "
+            "method."
         )
     if isinstance(getattr(body, "definition", None), ToolDefinition):
         raise DefinitionError(
-            f"{body.definition.name!r} is a tool already; pass its `function` to make another tool of it, "
-            "or take a `clone()`."
+            f"{body.definition.name!r} is already a tool; use its `function` to create another one, or its `clone()`."
         )
     if isinstance(body, classmethod) or not callable(body):
         raise DefinitionError(
-            f"A {type(body).__name__} cannot be a tool; pass a function, or the method as the class or instance has it."
+            f"A {type(body).__name__} cannot be a tool; use a function, or access the method on its class or instance."
         )
 
 
-def _refuse_var_keyword(name: str, signature: inspect.Signature, options: Mapping[str, Any]) -> None:
-    """Refuse to show `**kwargs` beside injected parameters: their names could be among the given ones."""
+def _refuse_injection_conflict(name: str, signature: inspect.Signature, options: Mapping[str, Any]) -> None:
+    """Refuse options that do not work for a function with parameters that FastMCP injects."""
+    head = f"{name!r} has parameters that FastMCP injects,"
+    if options.get("isolation") is not None:
+        raise DefinitionError(f"{head} which cannot be sent to another process; remove isolation.")
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD and options.get("include_var_keyword"):
-            raise DefinitionError(
-                f"{name!r} has parameters that FastMCP injects, which a caller could name in {parameter.name!r}; "
-                "leave out include_var_keyword."
-            )
-
-
-def _refuse_isolation(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse a process of its own for what FastMCP injects into: the request that it belongs to stays here."""
-    if options.get("isolation") is not None:
-        raise DefinitionError(
-            f"{name!r} has parameters that FastMCP injects, which cannot go to another process; leave out isolation."
-        )
+            raise DefinitionError(f"{head} which a caller could set in {parameter.name!r}; remove include_var_keyword.")
 
 
 def _with_positional_dispatch(body: Any, signature: inspect.Signature) -> inspect.Signature:
-    """Return the signature; the first argument of a singledispatch function goes by position: it is dispatched on."""
+    """Return the signature, with a positional-only first parameter for a singledispatch function."""
     first, *others = signature.parameters.values() or (None,)
     if first is None or not (hasattr(body, "dispatch") and hasattr(body, "registry")):
         return signature
@@ -191,8 +183,8 @@ def _refuse_unbound_method(body: Any, signature: inspect.Signature, bound: set[s
         return
     if first.name in ("self", "cls") and first.annotation is first.empty:
         raise DefinitionError(
-            f"{body.__qualname__!r} is an unbound method and its {first.name!r} would be an argument of the model; "
-            "pass the method of an instance, or make the class a ToolRegistry."
+            f"{body.__qualname__!r} is an unbound method, so its {first.name!r} would be visible to the model; "
+            "use the method of an instance, or make the class a ToolRegistry."
         )
 
 
@@ -201,13 +193,8 @@ def _is_method_of_a_class(body: Any) -> bool:
     return inspect.isfunction(body) and bool(owner) and not owner.endswith("<locals>")
 
 
-def _resolve_annotations(raw: Mapping[str, Any], names: Namespace, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every annotation resolved; an Unresolved where that fails."""
-    return {name: known[name] if name in known else try_resolve(annotation, names) for name, annotation in raw.items()}
-
-
 def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the resolved annotations that are not what the signature says: no one else could resolve them again."""
+    """Return the resolved annotations that differ from the signature's: rebuilding the tool needs them."""
     return {
         name: annotation
         for name, annotation in resolved.items()
@@ -228,21 +215,13 @@ def _bindings(
     return bindings
 
 
-def _refuse_unknown_bindings(bindings: Mapping[str, Binding], inputs: Inputs) -> None:
-    for name in bindings:
-        if name not in inputs.parameters:
-            raise DefinitionError(
-                f"binds names {name!r}, which is no parameter. {near_misses(name, inputs.parameters)}"
-            )
-
-
 def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) -> Texts:
-    called = None if inspect.isroutine(body) else type(body).__call__
-    own = docstring if docstring is not None else inspect.getdoc(body if called is None else type(body))
+    of_call = None if inspect.isroutine(body) else inspect.getdoc(type(body).__call__)
+    own = docstring if docstring is not None else inspect.getdoc(body if inspect.isroutine(body) else type(body))
     return Texts(
         options.get("description"),
-        docstring=own or (None if called is None else inspect.getdoc(called)),
-        parameters=None if called is None else inspect.getdoc(called),
+        docstring=own or of_call,
+        parameters=of_call,
         include_long=options.get("include_long_description", True),
         parse_docstring=options.get("parse_docstring", True),
     )
@@ -259,12 +238,8 @@ def _output(body: Function, resolved: Mapping[str, Any], options: Mapping[str, A
 def _name(function: Any, body: Any) -> str:
     name = getattr(function, "__name__", None) or getattr(body, "__name__", None) or type(body).__name__
     if name == "<lambda>":
-        raise DefinitionError("A lambda has no name for the model to call; give one: name='…'.")
+        raise DefinitionError("A lambda has no name that a model could call; set one: name='…'.")
     return str(name)
-
-
-def _is_async(body: Any) -> bool:
-    return _is_true_of(inspect.iscoroutinefunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
 
 
 def _is_true_of(test: Callable[[Any], bool], body: Any) -> bool:

@@ -1,4 +1,4 @@
-"""FastMCP's own injection (`Context`, `Depends`): which parameters it fills, and a body that lets it fill them."""
+"""FastMCP's dependency injection (`Context`, `Depends`): which parameters it fills, and a body that requests them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _FASTMCP_PACKAGES = frozenset({"fastmcp", "uncalled_for"})
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class InjectedBody:
-    """A body that takes the other parameters: FastMCP resolves the injected ones around each call."""
+    """A body that takes the visible parameters; FastMCP resolves the injected ones for each call."""
 
     function: Callable[..., Any]
     full_signature: inspect.Signature
     visible_signature: inspect.Signature
     """The signature without the injected parameters."""
     signature_stub: Callable[..., Any]
-    """What FastMCP is asked about. It keeps that for good, so it is not the function: no instance hangs on it."""
-    is_async: bool
-    run_in_thread: bool
+    """Passed to FastMCP instead of the function: FastMCP's cache would keep a method's instance alive."""
+    uses_thread: bool
+    """Whether the function is sync and runs in one of FastMCP's threads."""
 
     @property
     def __self__(self) -> Any:
@@ -37,16 +37,16 @@ class InjectedBody:
         return replace(self, function=function)
 
     async def __call__(self, *args: Any, **arguments: Any) -> Any:
-        """Run the function. Dependencies are open until it has made its last item."""
+        """Run the function. Dependencies stay open until it has yielded its last item."""
         from fastmcp.server.dependencies import resolve_dependencies
 
-        given = dict(self.visible_signature.bind(*args, **arguments).arguments)
-        async with resolve_dependencies(self.signature_stub, given) as values:
+        visible = dict(self.visible_signature.bind(*args, **arguments).arguments)
+        async with resolve_dependencies(self.signature_stub, visible) as values:
             named: Any = {name: values[name] for name in self.full_signature.parameters if name in values}
             return await self._run(inspect.BoundArguments(self.full_signature, named))
 
     async def _run(self, bound_arguments: inspect.BoundArguments) -> Any:
-        if self.run_in_thread and not self.is_async:
+        if self.uses_thread:
             from fastmcp.utilities.async_utils import call_sync_fn_in_threadpool
 
             returned = await call_sync_fn_in_threadpool(self._call_function, bound_arguments)
@@ -61,7 +61,7 @@ class InjectedBody:
         return list(returned) if inspect.isgenerator(returned) else returned
 
     def __reduce__(self) -> Any:
-        """Travel as the function: over there the recipe is made again."""
+        """Pickle the function alone: unpickling rebuilds the template, and with it the body."""
         return _unchanged, (self.function,)
 
 
@@ -72,54 +72,49 @@ def wrap_injected_function(
     resolved: Mapping[str, Any],
     fixed: Collection[str],
     *,
-    is_async: bool,
-    run_in_thread: bool,
+    uses_thread: bool,
 ) -> InjectedBody | None:
-    """Return the body of a function with FastMCP's injection; None for any other function.
+    """Return a body for a function that FastMCP injects into; None for any other function.
 
-    A parameter in `fixed` has its value and is not injected. Raises DefinitionError for what FastMCP refuses.
+    A parameter in `fixed` has a value and is not injected. Raises DefinitionError if FastMCP refuses the function.
     """
     parameters = [parameter for key, parameter in signature.parameters.items() if key not in fixed]
     if _FASTMCP_PACKAGES.isdisjoint(sys.modules) or not any(
         _is_from_fastmcp(parameter.default) or _is_from_fastmcp(resolved[parameter.name]) for parameter in parameters
     ):
         return None
-    request = _make_signature_stub(name, parameters, resolved)
+    stub = _make_signature_stub(name, parameters, resolved)
     try:
-        shown = _visible_names(request)
+        visible_names = _visible_names(stub)
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"FastMCP cannot inject into {name!r}: {error}.") from error
-    names = {parameter.name for parameter in parameters} - shown
-    if not names:
+    injected_names = {parameter.name for parameter in parameters} - visible_names
+    if not injected_names:
         return None
-    visible = [parameter for key, parameter in signature.parameters.items() if key not in names]
+    visible = [parameter for key, parameter in signature.parameters.items() if key not in injected_names]
     return InjectedBody(
         function=function,
         full_signature=signature,
         visible_signature=signature.replace(parameters=visible),
-        signature_stub=request,
-        is_async=is_async,
-        run_in_thread=run_in_thread,
+        signature_stub=stub,
+        uses_thread=uses_thread,
     )
 
 
 def _make_signature_stub(
     name: str, parameters: list[inspect.Parameter], resolved: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """Return a stand-in with the parameters, whose annotations are resolved where FastMCP has to read them."""
+    """Return an empty function with these parameters and those annotations that FastMCP reads."""
 
-    def request() -> None:
-        """Stand in for the function."""
+    def stub() -> None:
+        """Do nothing."""
 
-    request.__name__ = request.__qualname__ = name
-    request.__annotations__ = {p.name: resolved[p.name] for p in parameters if _is_from_fastmcp(resolved[p.name])}
-    request.__signature__ = inspect.Signature([  # type: ignore[attr-defined]  # what inspect.signature reads first
-        inspect.Parameter(
-            p.name, p.KEYWORD_ONLY, default=p.default, annotation=request.__annotations__.get(p.name, p.empty)
-        )
-        for p in parameters
-    ])  # fmt: skip
-    return request
+    stub.__name__ = stub.__qualname__ = name
+    stub.__annotations__ = {p.name: resolved[p.name] for p in parameters if _is_from_fastmcp(resolved[p.name])}
+    annotations = stub.__annotations__
+    visible = [p.replace(kind=p.KEYWORD_ONLY, annotation=annotations.get(p.name, p.empty)) for p in parameters]
+    stub.__signature__ = inspect.Signature(visible)  # type: ignore[attr-defined]  # inspect.signature prefers it
+    return stub
 
 
 def _visible_names(signature_stub: Callable[..., Any]) -> set[str]:
@@ -129,14 +124,14 @@ def _visible_names(signature_stub: Callable[..., Any]) -> set[str]:
     return set(inspect.signature(without_injected_parameters(transform_context_annotations(signature_stub))).parameters)
 
 
-def _is_from_fastmcp(thing: Any) -> bool:
-    """Tell whether a default or an annotation has something of FastMCP's in it; FastMCP itself decides the rest."""
-    if isinstance(thing, UnresolvedAnnotation):
+def _is_from_fastmcp(part: Any) -> bool:
+    """Return whether a default or an annotation contains a FastMCP type; FastMCP itself decides what it injects."""
+    if isinstance(part, UnresolvedAnnotation):
         return False
-    thing = getattr(thing, "__value__", thing) if type(thing).__name__ == "TypeAliasType" else thing
-    kind = thing if isinstance(thing, type) else type(thing)
+    part = getattr(part, "__value__", part) if type(part).__name__ == "TypeAliasType" else part
+    kind = part if isinstance(part, type) else type(part)
     roots = {base.__module__.partition(".")[0] for base in kind.__mro__}
-    return not roots.isdisjoint(_FASTMCP_PACKAGES) or any(map(_is_from_fastmcp, get_args(thing)))
+    return not roots.isdisjoint(_FASTMCP_PACKAGES) or any(map(_is_from_fastmcp, get_args(part)))
 
 
 def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
-"""Toolkit: many tools as one collection, with labels, selections, sessions, and answers of models run as a whole.
+"""Toolkit: many tools as one collection, with labels, selections, sessions and calls.
 
-`collection` is the toolkit; `catalog` is what all its views and sessions share, `entry` one tool in it; `view` and
-`selection` say what is shown and with which state; `tool` is a tool seen through a toolkit; `calls` and `batch` run
-them, `run` is what comes of a model's answer.
+`toolkit` (what changes it) and `toolkit_view` (what uses it) are the class; `store` is what its sessions and selections
+share, with one `entry` per tool. `visibility` decides which tools they show and which state a call reads, `tool` is one
+such tool. `calls`, `batch` and `resume` run calls, `run_result` is their outcome.
 """
 
 from __future__ import annotations

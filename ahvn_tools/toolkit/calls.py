@@ -1,25 +1,34 @@
-"""Calls: how a view runs its tools. The names mean what they mean on a spec."""
+"""Calls of a toolkit, session or selection: finds the tool, and runs it with the middleware that applies."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ahvn_tools import execution
+from ahvn_tools.binding import StateScopes
 from ahvn_tools.context import ProgressCallback
-from ahvn_tools.errors import InvalidParametersError, ToolCallError
-from ahvn_tools.execution import failure, sync_call
+from ahvn_tools.errors import (
+    InvalidParametersError,
+    ToolCallError,
+    ToolNotAvailableError,
+    ToolNotFoundError,
+    near_misses,
+)
+from ahvn_tools.execution import async_call, pipeline, pipeline_stream, sync_call
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware
-from ahvn_tools.execution.convert import error_result
-from ahvn_tools.execution.plan import Plan
+from ahvn_tools.execution.convert import call_error_detail, error_result
+from ahvn_tools.execution.plan import Body, Plan
 from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.mcp.client.remote_tool import tool_changed_error
+from ahvn_tools.middleware.approve import approve
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.visibility import StoreView
 
 Arguments = dict[str, Any]
@@ -27,88 +36,91 @@ Arguments = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallOptions:
-    """How a call is asked for, beside its tool and its arguments."""
+    """The options of a call, in addition to its tool and its arguments."""
 
     timeout: float | None = None
-    """Seconds that it may take, if the tool allows more."""
+    """Seconds; the tool's own timeout holds if it is shorter."""
     positional: tuple[Any, ...] = ()
-    """Arguments by position."""
+    """Positional arguments."""
     id: str | None = None
     run_id: str | None = None
     is_approved: bool = False
-    """Whether somebody has allowed it."""
+    """Whether the call has been approved."""
     is_served: bool = False
-    """Whether it came over a wire."""
+    """Whether the call came from an MCP client."""
     shows_errors: bool = False
-    """Whether what its tool raises is told over a wire, too."""
+    """Whether an MCP client sees the text of any exception."""
     scope: CallScope | None = None
-    """What the call is cancelled by where somebody else sees to that: a batch, or the call that this one is part of."""
+    """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
     report: ProgressCallback | None = None
     """Takes progress."""
     emit: EmitChunk | None = None
-    """Takes what the tool gives before its result, in a call that is served."""
+    """Takes the chunks of a served call."""
 
     @classmethod
     def create(cls, timeout: float | None, id: str | None) -> CallOptions:  # noqa: A002  # the id of the call
-        """Return the terms that the doors of a toolkit take."""
+        """Return the options that the methods of a toolkit take."""
         return DEFAULT_OPTIONS if timeout is None and id is None else cls(timeout=timeout, id=id)
 
 
 DEFAULT_OPTIONS: Final = CallOptions()
-"""The terms of a call of which no more is said."""
+
+
+DirectCall = tuple[Plan, Body, tuple[Any, ...], Arguments, StateScopes]
+"""A call without middleware that nothing can observe or cancel: the arguments of `sync_call` and `async_call`."""
+
+
+class PipelineCall(NamedTuple):
+    """A call that passes through a pipeline: the arguments of `pipeline` and `pipeline_stream`."""
+
+    middleware: tuple[Middleware, ...]
+    call: Call
 
 
 def call(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS) -> Any:
     """Return the value, or raise."""
-    entry, plan, given = _prepare(view, name, arguments, options)
-    if (middleware := _middleware(view, entry, plan, options)) is not None:
-        made = _new_call(view, entry, plan, given, options)
-        with _track(view, made, options):
-            return execution.pipeline.unwrap_result(made, execution.pipeline.execute(middleware, made))
-    return sync_call.call(plan, entry.spec.body, (), given, view.state_scopes(entry))
+    request = _prepare(view, name, arguments, options)
+    if not isinstance(request, PipelineCall):
+        return sync_call.call(*request)
+    with _track(view, request.call, options):
+        return pipeline.unwrap_result(request.call, pipeline.execute(*request))
 
 
 async def acall(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS) -> Any:
     """Return the value, or raise."""
-    entry, plan, given = _prepare(view, name, arguments, options)
-    if (middleware := _middleware(view, entry, plan, options)) is not None:
-        made = _new_call(view, entry, plan, given, options)
-        with _track(view, made, options):
-            return execution.pipeline.unwrap_result(made, await execution.pipeline.aexecute(middleware, made))
-    return await execution.async_call.acall(plan, entry.spec.body, (), given, view.state_scopes(entry))
+    request = _prepare(view, name, arguments, options)
+    if not isinstance(request, PipelineCall):
+        return await async_call.acall(*request)
+    with _track(view, request.call, options):
+        return pipeline.unwrap_result(request.call, await pipeline.aexecute(*request))
 
 
 def execute(
     view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS
 ) -> ToolResult:
-    """Return a result, whatever the tool does."""
+    """Return a result, an error result for any Exception."""
     try:
-        entry, plan, given = _prepare(view, name, arguments, options)
+        request = _prepare(view, name, arguments, options)
     except ToolCallError as error:
-        return error_result(failure.call_error_detail(error), perf_counter())
-    if (middleware := _middleware(view, entry, plan, options)) is not None:
-        made = _new_call(view, entry, plan, given, options)
-        with _track(view, made, options):
-            return execution.pipeline.execute(middleware, made)
-    return sync_call.execute(plan, entry.spec.body, (), given, view.state_scopes(entry))
+        return error_result(call_error_detail(error), perf_counter())
+    if not isinstance(request, PipelineCall):
+        return sync_call.execute(*request)
+    with _track(view, request.call, options):
+        return pipeline.execute(*request)
 
 
 async def aexecute(
     view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS
 ) -> ToolResult:
-    """Return a result, whatever the tool does."""
+    """Return a result, an error result for any Exception."""
     try:
-        entry, plan, given = _prepare(view, name, arguments, options)
+        request = _prepare(view, name, arguments, options)
     except ToolCallError as error:
-        return error_result(failure.call_error_detail(error), perf_counter())
-    if (middleware := _middleware(view, entry, plan, options)) is not None:
-        made = _new_call(view, entry, plan, given, options)
-        with _track(view, made, options):
-            return await execution.pipeline.aexecute(middleware, made)
-    body, layers = entry.spec.body, view.state_scopes(entry)
-    return await execution.async_call.aexecute(
-        plan, body, (), given, layers, is_served=options.is_served, shows_errors=options.shows_errors, emit=options.emit
-    )
+        return error_result(call_error_detail(error), perf_counter())
+    if not isinstance(request, PipelineCall):
+        return await async_call.aexecute(*request)
+    with _track(view, request.call, options):
+        return await pipeline.aexecute(*request)
 
 
 def stream(
@@ -116,16 +128,12 @@ def stream(
 ) -> Generator[ToolResult, None, None]:
     """Yield the chunks, then the result."""
     try:
-        entry, plan, given = _prepare(view, name, arguments, options)
+        middleware, call = _prepare_stream(view, name, arguments, options)
     except ToolCallError as error:
-        yield error_result(failure.call_error_detail(error), perf_counter())
+        yield error_result(call_error_detail(error), perf_counter())
         return
-    if (middleware := _middleware(view, entry, plan, options)) is not None:
-        made = _new_call(view, entry, plan, given, options)
-        with _track(view, made, options):
-            yield from execution.pipeline.stream(middleware, made)
-    else:
-        yield from execution.stream_call.stream(plan, entry.spec.body, (), given, view.state_scopes(entry))
+    with _track(view, call, options):
+        yield from pipeline_stream.stream(middleware, call)
 
 
 async def astream(
@@ -133,17 +141,12 @@ async def astream(
 ) -> AsyncGenerator[ToolResult, None]:
     """Yield the chunks, then the result."""
     try:
-        entry, plan, given = _prepare(view, name, arguments, options)
+        middleware, call = _prepare_stream(view, name, arguments, options)
     except ToolCallError as error:
-        yield error_result(failure.call_error_detail(error), perf_counter())
+        yield error_result(call_error_detail(error), perf_counter())
         return
-    running: AbstractContextManager[None] = contextlib.nullcontext()
-    if (middleware := _middleware(view, entry, plan, options)) is not None:
-        made = _new_call(view, entry, plan, given, options)
-        running, results = _track(view, made, options), execution.pipeline.astream(middleware, made)
-    else:
-        results = execution.stream_call.astream(plan, entry.spec.body, (), given, view.state_scopes(entry))
-    with running:
+    results = pipeline_stream.astream(middleware, call)
+    with _track(view, call, options):
         try:
             async for result in results:
                 yield result
@@ -153,13 +156,31 @@ async def astream(
 
 def _prepare(
     view: StoreView, name: str, arguments: Arguments | None, options: CallOptions
+) -> DirectCall | PipelineCall:
+    """Return the call, direct unless middleware, an id or an MCP client needs a pipeline. Raises as `_find` does."""
+    entry, plan, arguments = _find(view, name, arguments, options)
+    middleware = _middleware(view, entry, plan)
+    if middleware or (options is not DEFAULT_OPTIONS and (options.id is not None or options.is_served)):
+        return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
+    return plan, entry.spec.body, (), arguments, state_scopes(view, entry)
+
+
+def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
+    """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
+    entry, plan, arguments = _find(view, name, arguments, options)
+    return PipelineCall(_middleware(view, entry, plan), _make_call(view, entry, plan, arguments, options))
+
+
+def _find(
+    view: StoreView, name: str, arguments: Arguments | None, options: CallOptions
 ) -> tuple[Entry, Plan, Arguments]:
     """Return the tool, its plan and the arguments by name.
 
-    Raises ToolNotFoundError, ToolNotAvailableError, InvalidParametersError; ToolkitError where no timeout can hold.
+    Raises ToolNotFoundError, ToolNotAvailableError and InvalidParametersError; ToolkitError for a timeout that cannot
+    be enforced.
     """
-    entry = view.find(name, hides_unselected=options.is_served)
-    plan = view.compiled_tool(entry).plan
+    entry = _find_entry(view, name, hides_unselected=options.is_served)
+    plan = entry.compiled_tool(view.store.bindings, view.store.timeout).plan
     if options is not DEFAULT_OPTIONS and options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
@@ -170,26 +191,41 @@ def _prepare(
     return entry, plan, plan.to_named_arguments(options.positional, arguments) if options.positional else arguments
 
 
-def _middleware(view: StoreView, entry: Entry, plan: Plan, options: CallOptions) -> tuple[Middleware, ...] | None:
-    """Return what stands around a call; None for one that nothing does, and that nobody can cancel by its id."""
-    middleware = view.middleware(entry, plan)
-    return () if middleware is None and options.id is not None else middleware
+def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
+    """Return the tool to call. Raises ToolNotFoundError, or ToolNotAvailableError for one that is not visible.
+
+    `hides_unselected`: an unselected tool is an unknown one, so that a caller cannot learn that it exists.
+    """
+    entry = view.store.entries.get(name)
+    is_selected = not view.selections or entry is None or view.is_selected(entry)
+    if entry is None or (hides_unselected and not is_selected):
+        near = near_misses(str(name), [entry.name for entry in view.visible_entries()])
+        raise ToolNotFoundError(f"There is no tool {name!r}. {near}", tool=name)
+    if entry.group != BASIC_GROUP and not view.is_active(entry.group):
+        reason = f"its group {entry.group!r} is not active"
+        raise ToolNotAvailableError(f"The tool {name!r} is not available: {reason}.", tool=name)
+    if not is_selected:
+        audiences = [selection.audience for selection in view.selections if selection.audience is not None]
+        place = f"to the audience {audiences[-1]!r}" if audiences else "in this selection"
+        raise ToolNotAvailableError(f"The tool {name!r} is not available {place}.", tool=name)
+    if entry.is_imported and entry.is_changed:
+        raise tool_changed_error(name)
+    return entry
 
 
-def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:
-    """Return what lets a call be cancelled by its id, while it is open."""
-    if options.scope is not None:
-        return contextlib.nullcontext()
-    return view.store.active_calls.track(call.id, view.session_states, call.scope)
+def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
+    """Return the states that a call of a tool reads, in order of precedence."""
+    if len(view.session_states) == 1:
+        return (view.session_state.state, *entry.spec.state_scopes)
+    return (*[session.state for session in view.session_states], *entry.spec.state_scopes)
 
 
-def _new_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
-    """Return the call for the middleware."""
+def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
     return Call(
-        id=options.id if options.id is not None else f"call_{os.urandom(16).hex()}",
+        id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",
         name=entry.name,
         arguments=arguments,
-        session_id=view.session_state.session_id if view.is_session else None,
+        session_id=view.session_state.session_id if len(view.session_states) > 1 else None,
         run_id=options.run_id,
         is_approved=options.is_approved,
         is_served=options.is_served,
@@ -200,7 +236,27 @@ def _new_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, o
         open_toolkit=lambda: view.store.make_toolkit(view),
         plan=plan,
         body=entry.spec.body,
-        state_scopes=view.state_scopes(entry),
+        state_scopes=state_scopes(view, entry),
         describe=lambda: view.definition(entry),
         scope=options.scope or CallScope(),
     )
+
+
+def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, ...]:
+    """Return the middleware of a call, outermost first."""
+    shared, own = () if entry.delegates else view.store.middleware, entry.middleware
+    for session in view.session_states:
+        if session.switches.structured_outputs:
+            structured_output = view.structured_output(entry)
+            own = own if structured_output is None else (*own, structured_output.middleware)
+            break
+    if entry.requires_approval is not False or plan.takes_context:
+        return (*shared, approve(view.store.approver, when=entry.requires_approval_for), *own)
+    return (*shared, *own) if shared else own
+
+
+def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:
+    """Return the context in which the call can be cancelled by its id."""
+    if options.scope is not None:
+        return contextlib.nullcontext()
+    return view.store.active_calls.track(call.id, view.session_states, call.scope)

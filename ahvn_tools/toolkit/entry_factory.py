@@ -1,4 +1,4 @@
-"""Added: what a thing that is added to a toolkit gives: tools, their names, and what the toolkit says of each."""
+"""Turns the argument of `Toolkit.add` into entries: its specs, their names and their options."""
 
 from __future__ import annotations
 
@@ -11,20 +11,48 @@ from ahvn_tools.schema.annotations import Namespace
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit.entry import Entry, EntryOptions, validate_name
+from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry_options import EntryOptions, validate_name
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.tool import ToolkitTool
-from ahvn_tools.toolkit.visibility import StoreView
+from ahvn_tools.toolkit.toolkit_view import ToolkitView
 
-SpecsWithOrigins = Sequence[tuple[ToolSpec, str]]
-"""Specs, each with where it is from."""
+Rename = Mapping[str, str] | str | None
+"""The new name of a tool, or a mapping, old name -> new name."""
 
 
-def to_specs(thing: Any, namespace: Namespace, options: ToolOptions) -> list[tuple[ToolSpec, str]]:
-    """Return the specs that a thing gives, if it is no toolkit, each with where it is from.
+def to_entries(
+    thing: Any, namespace: Namespace, options: EntryOptions, locks: KeyedLocks, *, prefix: str, rename: Rename
+) -> list[Entry]:
+    """Return the entries of the argument of `Toolkit.add`; `namespace` resolves the annotations of a function.
 
-    A function becomes one with these options. Raises DefinitionError for what gives none.
+    Raises DefinitionError for what is no tool, ToolkitError, ToolLookupError and BindError for options that do not fit.
     """
+    named: ToolOptions = {"name": rename} if isinstance(rename, str) else {}
+    specs_with_origins = _to_specs(thing, namespace, named)
+    if not isinstance(prefix, str):
+        raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
+    specs = [spec for spec, _ in specs_with_origins]
+    names = _apply_rename([spec.name for spec in specs], rename)
+    presets = _split_preset(specs, options.get("preset"))
+    return [
+        Entry(
+            spec,
+            prefix + validate_name("name of a tool", name),
+            origin,
+            {**(spec.labels if isinstance(spec, ToolkitTool) else {}), **options, **preset},
+            locks,
+            inherited_middleware=spec.effective_middleware if isinstance(spec, ToolkitTool) else None,
+        )
+        for name, (spec, origin), preset in zip(names, specs_with_origins, presets, strict=True)
+    ]
+
+
+def _to_specs(thing: Any, namespace: Namespace, options: ToolOptions) -> Sequence[tuple[ToolSpec, str]]:
+    """Return the specs, each with a text that says where it comes from."""
+    if isinstance(thing, ToolkitView):
+        view = thing._view  # noqa: SLF001  # of this package
+        return [(ToolkitTool(view, entry), f"the toolkit {thing.name!r}") for entry in view.selected_entries()]
     if isinstance(thing, ToolSpec):
         return [(thing, _origin(thing))]
     if isinstance(thing, ToolRegistry):
@@ -42,52 +70,15 @@ def to_specs(thing: Any, namespace: Namespace, options: ToolOptions) -> list[tup
     return [(spec, f"the MCP tool {spec.name!r}")]
 
 
-def specs_from_view(view: StoreView, name: str) -> SpecsWithOrigins:
-    """Return the tools of a toolkit of this name, as they are seen there."""
-    return [(ToolkitTool(view, entry), f"the toolkit {name!r}") for entry in view.selected_entries()]
-
-
-def to_entries(
-    specs_with_origins: SpecsWithOrigins,
-    prefix: str,
-    rename: Mapping[str, str] | str | None,
-    options: EntryOptions,
-    locks: KeyedLocks,
-) -> list[Entry]:
-    """Return the entries of specs. Raises ToolkitError, ToolLookupError and BindError for what does not fit them."""
-    if not isinstance(prefix, str):
-        raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
-    names = _apply_rename([spec.name for spec, _ in specs_with_origins], rename)
-    presets = _split_preset([spec for spec, _ in specs_with_origins], options.get("preset"))
-    return [
-        Entry(
-            spec,
-            prefix + validate_name("name of a tool", name),
-            origin,
-            _with_labels(spec, {**options, **preset}),
-            locks,
-            inherited_middleware=spec.effective_middleware if isinstance(spec, ToolkitTool) else None,
-        )
-        for name, (spec, origin), preset in zip(names, specs_with_origins, presets, strict=True)
-    ]
-
-
 def _origin(spec: ToolSpec) -> str:
     function = spec.function
     return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', spec.name)}"
 
 
-def _with_labels(spec: ToolSpec, options: EntryOptions) -> EntryOptions:
-    """Return the options with the labels that a tool of another toolkit brings along; what is given wins."""
-    if not isinstance(spec, ToolkitTool):
-        return options
-    return {**spec.labels, **options}
-
-
 def _split_preset(specs: Sequence[ToolSpec], preset: Any) -> list[EntryOptions]:
-    """Return what of a preset each of these tools takes. Raises BindError for a parameter that none of them has."""
+    """Return the part of a preset for each tool. Raises BindError for a parameter that none of the tools has."""
     if len(specs) == 1 or not isinstance(preset, Mapping):
-        return [{} for _ in specs]  # one tool takes all of it, or says what does not fit
+        return [{} for _ in specs]  # the whole preset stays in the options, and Entry validates it
     known = [spec.compiled.template.inputs.parameters for spec in specs]
     names = {name for parameters in known for name in parameters}
     for name in preset:
@@ -96,11 +87,11 @@ def _split_preset(specs: Sequence[ToolSpec], preset: Any) -> list[EntryOptions]:
     return [{"preset": {name: value for name, value in preset.items() if name in parameters}} for parameters in known]
 
 
-def _apply_rename(names: list[str], rename: Mapping[str, str] | str | None) -> list[str]:
-    """Return the names here. Raises ToolkitError for one new name for several, ToolLookupError for an old unknown."""
+def _apply_rename(names: list[str], rename: Rename) -> list[str]:
+    """Return the new names. Raises ToolkitError for one name of several tools, ToolLookupError for an unknown tool."""
     if isinstance(rename, str):
         if len(names) != 1:
-            raise ToolkitError(f"{rename!r} is one name for {len(names)} tools; give a mapping, old name -> new name.")
+            raise ToolkitError(f"{rename!r} is one name for {len(names)} tools; pass a mapping, old name -> new name.")
         return [rename]
     rename = {} if rename is None else rename
     if not isinstance(rename, Mapping):

@@ -1,4 +1,4 @@
-"""Exclusive: calls that must not run at once, told by a key; in one answer, in the order in which they stand."""
+"""Locks by key, which let exclusive calls wait for each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -28,31 +28,30 @@ Result = TypeVar("Result")
 
 
 def key_by_parameter(name: str, schema: Mapping[str, Any]) -> Callable[[dict[str, Any]], Hashable]:
-    """Return the function that gives one key to calls with one value of a parameter, which has this schema.
+    """Return the function that returns one key for calls with the same value of a parameter, which has this schema.
 
-    A call that leaves it out has the default; where there is none to be seen, all such calls are one.
+    A call without the parameter has the schema's default; without a default, all such calls share one key.
     """
-    left_out = _to_key_text(schema["default"]) if "default" in schema else None
+    default = _to_key_text(schema["default"]) if "default" in schema else None
 
     def key(arguments: dict[str, Any]) -> Hashable:
-        return name, _to_key_text(arguments[name]) if name in arguments else left_out
+        return name, _to_key_text(arguments[name]) if name in arguments else default
 
     return key
 
 
 def _to_key_text(value: Any) -> str:
-    """Return a text that values share which a tool may take for the same: 1, 1.0 and "1", a list and its JSON."""
+    """Return one text for values that a tool may treat as equal: 1, 1.0 and "1", a list and its JSON."""
     if isinstance(value, str):
         return value
-    return json.dumps(
-        int(value) if isinstance(value, float) and value.is_integer() else value, sort_keys=True, default=str
-    )
+    number = int(value) if isinstance(value, float) and value.is_integer() else value
+    return json.dumps(number, sort_keys=True, default=str)
 
 
 def lock_key(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable | None:
-    """Return the key of a call; None for one that may run beside any other.
+    """Return the key of a call; None for one that may run at the same time as any other.
 
-    A function of the host's that fails, or gives what cannot be a key, makes the call run alone.
+    When the host's function fails or returns an unhashable value, the call runs alone.
     """
     if isinstance(exclusive, bool):
         return ALONE if exclusive else None
@@ -60,31 +59,31 @@ def lock_key(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable | None
     try:
         key = function(arguments)
         hash(key)
-    except Exception:  # noqa: BLE001  # arguments are a model's: the function may not have expected them
+    except Exception:  # noqa: BLE001  # a model wrote the arguments: the function may not have expected them
         return ALONE
     return None if key is None else ("by function", key)
 
 
 class Waiter:
-    """One call that holds a key, or waits for it. Calls from inside of it take turns of their own."""
+    """One call that holds a key or waits for it. Nested calls of the same key have their own waiters."""
 
     __slots__ = ("key", "loop", "outer", "ready", "users")
 
     def __init__(self, key: Hashable, outer: Waiter | None) -> None:
-        """Begin one in the running loop; `around` is the turn that it is inside of."""
+        """Begin in the running loop; `outer` is the waiter of the call that this one is nested in."""
         self.loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = self.loop.create_future()
-        """Tells who waits that the turn has come."""
+        """Done when the call holds the key."""
         self.outer = outer
         self.key = os.getpid(), outer, key  # a forked child does not wait for calls of its parent
         self.users = 1
-        """How many run in it: its call, and the calls from inside that are under way."""
+        """The number of active calls that it covers: its own, and the nested ones."""
 
     def wake(self) -> bool:
-        """Tell that the turn has come. Return whether there is still a loop to be told."""
+        """Let the call run. Return False when its loop is closed."""
         try:
             self.loop.call_soon_threadsafe(_set_ready, self.ready)
-        except RuntimeError:  # the loop was closed under the call
+        except RuntimeError:
             return False
         return True
 
@@ -95,126 +94,87 @@ def _set_ready(ready: asyncio.Future[None]) -> None:
 
 
 _current_waiters: ContextVar[Mapping[tuple[KeyedLocks, Hashable], Waiter]] = ContextVar(
-    "taken", default=MappingProxyType({})
+    "current_waiters", default=MappingProxyType({})
 )
-"""The turns that this code runs in: a call from inside a tool does not wait for its own caller."""
+"""The waiters that this code runs under: a nested call does not wait for its own caller."""
 
 
 class KeyedLocks:
-    """Which keys are held, and who waits for them, first come first served. Safe over threads and loops."""
+    """A first-come-first-served lock for each key. Safe across threads and loops."""
 
     def __init__(self) -> None:
-        """Begin with no key held."""
-        self._lock = threading.RLock()  # a dead call is closed wherever the collector finds it, in here, too
+        self._lock = threading.RLock()  # reentrant: the garbage collector may close an abandoned call while it is held
         self._queues: dict[Hashable, deque[Waiter]] = {}
-        """By key: the turn that holds it, then those that wait for it."""
+        """For each key the waiter that holds it, then those that wait for it."""
 
     async def run_locked(self, key: Hashable, run: Callable[[], Awaitable[Result]]) -> Result:
-        """Await `run()` while this key is held. Raises ToolCallError where it would wait for ever."""
-        turn, is_first = self._enqueue(key)
+        """Await `run()` while this key is held. Raises ToolCallError when waiting would be a deadlock."""
+        waiter, is_first = self._enqueue(key)
         try:
             if not is_first:
-                await turn.ready
-            token = _current_waiters.set({**_current_waiters.get(), (self, key): turn})
+                await waiter.ready
+            token = _current_waiters.set({**_current_waiters.get(), (self, key): waiter})
             try:
                 return await run()
             finally:
-                with contextlib.suppress(ValueError):  # a loop has died, and this runs outside of the call's context
+                with contextlib.suppress(ValueError):  # the loop was closed, and this runs outside the call's context
                     _current_waiters.reset(token)
         finally:
             with self._lock:
-                self._release(turn)
+                self._release(waiter)
 
     def _enqueue(self, key: Hashable) -> tuple[Waiter, bool]:
-        """Return a turn for the key, and whether it has come."""
+        """Return a new waiter for the key, and whether it holds the key already."""
         with self._lock:
-            turn = Waiter(key, self._current_waiter(key))
-            while (line := self._queues.get(turn.key)) and line[0].loop.is_closed():  # nobody is left to end it
-                self._remove(line[0])
-            line = self._queues.setdefault(turn.key, deque())
-            if any(other.loop in background_loop.blocked_loops.get() for other in line):
+            waiter = Waiter(key, self._current_waiter(key))
+            while (queue := self._queues.get(waiter.key)) and queue[0].loop.is_closed():  # it will never be released
+                self._remove(queue[0])
+            queue = self._queues.setdefault(waiter.key, deque())
+            if any(other.loop in background_loop.blocked_loops.get() for other in queue):
                 raise ToolCallError(
-                    "This call must not run beside one that is under way in the event loop which it blocks: "
+                    "This call must not run at the same time as one that is active in the event loop which it blocks: "
                     "in an event loop use `await …acall(…)`, `aexec`, `astream` or `arun`."
                 )
-            line.append(turn)
-            if turn.outer is not None:
-                turn.outer.users += 1
-            return turn, line[0] is turn
+            queue.append(waiter)
+            if waiter.outer is not None:
+                waiter.outer.users += 1
+            return waiter, queue[0] is waiter
 
     def _current_waiter(self, key: Hashable) -> Waiter | None:
-        """Return the innermost turn for the key that this code runs in and that is not over."""
-        turn = _current_waiters.get().get((self, key))
-        while turn is not None and not turn.users:  # code of a tool that went on after its call
-            turn = turn.outer
-        return turn
+        """Return the innermost waiter for the key that this code runs under and that is still in use."""
+        waiter = _current_waiters.get().get((self, key))
+        while waiter is not None and not waiter.users:  # code of a tool that continued after its call
+            waiter = waiter.outer
+        return waiter
 
     def _release(self, waiter: Waiter) -> None:
-        """End one use of a turn; the key is given on with the last."""
+        """End one use of a waiter; the last use releases the key."""
         waiter.users -= 1
         if not waiter.users:
             self._remove(waiter)
 
     def _remove(self, waiter: Waiter) -> None:
-        """Take a turn out of its line, and give the key to the first behind it whose loop still runs."""
-        line = self._queues.get(waiter.key, deque())
-        if waiter not in line:
+        """Remove a waiter from its queue; if it held the key, wake the next one whose loop still runs."""
+        queue = self._queues.get(waiter.key, deque())
+        if waiter not in queue:
             return
-        ended = [waiter]
-        is_given_on = line[0] is waiter
-        line.remove(waiter)
-        while is_given_on and line and not line[0].wake():
-            ended.append(line.popleft())
-        if not line:
+        removed = [waiter]
+        held_key = queue[0] is waiter
+        queue.remove(waiter)
+        while held_key and queue and not queue[0].wake():
+            removed.append(queue.popleft())
+        if not queue:
             self._queues.pop(waiter.key, None)
-        for over in ended:
-            if over.outer is not None:
-                self._release(over.outer)
+        for other in removed:
+            if other.outer is not None:
+                self._release(other.outer)
 
 
 def lock_middleware(exclusive: Exclusive, locks: KeyedLocks) -> Middleware:
-    """Return the middleware that lets a call wait until no other holds its key."""
+    """Return the middleware that lets a call wait until it holds its key."""
 
     async def wait_for_key(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         key = lock_key(exclusive, call.arguments)
         return await (next(call) if key is None else locks.run_locked(key, lambda: next(call)))
 
     return wait_for_key
-
-
-async def run_in_order(
-    jobs: Sequence[Callable[[], Awaitable[Result]]], keys: Sequence[Hashable | None], max_concurrency: int
-) -> list[Result]:
-    """Run jobs at once, at most `limit` of them, and return what they give in their order. Jobs do not raise.
-
-    A job with a key runs after those before it with the same key; one that runs alone, after all before it and before
-    all behind it. A job takes its slot last: it never holds one while it waits for another.
-    """
-    slots = asyncio.Semaphore(max_concurrency)
-    gate: list[asyncio.Event] = []
-    since_gate: list[asyncio.Event] = []
-    last: dict[Hashable, asyncio.Event] = {}
-
-    async def run(job: Callable[[], Awaitable[Result]], before: list[asyncio.Event], done: asyncio.Event) -> Result:
-        try:
-            for event in before:
-                await event.wait()
-            async with slots:
-                return await job()
-        finally:
-            done.set()
-
-    async with asyncio.TaskGroup() as group:
-        tasks = []
-        for job, key in zip(jobs, keys, strict=True):
-            done = asyncio.Event()
-            if key == ALONE:
-                before = [*gate, *since_gate]
-                gate, since_gate, last = [done], [], {}
-            else:
-                before = [*gate, *([last[key]] if key is not None and key in last else [])]
-                since_gate.append(done)
-                if key is not None:
-                    last[key] = done
-            tasks.append(group.create_task(run(job, before, done)))
-    return [task.result() for task in tasks]

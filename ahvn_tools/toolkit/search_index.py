@@ -1,4 +1,4 @@
-"""Index: the words of tools, kept in SQLite's full-text index, and the tools ranked for a query."""
+"""SearchIndex: the words of tools in SQLite's full-text index, which ranks the tools for a query."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import sqlite3
 
 MAX_QUERY_WORDS = 32
-"""So many different words of a query are looked for."""
+"""At most this many different words of a query are used."""
 
 MAX_CANDIDATES = 1_000
-"""When the rarest words of a query have found so many tools, the others only rank them: `the` chooses nothing."""
+"""When the rarest words of a query have found this many tools, the other words only rank them."""
 
 _CREATE = "CREATE VIRTUAL TABLE tools USING fts5(name, description, rest, tokenize='porter unicode61')"
 _UPSERT = "INSERT OR REPLACE INTO tools(rowid, name, description, rest) VALUES (?, ?, ?, ?)"
-_RANK = "SELECT rowid FROM tools WHERE tools MATCH ? {among} ORDER BY bm25(tools, 8.0, 3.0, 1.0), rowid LIMIT ?"
+_RANK = "SELECT rowid FROM tools WHERE tools MATCH ? {candidates} ORDER BY bm25(tools, 8.0, 3.0, 1.0), rowid LIMIT ?"
 _ROWID_FILTER = "AND +rowid IN (SELECT value FROM json_each(?))"
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM tools WHERE tools MATCH ? LIMIT ?)"
 
@@ -42,20 +42,19 @@ _instances: weakref.WeakSet[SearchIndex] = weakref.WeakSet()
 
 
 class SearchIndex:
-    """Which tools fit a query, best first. What has changed since the last query is indexed by the next.
+    """Ranks tools for a query. The next query indexes what has changed since the last one.
 
-    BM25; a name counts most, then the description, then parameters, tags and examples. English words are found in
-    their other forms, too, and scripts without spaces by pairs of characters. Safe over threads.
+    BM25; a name counts most, then the description, then parameters, tags and examples. English words match
+    their other forms, too, and scripts without spaces match by pairs of characters. Safe across threads.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing indexed: the database is made by the first query."""
         self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
         self._rows: dict[str, tuple[int, CompiledTool]] = {}
         self._names: dict[int, str] = {}
         self._revision: Any = None
-        self._last_row = 0
+        self._next_row = 1
         with _instances_lock:
             _instances.add(self)
 
@@ -67,74 +66,51 @@ class SearchIndex:
         tools: Callable[[], Iterable[CompiledTool]],
         candidates: Collection[str],
     ) -> list[str]:
-        """Return the names of at most `limit` of the tools that have a word of the query, best first.
+        """Return the names of at most `limit` of the tools that contain a word of the query, best first.
 
-        `among` names those that are asked for, `mark` is another whenever the tools are others. Raises ToolkitError
-        where SQLite has no full-text index.
+        Only `candidates` are ranked; `revision` differs whenever `tools` returns other tools. Raises ToolkitError where
+        SQLite has no full-text index.
         """
         words = _query_terms(query)
         if not words:
             return []
         with self._lock:
             database = self._updated_database(revision, tools)
-            matching = (
-                " OR ".join(words) if len(candidates) <= MAX_CANDIDATES else self._match_expression(database, words)
-            )
+            match = _any_of(words) if len(candidates) <= MAX_CANDIDATES else _match_rarest(database, words)
             if len(candidates) == len(self._rows):
-                ranked = database.execute(_RANK.format(among=""), (matching, limit))
-            else:  # no others are ranked, which is most of the work
+                ranked = database.execute(_RANK.format(candidates=""), (match, limit))
+            else:  # ranking is most of the work, so only the candidates are ranked
                 rows = json.dumps([self._rows[name][0] for name in candidates])
-                ranked = database.execute(_RANK.format(among=_ROWID_FILTER), (matching, rows, limit))
+                ranked = database.execute(_RANK.format(candidates=_ROWID_FILTER), (match, rows, limit))
             return [self._names[row] for (row,) in ranked]
 
-    def _match_expression(self, database: sqlite3.Connection, words: list[str]) -> str:
-        """Return a query in SQLite's words: a tool must have one of the rarest, and all that it has rank it."""
-        whole = " OR ".join(words)
-        counted = sorted((database.execute(_COUNT, (word, MAX_CANDIDATES)).fetchone()[0], word) for word in words)
-        chosen: list[str] = []
-        found = 0
-        for count, word in counted:
-            if not found or found + count <= MAX_CANDIDATES:
-                chosen.append(word)
-                found += count
-        return f"({' OR '.join(chosen)}) AND ({whole})" if len(chosen) < len(words) else whole
-
     def _updated_database(self, revision: Any, tools: Callable[[], Iterable[CompiledTool]]) -> sqlite3.Connection:
-        """Return the database with just these tools in it."""
+        """Return the database, which contains just these tools."""
         if self._database is None:
             self._database = _open_database()
             weakref.finalize(self, self._database.close)
         if revision != self._revision:
-            self._update(self._database, {sealed.template.name: sealed for sealed in tools()})
+            self._database.execute("BEGIN")  # one transaction: one per row takes six times as long
+            try:
+                self._sync_rows(self._database, {compiled.template.name: compiled for compiled in tools()})
+            finally:
+                self._database.execute("COMMIT")  # `_rows` contains what was done before an error
             self._revision = revision
         return self._database
-
-    def _update(self, database: sqlite3.Connection, tools: Mapping[str, CompiledTool]) -> None:
-        database.execute("BEGIN")  # one commit for all rows: each of its own takes six times as long
-        try:
-            self._sync_rows(database, tools)
-        finally:
-            database.execute("COMMIT")  # what was done before an error is known in `_rows`
 
     def _sync_rows(self, database: sqlite3.Connection, tools: Mapping[str, CompiledTool]) -> None:
         for name in self._rows.keys() - tools.keys():
             row, _ = self._rows.pop(name)
             del self._names[row]
             database.execute("DELETE FROM tools WHERE rowid = ?", (row,))
-        for name, sealed in tools.items():
-            known = self._rows.get(name)
-            if known is None or known[1] is not sealed:
-                self._upsert(database, name, sealed)
-
-    def _upsert(self, database: sqlite3.Connection, name: str, compiled: CompiledTool) -> None:
-        columns = _columns(compiled.definition)
-        known = self._rows.get(name)
-        if known is None:
-            self._last_row += 1
-        row = self._last_row if known is None else known[0]
-        database.execute(_UPSERT, (row, *columns))
-        self._rows[name] = row, compiled
-        self._names[row] = name
+        for name, compiled in tools.items():
+            indexed = self._rows.get(name)
+            if indexed is None or indexed[1] is not compiled:
+                row = self._next_row if indexed is None else indexed[0]
+                database.execute(_UPSERT, (row, *_columns(compiled.definition)))
+                self._next_row = max(self._next_row, row + 1)
+                self._rows[name] = row, compiled
+                self._names[row] = name
 
 
 def _open_database() -> sqlite3.Connection:
@@ -159,44 +135,56 @@ def _missing_fts_error() -> ToolkitError:
 
 
 def _query_terms(query: str) -> list[str]:
-    """Return the words of a query, each in quotes, so that none is an operator of SQLite's."""
+    """Return the words of a query in quotes, so that SQLite reads none of them as an operator."""
     return list(dict.fromkeys(word for _, words in _tokenize(query) for word in words))[:MAX_QUERY_WORDS]
 
 
+def _match_rarest(database: sqlite3.Connection, words: list[str]) -> str:
+    """Return the SQLite query for tools with one of the rarest words; their other words only rank them."""
+    counts = sorted((database.execute(_COUNT, (word, MAX_CANDIDATES)).fetchone()[0], word) for word in words)
+    rarest: list[str] = []
+    total = 0
+    for count, word in counts:
+        if not total or total + count <= MAX_CANDIDATES:
+            rarest.append(word)
+            total += count
+    return f"({_any_of(rarest)}) AND ({_any_of(words)})" if len(rarest) < len(words) else _any_of(words)
+
+
+def _any_of(words: list[str]) -> str:
+    return " OR ".join(words)
+
+
 def _columns(definition: ToolDefinition) -> tuple[str, str, str]:
-    """Return what is indexed of a tool: its name, its description, and the rest."""
-    whole = re.sub(r"[\W_]+", "", definition.name)
-    rest = [
-        *definition.tags,
-        *_schema_texts(definition.input_schema),
-        *_json_texts(definition.examples),
-        definition.usage,
-    ]
+    """Return the texts to index of a tool: its name, its description, and the rest."""
+    name = definition.name + " " + re.sub(r"[\W_]+", "", definition.name)
     description = f"{definition.title or ''}\n{definition.description}"
-    return _to_index_text(f"{definition.name} {whole}"), _to_index_text(description), _to_index_text("\n".join(rest))
+    schema, examples = _schema_texts(definition.input_schema), _json_texts(definition.examples)
+    rest = "\n".join([*definition.tags, *schema, *examples, definition.usage])
+    return _to_index_text(name), _to_index_text(description), _to_index_text(rest)
 
 
 def _to_index_text(text: str) -> str:
-    """Return a text as words with spaces between them."""
+    """Return the words of a text with spaces between them."""
     return " ".join(word for run, _ in _tokenize(text) for word in run)
 
 
 def _tokenize(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield, for each word of a text, the words to index and those to look for."""
-    for found in _WORD.finditer(unicodedata.normalize("NFKC", text)):
-        word = found.group()
-        if found["cjk"]:
-            pairs = [word[place : place + 2] for place in range(len(word) - 1)]
-            # the last character stands alone, too: so a single one is found anywhere as the beginning of a word
+    """Yield, for each word of a text, the words to index and the query terms."""
+    for match in _WORD.finditer(unicodedata.normalize("NFKC", text)):
+        word = match.group()
+        if match["cjk"]:
+            pairs = [word[start : start + 2] for start in range(len(word) - 1)]
+            # the last character is a word, too, so that a query of one character matches any as a prefix
             yield [*pairs, word[-1]], [f'"{pair}"' for pair in pairs] or [f'"{word}" *']
         else:
-            humps = _CAMEL_CASE_BOUNDARY.split(word)
-            words = [word, *humps] if len(humps) > 1 else [word]
+            parts = _CAMEL_CASE_BOUNDARY.split(word)
+            words = [word, *parts] if len(parts) > 1 else [word]
             yield words, [f'"{word}"' for word in words]
 
 
 def _schema_texts(schema: Any) -> Iterator[str]:
-    """Yield the names of properties at any depth, and what is said of them."""
+    """Yield the names and the descriptions of properties at any depth."""
     todo = [schema]
     while todo:
         node = todo.pop()
@@ -222,10 +210,10 @@ def _json_texts(value: Any) -> Iterator[str]:
 
 
 def _before_fork() -> None:
-    """Wait for queries under way: a child then finds every index whole and free."""
+    """Wait for active queries, so that a child gets every index consistent and unlocked."""
     _instances_lock.acquire()
     for index in list(_instances):
-        index._lock.acquire()  # noqa: SLF001  # of its own module
+        index._lock.acquire()  # noqa: SLF001  # of this module
 
 
 def _after_fork() -> None:

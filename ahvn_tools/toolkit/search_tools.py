@@ -1,48 +1,40 @@
-"""Meta tools: for a model to find tools and call them, and to switch groups of tools on and off.
+"""The tools with which a model finds other tools and calls them.
 
-Each acts on the toolkit as its caller sees it: the session, the selection and the audience, the middleware.
+Each acts on the toolkit as its caller sees it: with the caller's session, selection, audience and middleware.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import PickleError, ToolError
-from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.errors import ToolError
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.sources import function as function_source
-from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.entry import BASIC_GROUP, DELEGATES
-from ahvn_tools.toolkit.store import Group, ToolStore
-
-JsonObject = dict[str, Any]
+from ahvn_tools.toolkit.entry import DELEGATES
 
 
 def search_tools(
     query: str, context: ToolContext, limit: Annotated[int, Field(ge=1, le=20)] = 5
 ) -> list[dict[str, Any]]:
-    """Find tools that are not listed to you. Call what you find with `call_tool`.
+    """Find tools that are not listed to you. Call a tool that you find with `call_tool`.
 
     Args:
         query: What the tool should do, in a few words.
-        limit: How many tools to return at most.
+        limit: The maximum number of tools to return.
 
     Returns:
-        The tools that fit best, each with name, description and the JSON Schema of its arguments; none: try other
-        words.
+        The best matching tools, each with its name, description and the JSON Schema of its arguments. If the list is
+        empty, try other words.
     """
-    found = _require_toolkit(context).search(query, limit + len(SEARCH_TOOLS))
-    shown = [spec.definition for spec in found if spec.function not in SEARCH_TOOLS][:limit]
-    return [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in shown]
+    specs = require_toolkit(context).search(query, limit + len(SEARCH_TOOLS))
+    matches = [spec.definition for spec in specs if spec.function not in SEARCH_TOOLS][:limit]
+    return [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in matches]
 
 
 async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] | None = None) -> ToolResult:
@@ -50,13 +42,13 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
 
     Args:
         name: The name of the tool.
-        arguments: Its arguments, as its input schema says.
+        arguments: The tool's arguments; they must match its input schema.
     """
     if name == context.tool:
-        raise ToolError(f"{name!r} does not call itself: give the name of the tool that you want.")
-    view = _require_toolkit(context)._view  # noqa: SLF001  # of its own kin
-    # the same id: who approves the call answers the one that the model made
-    terms = calls.CallOptions(
+        raise ToolError(f"{name!r} does not call itself: pass the name of the tool that you want.")
+    view = require_toolkit(context)._view  # noqa: SLF001  # of this package
+    # the same id: an approval of this call answers the one that the model made
+    options = calls.CallOptions(
         id=context.call_id,
         run_id=context.run_id,
         scope=CallScope(),
@@ -64,20 +56,20 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         shows_errors=context.shows_errors,
         report=context.report_progress,
     )
-    return await calls.aexecute(view, name, arguments, terms)
+    return await calls.aexecute(view, name, arguments, options)
 
 
 setattr(call_tool, DELEGATES, True)
 
 SEARCH_TOOLS: Final = (search_tools, call_tool)
-"""What a model finds and calls tools with."""
+"""The functions with which a model finds and calls tools."""
 
 
 def inner_call(call: ToolCall) -> ToolCall | None:
-    """Return the call that a call of `call_tool` is about, under the id of the latter; None where it names none."""
-    name, given = call.arguments.get("name"), call.arguments.get("arguments") or {}
+    """Return the call that a call of `call_tool` asks for, with the same id; None when its arguments are invalid."""
+    name, arguments = call.arguments.get("name"), call.arguments.get("arguments") or {}
     try:
-        arguments = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
         return None
     if not (isinstance(name, str) and isinstance(arguments, dict)):
@@ -85,69 +77,8 @@ def inner_call(call: ToolCall) -> ToolCall | None:
     return replace(call, name=name, arguments=arguments)
 
 
-def _require_toolkit(context: ToolContext) -> Any:
+def require_toolkit(context: ToolContext) -> Any:
+    """Return the toolkit of a call. Raises ToolError for a tool that is called outside a toolkit."""
     if context.toolkit is None:
         raise ToolError(f"{context.tool or 'This tool'!r} works in a toolkit only.")
     return context.toolkit
-
-
-class GroupsTool(ToolSpec):
-    """Switches the groups of a toolkit. What a model is shown follows the groups that there are now."""
-
-    def __init__(self, store: ToolStore) -> None:
-        """Take the catalog whose groups are shown."""
-        self._store = store
-        self._cache: tuple[Mapping[str, Group], CompiledTool] | None = None
-        super().__init__(*_to_template(store.groups))
-
-    @property
-    def _compiled(self) -> CompiledTool:
-        groups, kept = self._store.groups, self._cache
-        if kept is None or kept[0] is not groups:  # the catalog's groups are another mapping whenever they change
-            recipe, _ = _to_template(groups)
-            kept = self._cache = groups, CompiledTool(recipe, recipe.bindings)
-        return kept[1]
-
-    @_compiled.setter
-    def _compiled(self, compiled: CompiledTool) -> None:
-        """Leave it: it is made of the groups whenever they have changed."""
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        """Refuse to be pickled: it belongs to its toolkit."""
-        raise PickleError(f"{self.name!r} switches the groups of its toolkit and cannot be pickled.")
-
-
-def _to_template(groups: Mapping[str, Group]) -> Any:
-    """Return the recipe of the tool for these groups, and its body, which does the same for any."""
-
-    def set_groups(group_: ToolContext, **switched: bool) -> str:
-        """Choose the groups of tools that you need now. Groups that you leave out are switched off."""
-        toolkit = _require_toolkit(group_)
-        wanted = {_group_name(parameter): is_active for parameter, is_active in switched.items()}
-        toolkit.set_groups({name: False for name in toolkit.groups if name != BASIC_GROUP} | wanted)
-        return _active_groups_text(toolkit)
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    asked = inspect.Parameter("group_", kind, annotation=ToolContext)  # no group is called so: they have names
-    set_groups.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect.signature reads first
-        [asked, *[_group_parameter(group, kind) for group in groups.values() if not group.is_basic]],
-        return_annotation=str,
-    )
-    return function_source.build_template(set_groups, {})
-
-
-def _group_parameter(group: Group, kind: Any) -> inspect.Parameter:
-    """Return the parameter that switches a group. It is called by the group's name, whatever that holds, in hex."""
-    said = Field(alias=group.name, description=group.description or None, strict=True)
-    name = f"group_{group.name.encode('utf-8', 'surrogatepass').hex()}"
-    return inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, said])
-
-
-def _group_name(parameter: str) -> str:
-    return bytes.fromhex(parameter.removeprefix("group_")).decode("utf-8", "surrogatepass")
-
-
-def _active_groups_text(toolkit: Any) -> str:
-    active = [name for name, is_active in toolkit.groups.items() if is_active and name != BASIC_GROUP]
-    told = f"Active groups: {', '.join(active)}." if active else "No group is active."
-    return f"{told}\n\n{toolkit.notes}" if toolkit.notes else told

@@ -1,4 +1,4 @@
-"""Selection: which tools of a toolkit a view shows."""
+"""Selection: a condition that the tools of a selected toolkit meet."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import Any, TypedDict
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.entry import Entry, to_name_set
+from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 
 
 class SelectionOptions(TypedDict, total=False):
-    """What `select` and `toolset` take. A tool is shown when all that is given admits it."""
+    """The options of `select` and `toolset`. A tool matches when it meets all of them."""
 
     names: Collection[str]
-    """The names that it may have."""
+    """The tool has one of these names."""
     tags: Collection[str]
-    """It has at least one of these."""
+    """The tool has at least one of these tags."""
     groups: Collection[str]
-    """It is in one of these."""
+    """The tool is in one of these groups."""
     audience: str
-    """It is for this audience, or for everyone."""
+    """The tool is for this audience, or for everyone."""
     toolset: str
-    """The selection saved under this name admits it."""
+    """The tool matches the selection that was saved under this name."""
     where: Callable[[ToolDefinition], bool]
-    """Asked last, with what a model would be shown."""
+    """The function returns True for the tool's definition. It is called last."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """A condition on tools. None asks for nothing."""
+    """A condition on tools. A None field is no condition."""
 
     names: frozenset[str] | None = None
     tags: frozenset[str] | None = None
@@ -41,26 +42,18 @@ class Selection:
 
     @classmethod
     def from_options(cls, options: SelectionOptions) -> Selection:
-        """Return the selection of these options. Raises ToolkitError for an unknown option, or a text for a list."""
-        unknown = options.keys() - SelectionOptions.__annotations__.keys()
-        if unknown:
-            raise ToolkitError(f"Unknown options {sorted(unknown)}; select by {', '.join(cls.__dataclass_fields__)}.")
+        """Return the selection of these options. Raises ToolkitError for an unknown option and for a wrong type."""
+        refuse_unknown_options(options, SelectionOptions)
         for key, name in (("audience", options.get("audience", "")), ("toolset", options.get("toolset", ""))):
             if not isinstance(name, str):
                 raise ToolkitError(f"{key!r} of a selection is one name, not {name!r}.")
-        if (where := options.get("where")) is not None and not callable(where):
-            raise ToolkitError(f"'where' of a selection is a function of the definition, not {where!r}.")
-        return cls(
-            names=_to_optional_name_set("names", options.get("names")),
-            tags=_to_optional_name_set("tags", options.get("tags")),
-            groups=_to_optional_name_set("groups", options.get("groups")),
-            audience=options.get("audience"),
-            toolset=options.get("toolset"),
-            where=where,
-        )
+        if (where := options.get("where")) is not None:
+            validate_callable("'where' of a selection", "a function of the definition", where)
+        name_sets: Any = {key: _to_optional_name_set(key, options.get(key)) for key in ("names", "tags", "groups")}
+        return cls(**{**options, **name_sets})
 
     def matches(self, entry: Entry, definition: Callable[[Entry], ToolDefinition]) -> bool:
-        """Tell whether a tool is shown; `definition` tells what it is shown as, when that is asked for."""
+        """Return whether a tool meets the condition; `definition` is called only when `where` needs it."""
         return (
             (self.names is None or entry.name in self.names)
             and (self.tags is None or not self.tags.isdisjoint(entry.tags))

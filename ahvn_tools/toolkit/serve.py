@@ -1,4 +1,4 @@
-"""Serve: tools of any kind as an MCP server, run until it is stopped."""
+"""Serve a toolkit, a registry or tools as an MCP server until it is stopped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal, Unpack
 
 from ahvn_tools.errors import SyncCallError
 from ahvn_tools.execution.background_loop import running_loop
-from ahvn_tools.mcp.server import app, signals
+from ahvn_tools.mcp.server import run, signals
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
@@ -15,32 +15,33 @@ from ahvn_tools.toolkit.toolkit import Toolkit
 Transport = Literal["stdio", "http"]
 
 
-class ServeOptions(ToolkitServerOptions, app.ServerRunOptions, total=False):
-    """What `serve` takes: what makes the server, and how it runs."""
+class ServeOptions(ToolkitServerOptions, run.ServerRunOptions, total=False):
+    """The options of `serve`: those of the server, and those of running it."""
 
 
 def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:
     """Serve a Toolkit, an instance of a ToolRegistry, a tool or a list of tools over MCP, until it is stopped.
 
     `transport` is `"stdio"`, or `"http"` with `host`, `port`, `path`, `allowed_hosts` and `allowed_origins`. The other
-    options are those of `Toolkit.to_fastmcp_server`. Over stdio what tools print goes to stderr. SIGTERM and Ctrl-C end
-    it within a few seconds, whatever tools do. Raises SyncCallError in a running event loop: use `aserve` there.
+    options are those of `Toolkit.to_fastmcp_server`. Over stdio the output of `print` in tools goes to stderr. SIGTERM
+    and Ctrl-C end it within a few seconds, also while tools run. Raises SyncCallError in a running event loop: use
+    `aserve` there.
     """
     if running_loop() is not None:
-        raise SyncCallError("`serve` would block the event loop that runs here; use `await aserve(…)`.")
+        raise SyncCallError("`serve` would block the running event loop; use `await aserve(…)`.")
     signals.run_until_signal(aserve(thing, transport, **options))
 
 
 async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:
     """Serve from async code, as `serve` does, until it is stopped or this is cancelled."""
-    running: Any = {name: value for name, value in options.items() if name in app.ServerRunOptions.__annotations__}
-    making: Any = {name: value for name, value in options.items() if name not in running}
-    server = to_toolkit(thing).to_fastmcp_server(**making)
-    await app.run_server(server, transport, **running)
+    run_options: Any = {name: value for name, value in options.items() if name in run.ServerRunOptions.__annotations__}
+    server_options: Any = {name: value for name, value in options.items() if name not in run_options}
+    server = to_toolkit(thing).to_fastmcp_server(**server_options)
+    await run.run_server(server, transport, **run_options)
 
 
 def to_toolkit(thing: Any) -> Toolkit:
-    """Return a toolkit as it is, or one made of what else can be served. Raises DefinitionError for what cannot."""
+    """Return a toolkit unchanged, or a new one with what can be served. Raises DefinitionError for what cannot."""
     if isinstance(thing, Toolkit):
         return thing
     if isinstance(thing, ToolSpec):

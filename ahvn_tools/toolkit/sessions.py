@@ -1,82 +1,86 @@
-"""Guest: the session of one request that came over a wire, and what is remembered of its client until the next."""
+"""SessionState: the state and the switches of one toolkit, session or request, and those of a server's clients."""
 
 from __future__ import annotations
 
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, MutableMapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.store import GroupSwitches
 from ahvn_tools.toolkit.structured_output import StructuredOutput
-from ahvn_tools.toolkit.visibility import SessionState
 
 MAX_CLIENTS: Final = 10_000
-"""So many clients are remembered; of more, those are forgotten that have not called for longest."""
+"""A server remembers at most this many clients; it forgets those first that have not called for longest."""
+
+_NO_GROUP_OVERRIDES: Final[Mapping[int, bool]] = MappingProxyType({})
+_NO_STRUCTURED_OUTPUTS: Final[Mapping[Entry, StructuredOutput | None]] = MappingProxyType({})
+_session_id_lock = threading.Lock()
+
+
+class GroupSwitches:
+    """What a toolkit or a session has switched. Readers need no lock: a change replaces the mapping."""
+
+    __slots__ = ("group_overrides", "structured_outputs")
+
+    def __init__(self) -> None:
+        self.group_overrides: Mapping[int, bool] = _NO_GROUP_OVERRIDES
+        """Whether a group is active, by the group's unique id."""
+        self.structured_outputs: Mapping[Entry, StructuredOutput | None] = _NO_STRUCTURED_OUTPUTS
+        """The tools that also take a model's fields. None: not here, although an outer session may say so."""
 
 
 class ClientState(GroupSwitches):
-    """What is remembered of one client: the groups that were switched for it, and which list of tools it has."""
+    """What a server remembers of one client: its switches, and which list of tools it has."""
 
-    __slots__ = ("listed_revision",)
+    __slots__ = ("is_anonymous", "listed_revision")
 
-    def __init__(self) -> None:
-        """Begin with nothing switched, and nothing listed."""
+    def __init__(self, *, is_anonymous: bool = False) -> None:
         super().__init__()
+        self.is_anonymous = is_anonymous
+        """Whether the server cannot distinguish this client from others."""
         self.listed_revision: Any = None
-        """The mark of the list that it was given last, or was told of; None before it has asked for one."""
+        """The revision of the tool list that the client last received or was notified of; None before its first."""
 
 
 class ClientStates:
-    """Clients by their session ids."""
+    """The clients of one server by their session ids."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._lock = threading.Lock()
         self._by_session_id: OrderedDict[str, ClientState] = OrderedDict()
 
     def get(self, session_id: str | None) -> ClientState:
-        """Return what is remembered of a client; of one that cannot be told from others that is nothing."""
+        """Return the state of a client; a new one each time for a client without a session id."""
         if session_id is None:
-            return ClientState()
+            return ClientState(is_anonymous=True)
         with self._lock:
-            client = self._by_session_id.get(session_id)
-            if client is None:
-                client = self._by_session_id[session_id] = ClientState()
+            client = self._by_session_id.setdefault(session_id, ClientState())
             self._by_session_id.move_to_end(session_id)
             if len(self._by_session_id) > MAX_CLIENTS:
                 self._by_session_id.popitem(last=False)
             return client
 
 
-class RequestSession(SessionState):
-    """The session of one request: a state of its own, and its client's switches."""
+class SessionState:
+    """The state and the switches of a toolkit or a session. Those of a request are its client's."""
 
-    __slots__ = ("client_state", "is_anonymous")
+    __slots__ = ("_session_id", "state", "switches")
 
-    def __init__(self, state: MutableMapping[str, Any], session_id: str | None, client_state: ClientState) -> None:
-        """Take the state that is made for the request, and its client."""
-        self.client_state = client_state  # it begins with what was switched for its client, and not with nothing
+    def __init__(
+        self, state: MutableMapping[str, Any], session_id: str | None = None, switches: GroupSwitches | None = None
+    ) -> None:
+        """Use this state; without `switches` begin with nothing switched."""
         self.state = state
+        self.switches = GroupSwitches() if switches is None else switches
         self._session_id = session_id
-        self.is_anonymous = session_id is None
-        """Whether nothing tells its client from others."""
 
     @property
-    def group_overrides(self) -> Mapping[int, bool]:
-        """The groups that were switched for the client."""
-        return self.client_state.group_overrides
-
-    @group_overrides.setter
-    def group_overrides(self, group_overrides: Mapping[int, bool]) -> None:
-        self.client_state.group_overrides = group_overrides
-
-    @property
-    def structured_outputs(self) -> Mapping[Entry, StructuredOutput | None]:
-        """The tools that take a model's fields for the client."""
-        return self.client_state.structured_outputs
-
-    @structured_outputs.setter
-    def structured_outputs(self, structured_outputs: Mapping[Entry, StructuredOutput | None]) -> None:
-        self.client_state.structured_outputs = structured_outputs
+    def session_id(self) -> str:
+        """The session's id; without one, an id is generated at the first access."""
+        with _session_id_lock:  # two threads that ask at once get the same id
+            if self._session_id is None:
+                self._session_id = uuid.uuid4().hex
+            return self._session_id

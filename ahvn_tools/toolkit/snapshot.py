@@ -1,4 +1,4 @@
-"""Saved: what a toolkit or a session holds, as JSON, and back: switched groups, toolsets and state; never a secret."""
+"""Save a toolkit or a session as JSON and restore it: switched groups, toolsets and state without secrets."""
 
 from __future__ import annotations
 
@@ -8,37 +8,36 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ahvn_tools.errors import ToolkitError, ToolLookupError, ToolSpecError, near_misses
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.state import StateKey, without_keys
-from ahvn_tools.toolkit.entry import BASIC_GROUP
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.visibility import StoreView
-
-JsonObject = dict[str, Any]
 
 VERSION: Final = 1
 
 _PARTS = {"version": int, "groups": dict, "toolsets": dict, "state": dict, "omitted": list}
 _ABSENT: Final = object()
 _MAX_DEPTH = 100
-"""A state is followed so many levels down; what lies deeper is left out."""
+"""The maximum nesting of a state; what is nested deeper is left out."""
 
 
 def state_dict(view: StoreView, *, strict: bool) -> JsonObject:
-    """Return what the view's toolkit or session holds. Raises ToolkitError for what has no JSON form, when strict."""
+    """Return the snapshot of a toolkit or session. Raises ToolkitError for what has no JSON form, when strict."""
     omitted: list[str] = []
     state = _to_json(without_keys(view.session_state.state, view.store.secret_keys()), "state", omitted)
     saved = {"version": VERSION, "groups": view.group_overrides(), "state": state}
-    if _is_toolkit(view):
+    if view.is_toolkit:
         saved["toolsets"] = _toolsets_to_json(view.store.toolsets, omitted)
     if strict and omitted:
         raise ToolkitError(
-            f"These have no JSON form: {', '.join(omitted)}. Take them out, or leave them out with strict=False."
+            f"These have no JSON form: {', '.join(omitted)}. Remove them, or leave them out with strict=False."
         )
     return {**saved, "omitted": omitted}
 
 
 def load_state_dict(view: StoreView, data: Any, *, strict: bool) -> None:
-    """Put back what `state_dict` gave; nothing is changed unless all of it can be.
+    """Restore a snapshot; all of it or, when it raises, nothing.
 
     Raises ToolkitError for another shape or version, ToolLookupError for an unknown group; unless strict, what is
     unknown is ignored with a warning.
@@ -52,19 +51,15 @@ def load_state_dict(view: StoreView, data: Any, *, strict: bool) -> None:
         if strict:
             raise error
         warnings.warn(f"{error} It is ignored.", stacklevel=3)
-    toolsets = toolsets if _is_toolkit(view) else {}
+    toolsets = toolsets if view.is_toolkit else {}
     groups = {name: is_active for name, is_active in groups.items() if name in view.store.groups}
     state = _merge_state(view.session_state.state, data.get("state", {}))
-    view.store.restore(view.session_state, groups, toolsets)
+    view.store.restore(view.session_state.switches, groups, toolsets)
     view.session_state.state.update(state)
 
 
-def _is_toolkit(view: StoreView) -> bool:
-    return not (view.is_session or view.selections)
-
-
 def _to_json(value: Any, path: str, omitted: list[str], ancestors: frozenset[int] = frozenset()) -> Any:
-    """Return a JSON value as a copy; of a mapping, those members that have a JSON form. `around` tells of a circle."""
+    """Return a copy as JSON, without the members of a mapping that have no JSON form. `ancestors` detect a cycle."""
     if value is None or isinstance(value, bool | str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if id(value) not in ancestors and len(ancestors) < _MAX_DEPTH:
@@ -74,10 +69,10 @@ def _to_json(value: Any, path: str, omitted: list[str], ancestors: frozenset[int
                 name: _member_to_json(name, item, path, omitted, ancestors) for name, item in list(value.items())
             }
             return {name: item for name, item in members.items() if item is not _ABSENT}
-        lost: list[str] = []
         if isinstance(value, list | tuple):
-            items = [_to_json(item, path, lost, ancestors) for item in list(value)]
-            if not lost:  # a list is saved whole or not at all: its places mean something
+            omitted_items: list[str] = []
+            items = [_to_json(item, path, omitted_items, ancestors) for item in list(value)]
+            if not omitted_items:  # a list is saved whole or not at all: its indexes have a meaning
                 return items
     omitted.append(path)
     return _ABSENT
@@ -91,7 +86,7 @@ def _member_to_json(name: Any, item: Any, path: str, omitted: list[str], ancesto
 
 
 def _toolsets_to_json(toolsets: Mapping[str, Selection], omitted: list[str]) -> JsonObject:
-    """Return those toolsets that hold no function, in themselves or in the toolset that they narrow."""
+    """Return the toolsets that contain no function, neither in themselves nor in a toolset that they refer to."""
     saved: JsonObject = {}
     for name, selection in toolsets.items():
         inner: Selection | None = selection
@@ -110,20 +105,20 @@ def _toolsets_to_json(toolsets: Mapping[str, Selection], omitted: list[str]) -> 
 
 
 def _validate_snapshot(data: Any) -> None:
-    """Raise ToolkitError unless this has the shape of what `state_dict` gives."""
+    """Raise ToolkitError unless this has the shape of a snapshot."""
     if not isinstance(data, dict):
         raise ToolkitError(f"A saved state is an object, not a {type(data).__name__}.")
     if data.get("version") != VERSION or isinstance(data["version"], bool):
-        raise ToolkitError(f"A saved state of version {VERSION} is wanted, not of version {data.get('version')!r}.")
+        raise ToolkitError(f"A saved state must have the version {VERSION}, not {data.get('version')!r}.")
     for name, kind in _PARTS.items():
         if not isinstance(data.get(name, kind()), kind):
             raise ToolkitError(f"{name!r} of a saved state is a {kind.__name__}, not a {type(data[name]).__name__}.")
     if not all(isinstance(name, str) and isinstance(is_on, bool) for name, is_on in data.get("groups", {}).items()):
-        raise ToolkitError("'groups' of a saved state has a boolean for each name.")
+        raise ToolkitError("'groups' of a saved state must have a boolean for each name.")
     wrong: list[str] = []
     _to_json(data.get("state", {}), "state", wrong)
     if wrong:
-        raise ToolkitError(f"These parts of a saved state are no JSON: {', '.join(wrong)}.")
+        raise ToolkitError(f"These parts of a saved state are not JSON: {', '.join(wrong)}.")
 
 
 def _parse_selection(name: Any, options: Any) -> Selection:
@@ -141,11 +136,11 @@ def _is_name_list(part: Any) -> bool:
 
 
 def _unknown_part_errors(view: StoreView, data: JsonObject) -> list[ToolSpecError]:
-    """Return what is wrong with parts that can be ignored: what is unknown here, or does not belong here."""
+    """Return the errors for parts that can be ignored: unknown ones, and those that belong to the toolkit itself."""
     known = view.store.groups
     unknown = [name for name in data.get("groups", {}) if name not in known]
     parts = [*map(repr, data.keys() - _PARTS.keys())]
-    if data.get("toolsets") and not _is_toolkit(view):
+    if data.get("toolsets") and not view.is_toolkit:
         parts.append("'toolsets', which belong to the toolkit itself")
     return [
         *[ToolLookupError(f"There is no group {name!r}. {near_misses(name, known)}") for name in unknown],
@@ -154,12 +149,12 @@ def _unknown_part_errors(view: StoreView, data: JsonObject) -> list[ToolSpecErro
 
 
 def _merge_state(current: Mapping[str, Any], saved: Mapping[str, Any]) -> JsonObject:
-    """Return saved members over those that are there: what was left out when they were saved stays."""
+    """Return the saved members merged over the current ones, which may contain what could not be saved."""
     merged: JsonObject = {}
     for name, item in saved.items():
-        held = current.get(name)
-        if isinstance(item, dict) and isinstance(held, Mapping):
-            merged[name] = {**held, **_merge_state(held, item)}
+        member = current.get(name)
+        if isinstance(item, dict) and isinstance(member, Mapping):
+            merged[name] = {**member, **_merge_state(member, item)}
         else:
             merged[name] = _to_json(item, "", [])
     return merged

@@ -1,4 +1,4 @@
-"""Finish: a tool that a model ends its work with also takes the fields of a pydantic model."""
+"""StructuredOutput: a tool that also takes the fields of a pydantic model."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any
 
 from pydantic import BaseModel, RootModel
 
-from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import InvalidParametersError, ToolkitError
 from ahvn_tools.execution.call import Call, Next, inline
 from ahvn_tools.execution.plan import Body
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.function import FunctionInputs
 from ahvn_tools.schema.jsonschema import SchemaInputs
-from ahvn_tools.schema.titles import without_unused_definitions
+from ahvn_tools.schema.refs import without_unused_definitions
 from ahvn_tools.toolkit.entry import Entry
 
 _STRUCTURED_KEY = "structured"
-"""The name in a result's metadata, and of the one parameter that the model is checked as."""
+"""The key in a result's metadata, and the name of the parameter as which the model is validated."""
 
 
 class StructuredOutput:
-    """One tool with the fields of a model beside its own parameters."""
+    """One tool with the fields of a model in addition to its parameters."""
 
     def __init__(self, entry: Entry, model: Any) -> None:
-        """Raises ToolkitError for what is no model with fields, for a secret field, and for a field that clashes."""
+        """Raises ToolkitError unless this is a model with fields, for a secret field, and for a field that clashes."""
         if not (isinstance(model, type) and issubclass(model, BaseModel)) or issubclass(model, RootModel):
             raise ToolkitError(f"A tool finishes with a pydantic model that has fields, not with {model!r}.")
         signature = inspect.Signature(
@@ -45,13 +46,13 @@ class StructuredOutput:
         self.definition(entry.spec.definition)
 
     def _refuse_clashes(self, entry: Entry) -> None:
-        own = entry.spec.compiled.template.inputs.parameters
-        taken = own.keys() | {parameter.property_name for parameter in own.values()}
+        parameters = entry.spec.compiled.template.inputs.parameters
+        taken = parameters.keys() | {parameter.property_name for parameter in parameters.values()}
         clashing = sorted(taken & (self._schema["properties"].keys() | self._model.model_fields.keys()))
         if clashing:
             raise ToolkitError(
-                f"{entry.name!r} has a parameter {clashing[0]!r} of its own, and {self._model.__name__!r} a field. "
-                "Give the field another name."
+                f"{clashing[0]!r} is a parameter of {entry.name!r} and a field of {self._model.__name__!r}. "
+                "Rename the field."
             )
         for name, field in self._model.model_fields.items():
             if is_secret_annotation(field.rebuild_annotation()):
@@ -59,10 +60,10 @@ class StructuredOutput:
                     f"{name!r} of {self._model.__name__!r} is secret, and a model would have to write it."
                 )
 
-    def definition(self, own: ToolDefinition) -> ToolDefinition:
-        """Return what a model is shown. Raises ToolkitError where the two mean different things by one `$defs` name."""
-        if self._cache is None or self._cache[0] is not own:
-            self._cache = own, replace(own, input_schema=self._merge_schema(own.input_schema))
+    def definition(self, definition: ToolDefinition) -> ToolDefinition:
+        """Return the tool's definition with the fields. Raises ToolkitError when two `$defs` of one name differ."""
+        if self._cache is None or self._cache[0] is not definition:
+            self._cache = definition, replace(definition, input_schema=self._merge_schema(definition.input_schema))
         return self._cache[1]
 
     def _merge_schema(self, schema: JsonObject) -> JsonObject:
@@ -70,7 +71,7 @@ class StructuredOutput:
         for name in definitions.keys() & added.keys():
             if definitions[name] != added[name]:
                 raise ToolkitError(
-                    f"The tool and {self._model.__name__!r} have two different types {name!r}. Give one another name."
+                    f"The tool and {self._model.__name__!r} have two different types {name!r}. Rename one."
                 )
         merged = {**schema, "properties": {**schema.get("properties", {}), **self._schema["properties"]}}
         if required := [*schema.get("required", ()), *self._schema.get("required", ())]:
@@ -81,13 +82,13 @@ class StructuredOutput:
 
     @inline
     async def middleware(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        """Check the model's fields before the tool's own arguments, and put the instance on the result."""
+        """Validate the model's fields before the tool's own arguments, and put the instance on the result."""
         fields = {name: value for name, value in call.arguments.items() if name in self._schema["properties"]}
         try:
             instance = self._validate({_STRUCTURED_KEY: fields})[_STRUCTURED_KEY]
         except InvalidParametersError as error:
-            told = str(error).replace(f"'{_STRUCTURED_KEY}.", "'")
-            raise InvalidParametersError(told, tool=call.name) from None
+            message = str(error).replace(f"'{_STRUCTURED_KEY}.", "'")
+            raise InvalidParametersError(message, tool=call.name) from None
         body = call.body
         if self._accepts_fields:
             body = _with_arguments(body, {name: getattr(instance, name) for name in type(instance).model_fields})
@@ -97,15 +98,15 @@ class StructuredOutput:
 
 
 def _with_arguments(body: Body, fields: Mapping[str, Any]) -> Body:
-    """Return a body with more arguments given; it stays known whose method it is: texts of errors do not show that."""
-    given = functools.partial(body, **fields)
+    """Return a body with more arguments. It keeps `__self__`, so that error texts can redact the instance."""
+    partial = functools.partial(body, **fields)
     if hasattr(body, "__self__"):
-        given.__self__ = body.__self__  # type: ignore[attr-defined]  # a partial takes attributes
-    return given
+        partial.__self__ = body.__self__  # type: ignore[attr-defined]  # a partial takes attributes
+    return partial
 
 
 def _model_schema(schema: JsonObject) -> Mapping[str, Any]:
-    """Return the schema of the model itself, with the definitions that it refers to."""
+    """Return the schema of the model with the definitions that it refers to."""
     node = schema["properties"][_STRUCTURED_KEY]
     definitions = schema.get("$defs", {})
     node = definitions.get(node.get("$ref", "").rpartition("/")[2], node)
@@ -113,8 +114,8 @@ def _model_schema(schema: JsonObject) -> Mapping[str, Any]:
 
 
 def _accepts_any_keyword(entry: Entry) -> bool:
-    """Tell whether the body is a function that takes `**kwargs`."""
+    """Return whether the body is a function that takes `**kwargs`."""
     if isinstance(entry.spec.compiled.template.inputs, SchemaInputs):
-        return False  # sent elsewhere as it is, to a tool that knows nothing of the model
+        return False  # the arguments go to a remote tool that does not know the model
     kinds = [parameter.kind for parameter in inspect.signature(entry.spec.body).parameters.values()]
     return inspect.Parameter.VAR_KEYWORD in kinds

@@ -1,4 +1,4 @@
-"""One tool seen through a toolkit: a ToolSpec whose name, bindings and calls are the toolkit's."""
+"""ToolkitTool: a tool of a toolkit as a ToolSpec, with the toolkit's name, bindings and calls."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, PickleError, ToolkitError, near_misses
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET, StateKey
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.entry import Entry, EntryOptions
+from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry_options import EntryOptions
 from ahvn_tools.toolkit.visibility import StoreView
-
-JsonObject = dict[str, Any]
 
 
 class ToolkitTool(ToolSpec):
-    """A tool of a toolkit, view or session. Its calls run there; `bind` binds in that toolkit only."""
+    """A tool of a toolkit, session or selection. Its calls run there; `bind` binds in that toolkit only."""
 
     def __init__(self, view: StoreView, entry: Entry) -> None:
-        """Take a view and one of its tools."""
+        """Take a view of a toolkit and one of its tools."""
         self._view = view
         self._entry = entry
         self._lock = threading.Lock()
@@ -33,40 +33,42 @@ class ToolkitTool(ToolSpec):
         self.examples = entry.spec.examples
 
     @property
-    def _compiled(self) -> CompiledTool:  # type: ignore[override]  # made when asked for, where a spec keeps it
+    def compiled(self) -> CompiledTool:  # type: ignore[override]  # computed here, an attribute of a spec
+        """The template, bindings and plan in this toolkit."""
         return self._view.compiled_tool(self._entry)
 
     @property
-    def _body(self) -> Callable[..., Any]:  # type: ignore[override]  # as above
+    def body(self) -> Callable[..., Any]:  # type: ignore[override]  # as above
+        """The body of the spec that was added."""
         return self._entry.spec.body
 
     @property
     def _secrets(self) -> frozenset[StateKey]:  # type: ignore[override]  # as above
-        return self._view.store.secrets | self._entry.spec._secrets  # noqa: SLF001  # of its own kin
+        return self._view.store.secrets | self._entry.spec._secrets  # noqa: SLF001  # of another spec
 
     @property
-    def state_scopes(self) -> StateScopes:
-        """The states that its calls ask: the session's, the toolkit's, then the spec's own."""
-        return self._view.state_scopes(self._entry)
+    def state_scopes(self) -> StateScopes:  # type: ignore[override]  # as above
+        """The states that bound parameters are looked up in: the session's, the toolkit's, then the spec's."""
+        return calls.state_scopes(self._view, self._entry)
 
     @property
     def definition(self) -> ToolDefinition:
-        """What a model is shown of it here."""
+        """The definition for models in this toolkit."""
         return self._view.definition(self._entry)
 
     @property
     def group(self) -> str:
-        """The one group that it is in."""
+        """The group of the tool."""
         return self._entry.group
 
     @property
     def audience(self) -> frozenset[str]:
-        """Who may see and call it; empty: everyone."""
+        """The audiences that may see and call the tool; empty: everyone."""
         return self._entry.audience
 
     @property
     def labels(self) -> EntryOptions:
-        """What it brings along to another toolkit: what nobody may do here, nobody may do there."""
+        """The options that also hold in another toolkit that takes this tool: a restriction is never lost."""
         entry = self._entry
         return {
             "group": entry.group,
@@ -76,18 +78,18 @@ class ToolkitTool(ToolSpec):
         }
 
     def effective_middleware(self) -> tuple[Middleware, ...]:
-        """Return what stands around its calls, outermost first: what another toolkit that takes it keeps to, too."""
+        """Return the middleware of its calls, outermost first; another toolkit that takes the tool runs it, too."""
         return (*self._view.store.middleware, *self._entry.middleware)
 
     @property
     def state(self) -> MutableMapping[str, Any]:
-        """The state of the toolkit or session that the tool is seen through."""
+        """The state of the toolkit or session that the tool belongs to."""
         return self._view.session_state.state
 
     @state.setter
     def state(self, state: MutableMapping[str, Any]) -> None:
         raise ToolkitError(
-            f"A tool in a toolkit has no state of its own to be set to a {type(state).__name__}: set `toolkit.state`."
+            f"The state of a tool in a toolkit cannot be set to a {type(state).__name__}: set `toolkit.state`."
         )
 
     def bind(
@@ -99,49 +101,49 @@ class ToolkitTool(ToolSpec):
         resolver: Callable[..., Any] | None = None,
         secret: bool = False,
     ) -> Self:
-        """Bind as a spec does, in this toolkit only; a default goes into the toolkit's state.
+        """Bind as a spec does, in this toolkit only; a default is stored in the toolkit's state.
 
-        Raises ToolkitError on a view or a session.
+        Raises ToolkitError on a session or a selection.
         """
         self._view.refuse_change("bind")
-        parameters = self._compiled.template.inputs.parameters
+        parameters = self.compiled.template.inputs.parameters
         if param not in parameters:
-            near = near_misses(param, bindable_parameters(parameters, self._compiled.bindings))
+            near = near_misses(param, bindable_parameters(parameters, self.compiled.bindings))
             raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
         self._entry.refuse_preset(param)
         self._refuse_constant(param)
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameters[param].is_secret)
         binding.store_default(default, self._view.session_state.state)
-        self._view.store.bind_entry(self._entry, binding)
+        self._view.store.bind(binding, self._entry)
         return self
 
     def unbind(self, param: str) -> Self:
-        """Take back what `bind` did here. What the toolkit, or the spec itself, has bound stays bound.
+        """Remove a binding that was made here. Bindings of the toolkit and of the spec stay.
 
-        Raises ToolkitError on a view or a session, BindError for a preset parameter.
+        Raises ToolkitError on a session or a selection, BindError for a preset parameter.
         """
         self._view.refuse_change("unbind")
         self._entry.refuse_preset(param)
-        self._view.store.unbind_entry(self._entry, param)
+        self._view.store.unbind(param, self._entry)
         return self
 
     def clone(self) -> ToolSpec:  # type: ignore[override]  # a copy belongs to no toolkit
-        """Return a spec that is in no toolkit: bound as here, with the state of the spec that was added."""
+        """Return a spec outside of the toolkit, with the same bindings and the state of the spec that was added."""
         twin = self._entry.spec.clone()
-        twin._compiled = self._compiled  # noqa: SLF001  # of its own kin
-        twin._secrets |= self._view.store.secrets  # noqa: SLF001  # as above
+        twin.compiled = self.compiled
+        twin._secrets |= self._view.store.secrets  # noqa: SLF001  # of another spec
         return twin
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        """Refuse to be pickled: the toolkit, with all its states, stays where it is."""
+        """Refuse to be pickled: a toolkit and its states stay in their process."""
         raise PickleError(
-            f"{self.name!r} is seen through a toolkit, which cannot be pickled; send `tool.clone()`: "
-            "it takes its bindings along, and the state of the spec that was added."
+            f"{self.name!r} belongs to a toolkit, which cannot be pickled: pickle `tool.clone()`, "
+            "which has its bindings and the state of the spec that was added."
         )
 
     def _clear_cache(self) -> None:
-        """Drop what is compiled: what is made for the toolkit is made of the spec's own."""
-        self._entry.spec._clear_cache()  # noqa: SLF001  # of its own kin
+        """Compile the spec again; the toolkit compiles its own form from that."""
+        self._entry.spec._clear_cache()  # noqa: SLF001  # of another spec
 
     def call(self, /, *args: Any, **arguments: Any) -> Any:
         """Call in the toolkit and return the value, or raise as a spec does, or ToolNotAvailableError."""
@@ -170,7 +172,7 @@ class ToolkitTool(ToolSpec):
         return calls.astream(self._view, self._entry.name, arguments, _call_options(args))
 
     async def _serve(self, arguments: JsonObject) -> ToolResult:
-        """Run a call that came over a wire."""
+        """Run the call of an MCP client."""
         return await calls.aexecute(self._view, self._entry.name, arguments, calls.CallOptions(is_served=True))
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import frames
-from .rules import check_closed, check_name, check_root, check_unique, made_id, refuse
+from .rules import check_closed, check_name, check_root, check_unique, new_id, refuse
 
 ROUTE = re.compile(r"v1/messages")
 CONTENT_TYPE = frames.SERVER_SENT
-MOST_STRICT = 20
+MAX_STRICT_TOOLS = 20
 KEYS = {
     "type",
     "name",
@@ -26,7 +26,7 @@ KEYS = {
 }
 
 
-def offered(request: dict[str, Any]) -> list[str]:
+def tool_names(request: dict[str, Any]) -> list[str]:
     """Return the names of the tools; `strict` closes objects."""
     tools = request.get("tools", [])
     for tool in tools:
@@ -35,11 +35,11 @@ def offered(request: dict[str, Any]) -> list[str]:
         check_root(tool.get("input_schema"))
         if tool.get("strict"):
             check_closed(tool["input_schema"], all_required=False)
-    refuse(sum(bool(tool.get("strict")) for tool in tools) > MOST_STRICT, "Too many strict tools: 20 are allowed.")
+    refuse(sum(bool(tool.get("strict")) for tool in tools) > MAX_STRICT_TOOLS, "Too many strict tools: 20 are allowed.")
     return check_unique([tool["name"] for tool in tools])
 
 
-def forced(request: dict[str, Any]) -> str | None:
+def required_tool(request: dict[str, Any]) -> str | None:
     """Return the tool that `tool_choice` names."""
     choice = request.get("tool_choice", {})
     refuse(choice.get("type") == "none" and len(choice) > 1, "tool_choice.none: Extra inputs are not permitted")
@@ -47,25 +47,25 @@ def forced(request: dict[str, Any]) -> str | None:
 
 
 def results(request: dict[str, Any]) -> list[str]:
-    """Return the results; those of a message's calls all stand first in the next message, each once."""
+    """Return the results; the next message must begin with one result for each call."""
     refuse("max_tokens" not in request, "max_tokens: Field required")
     waiting: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     for number, message in enumerate(request["messages"]):
         blocks = message["content"] if isinstance(message["content"], list) else []
         if message["role"] == "assistant":
             refuse_waiting(waiting, number)
             waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
             refuse(not all(re.fullmatch(r"[a-zA-Z0-9_-]+", call_id) for call_id in waiting), "Invalid tool_use.id.")
-            said = []
+            texts = []
             continue
         found = [_result(block, waiting) for block in blocks if block["type"] == "tool_result"]
         refuse_waiting(waiting, number)
         late = any(block["type"] == "tool_result" for block in blocks[len(found) :])
         refuse(late, f"messages.{number}: `tool_result` blocks must come first, before any other content.")
-        said += found
+        texts += found
     refuse_waiting(waiting, len(request["messages"]))
-    return said
+    return texts
 
 
 def refuse_waiting(waiting: list[str], number: int) -> None:
@@ -83,11 +83,11 @@ def _result(block: dict[str, Any], waiting: list[str]) -> str:
     waiting.remove(call_id)
     content = block.get("content", "")
     parts: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    told = " ".join(part["text"] if part["type"] == "text" else _seen(part["source"]) for part in parts)
-    return f"an error, {told}" if block.get("is_error") else told
+    text = " ".join(part["text"] if part["type"] == "text" else _describe(part["source"]) for part in parts)
+    return f"an error, {text}" if block.get("is_error") else text
 
 
-def _seen(source: dict[str, Any]) -> str:
+def _describe(source: dict[str, Any]) -> str:
     refuse(source["type"] != "base64", "This server reads images in base64 only.")
     return f"[{source['media_type']}, {len(source['data'])} characters]"
 
@@ -95,7 +95,7 @@ def _seen(source: dict[str, Any]) -> str:
 def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str, Any]) -> dict[str, Any]:
     """Return a message: a block for each call, or a text."""
     blocks: list[dict[str, Any]] = [
-        {"type": "tool_use", "id": made_id("toolu_"), "name": name, "input": arguments, "caller": {"type": "direct"}}
+        {"type": "tool_use", "id": new_id("toolu_"), "name": name, "input": arguments, "caller": {"type": "direct"}}
         for name, arguments in calls
     ]
     return {
@@ -137,6 +137,6 @@ def _deltas(block: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "input_json_delta", "partial_json": half} for half in frames.halves(text)]
 
 
-def refused(message: str) -> dict[str, Any]:
+def error_body(message: str) -> dict[str, Any]:
     """Return an error."""
     return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}

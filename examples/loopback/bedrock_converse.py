@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import frames
-from .rules import check_closed, check_name, check_root, check_unique, made_id, refuse
+from .rules import check_closed, check_name, check_root, check_unique, new_id, refuse
 
 ROUTE = re.compile(r"model/(?P<model>.+)/converse(?P<stream>-stream)?")
 CONTENT_TYPE = frames.EVENT_STREAM
 CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 
 
-def offered(request: dict[str, Any]) -> list[str]:
+def tool_names(request: dict[str, Any]) -> list[str]:
     """Return the names of the tools; other entries of the list are cache points."""
     entries = request.get("toolConfig", {}).get("tools", ())
     tools = [entry["toolSpec"] for entry in entries if "toolSpec" in entry]
@@ -27,7 +27,7 @@ def offered(request: dict[str, Any]) -> list[str]:
     return check_unique([tool["name"] for tool in tools])
 
 
-def forced(request: dict[str, Any]) -> str | None:
+def required_tool(request: dict[str, Any]) -> str | None:
     """Return the tool that `toolChoice` names; there is no way to forbid calls."""
     choice = request.get("toolConfig", {}).get("toolChoice", {})
     return choice["tool"]["name"] if "tool" in choice else None
@@ -36,7 +36,7 @@ def forced(request: dict[str, Any]) -> str | None:
 def results(request: dict[str, Any]) -> list[str]:
     """Return the results; the next message answers all calls of a message, and the tools stay in the request."""
     waiting: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     for number, message in enumerate(request["messages"]):
         found = [block["toolResult"] for block in message["content"] if "toolResult" in block]
         calls = [block["toolUse"] for block in message["content"] if "toolUse" in block]
@@ -44,22 +44,22 @@ def results(request: dict[str, Any]) -> list[str]:
             (found or calls) and "toolConfig" not in request,
             "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
         )
-        answered = [result["toolUseId"] for result in found]
+        answered_ids = [result["toolUseId"] for result in found]
         refuse(
-            sorted(answered) != sorted(waiting),
+            sorted(answered_ids) != sorted(waiting),
             f"Expected toolResult blocks at messages.{number}.content for the following Ids: {', '.join(waiting)}",
         )
         waiting = [call["toolUseId"] for call in calls]
         refuse(not all(CALL_ID.fullmatch(call_id) for call_id in waiting), "Invalid toolUseId.")
-        said = [_text(result) for result in found]
+        texts = [_text(result) for result in found]
     refuse(waiting, f"Expected toolResult blocks for the following Ids: {', '.join(waiting)}")
-    return said
+    return texts
 
 
 def _text(result: dict[str, Any]) -> str:
     refuse(result.get("status", "success") not in {"success", "error"}, "Invalid status of a toolResult.")
-    told = " ".join(_part(part) for part in result["content"])
-    return f"an error, {told}" if result.get("status") == "error" else told
+    text = " ".join(_part(part) for part in result["content"])
+    return f"an error, {text}" if result.get("status") == "error" else text
 
 
 def _part(part: dict[str, Any]) -> str:
@@ -71,7 +71,7 @@ def _part(part: dict[str, Any]) -> str:
 def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001  # as its siblings
     """Return a message: a block for each call, or a text."""
     blocks: list[dict[str, Any]] = [
-        {"toolUse": {"toolUseId": made_id("tooluse_", 22), "name": name, "input": arguments}}
+        {"toolUse": {"toolUseId": new_id("tooluse_", 22), "name": name, "input": arguments}}
         for name, arguments in calls
     ]
     return {
@@ -99,6 +99,6 @@ def events(answer: dict[str, Any]) -> Iterator[bytes]:
     yield frames.event_stream("metadata", {"usage": answer["usage"], "metrics": answer["metrics"]})
 
 
-def refused(message: str) -> dict[str, Any]:
+def error_body(message: str) -> dict[str, Any]:
     """Return an error."""
     return {"__type": "ValidationException", "message": message}

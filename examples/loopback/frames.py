@@ -30,8 +30,8 @@ def line(data: dict[str, Any]) -> bytes:
 def event_stream(kind: str, data: dict[str, Any]) -> bytes:
     """Return a frame: both lengths and their checksum, the headers, the JSON, the checksum of it all."""
     payload = json.dumps(data).encode()
-    said = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
-    headers = b"".join(_header(name, value) for name, value in said.items())
+    texts = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
+    headers = b"".join(_header(name, value) for name, value in texts.items())
     prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
     frame = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + payload
     return frame + struct.pack(">I", zlib.crc32(frame))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import frames
-from .rules import check_name, check_root, check_unique, made_id, refuse
+from .rules import check_name, check_root, check_unique, new_id, refuse
 
 ROUTE = re.compile(r"v1\w*/models/(?P<model>[^:]+):(?P<stream>stream)?[gG]enerateContent")
 CONTENT_TYPE = frames.SERVER_SENT
@@ -24,7 +24,7 @@ SCHEMA_KEYS = {
 """What the older form of a schema is made of."""
 
 
-def offered(request: dict[str, Any]) -> list[str]:
+def tool_names(request: dict[str, Any]) -> list[str]:
     """Return the names of the functions of all tools."""
     tools = _camel(request.get("tools", []))
     functions = [function for tool in tools for function in tool.get("functionDeclarations", ())]
@@ -51,7 +51,7 @@ def check_schema(schema: dict[str, Any]) -> None:
         check_schema(part)
 
 
-def forced(request: dict[str, Any]) -> str | None:
+def required_tool(request: dict[str, Any]) -> str | None:
     """Return the function that is allowed by its name."""
     config = request.get("toolConfig", {}).get("functionCallingConfig", {})
     names = config.get("allowedFunctionNames", [])
@@ -62,7 +62,7 @@ def forced(request: dict[str, Any]) -> str | None:
 def results(request: dict[str, Any]) -> list[str]:
     """Return the results; one content answers all calls of the content before it, with their names and ids."""
     waiting: list[dict[str, Any]] = []
-    said: list[str] = []
+    texts: list[str] = []
     for content in _camel(request["contents"]):
         parts = content["parts"]
         found = [part["functionResponse"] for part in parts if "functionResponse" in part]
@@ -72,15 +72,15 @@ def results(request: dict[str, Any]) -> list[str]:
             "of the function call turn.",
         )
         refuse(_keys(found) != _keys(waiting), "A function response does not match its function call.")
-        told = [_text(response, request["model"]) for response in found]
-        images = [_seen(part["inlineData"]) for part in parts if "inlineData" in part]
-        said = [] if content["role"] == "model" else [*said, *told, *images]
+        new_texts = [_text(response, request["model"]) for response in found]
+        images = [_describe(part["inlineData"]) for part in parts if "inlineData" in part]
+        texts = [] if content["role"] == "model" else [*texts, *new_texts, *images]
         waiting = [part["functionCall"] for part in parts if "functionCall" in part]
         if waiting and _is_third(request["model"]):
             signed = next(part for part in parts if "functionCall" in part).get("thoughtSignature")
             refuse(signed != SIGNATURE, "Function call is missing a thought_signature in functionCall parts.")
     refuse(waiting, "Please ensure that function call turn is followed by a function response turn.")
-    return said
+    return texts
 
 
 def _camel(value: Any) -> Any:
@@ -103,11 +103,11 @@ def _text(response: dict[str, Any], model: str) -> str:
     refuse(not isinstance(response.get("response"), dict), "Invalid value at 'function_response.response'.")
     media = [part["inlineData"] for part in response.get("parts", ())]
     refuse(media and not _is_third(model), "This model does not support media in function responses.")
-    told = [f"an error, {value}" if key == "error" else str(value) for key, value in response["response"].items()]
-    return " ".join([*told, *map(_seen, media)])
+    new_texts = [f"an error, {value}" if key == "error" else str(value) for key, value in response["response"].items()]
+    return " ".join([*new_texts, *map(_describe, media)])
 
 
-def _seen(data: dict[str, Any]) -> str:
+def _describe(data: dict[str, Any]) -> str:
     return f"[{data['mimeType']}, {len(data['data'])} characters]"
 
 
@@ -121,7 +121,7 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
     if parts and _is_third(request["model"]):
         parts[0]["thoughtSignature"] = SIGNATURE
         for part in parts:
-            part["functionCall"]["id"] = made_id(length=8)
+            part["functionCall"]["id"] = new_id(length=8)
     content = {"role": "model", "parts": parts or [{"text": text}]}
     return {
         "candidates": [{"index": 0, "content": content, "finishReason": "STOP"}],
@@ -140,6 +140,6 @@ def events(answer: dict[str, Any]) -> Iterator[bytes]:
     yield frames.server_sent({**answer, "candidates": [{**candidate, "content": ended}]})
 
 
-def refused(message: str) -> dict[str, Any]:
+def error_body(message: str) -> dict[str, Any]:
     """Return an error."""
     return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import frames, openai_chat
-from .rules import check_unique, made_id, refuse, seen
+from .rules import check_unique, describe, new_id, refuse
 
 ROUTE = re.compile(r"v1/chat/completions")
 CONTENT_TYPE = frames.SERVER_SENT
@@ -15,7 +15,7 @@ CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 AFTER_TOOL = {"tool", "assistant"}
 
 
-def offered(request: dict[str, Any]) -> list[str]:
+def tool_names(request: dict[str, Any]) -> list[str]:
     """Return the names of the tools; each has parameters, if only an empty object."""
     functions = [tool["function"] for tool in request.get("tools") or ()]
     for function in functions:
@@ -24,35 +24,35 @@ def offered(request: dict[str, Any]) -> list[str]:
     return check_unique([function["name"] for function in functions])
 
 
-def forced(request: dict[str, Any]) -> str | None:
+def required_tool(request: dict[str, Any]) -> str | None:
     """Return the tool that `tool_choice` names."""
     choice = request.get("tool_choice")
     return choice["function"]["name"] if isinstance(choice, dict) else choice
 
 
 def results(request: dict[str, Any]) -> list[str]:
-    """Return the results; after them the model speaks, and nobody else. Images may follow what it says."""
+    """Return the results; the next message after them must be the model's. Images may follow that message."""
     waiting: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     before: list[str] = []
     previous = ""
     for message in request["messages"]:
         role = message["role"]
         refuse(previous == "tool" and role not in AFTER_TOOL, f"Unexpected role '{role}' after role 'tool'")
         if role == "tool":
-            said.append(_result(message, waiting))
+            texts.append(_result(message, waiting))
         else:
             refuse(waiting, "Not the same number of function calls and responses")
         if role == "assistant":
             waiting = [call["id"] for call in message.get("tool_calls") or ()]
-            said, before = [], said
+            texts, before = [], texts
         elif role == "user" and isinstance(message["content"], list):
-            images = [_seen(part["image_url"]) for part in message["content"] if part["type"] == "image_url"]
-            said = [*before, *images] if images else []
+            images = [_describe(part["image_url"]) for part in message["content"] if part["type"] == "image_url"]
+            texts = [*before, *images] if images else []
         previous = role
     refuse(waiting, "Not the same number of function calls and responses")
     refuse(previous == "assistant", "Expected last role User or Tool for serving but got assistant")
-    return said
+    return texts
 
 
 def _result(message: dict[str, Any], waiting: list[str]) -> str:
@@ -65,11 +65,11 @@ def _result(message: dict[str, Any], waiting: list[str]) -> str:
     waiting.remove(call_id)
     content = message["content"]
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return " ".join(part["text"] if part["type"] == "text" else _seen(part["image_url"]) for part in parts)
+    return " ".join(part["text"] if part["type"] == "text" else _describe(part["image_url"]) for part in parts)
 
 
-def _seen(image: Any) -> str:
-    return seen(image["url"] if isinstance(image, dict) else image)
+def _describe(image: Any) -> str:
+    return describe(image["url"] if isinstance(image, dict) else image)
 
 
 def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
     message = made["choices"][0]["message"]
     message["content"] = text
     for index, call in enumerate(message.get("tool_calls", ())):
-        call.update(id=made_id(length=9), index=index)
+        call.update(id=new_id(length=9), index=index)
     return made
 
 
@@ -96,6 +96,6 @@ def events(answer: dict[str, Any]) -> Iterator[bytes]:
     yield frames.server_sent("[DONE]")
 
 
-def refused(message: str) -> dict[str, Any]:
+def error_body(message: str) -> dict[str, Any]:
     """Return an error."""
     return {"object": "error", "message": message, "type": "invalid_request_message_order", "code": 3230}

@@ -13,7 +13,7 @@ ROUTE = re.compile(r"api/chat")
 CONTENT_TYPE = frames.LINES
 
 
-def offered(request: dict[str, Any]) -> list[str]:
+def tool_names(request: dict[str, Any]) -> list[str]:
     """Return the names of the tools."""
     functions = [tool["function"] for tool in request.get("tools") or ()]
     for function in functions:
@@ -22,7 +22,7 @@ def offered(request: dict[str, Any]) -> list[str]:
     return check_unique([function["name"] for function in functions])
 
 
-def forced(request: dict[str, Any]) -> str | None:  # noqa: ARG001  # as its siblings
+def required_tool(request: dict[str, Any]) -> str | None:  # noqa: ARG001  # as its siblings
     """Return None: there is no choice to be made."""
     return None
 
@@ -30,16 +30,16 @@ def forced(request: dict[str, Any]) -> str | None:  # noqa: ARG001  # as its sib
 def results(request: dict[str, Any]) -> list[str]:
     """Return the results; each names its tool, and there is one for each call."""
     waiting: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     for message in request["messages"]:
         if message["role"] == "tool":
             refuse(message.get("tool_name") not in waiting, f"unexpected result of {message.get('tool_name')!r}")
             waiting.remove(message["tool_name"])
             images = [f"[image, {len(image)} characters]" for image in message.get("images") or ()]
-            said.append(" ".join(filter(None, [message.get("content"), *images])))
+            texts.append(" ".join(filter(None, [message.get("content"), *images])))
             continue
         refuse(waiting, f"missing results of {', '.join(waiting)}")
-        said = []
+        texts = []
         calls = [call["function"] for call in message.get("tool_calls") or ()]
         refuse(
             not all(isinstance(call["arguments"], dict) for call in calls),
@@ -47,7 +47,7 @@ def results(request: dict[str, Any]) -> list[str]:
         )
         waiting = [call["name"] for call in calls]
     refuse(waiting, f"missing results of {', '.join(waiting)}")
-    return said
+    return texts
 
 
 def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +70,6 @@ def events(answer: dict[str, Any]) -> Iterator[bytes]:
     yield frames.line({**answer, "message": {"role": "assistant", "content": ""}})
 
 
-def refused(message: str) -> dict[str, Any]:
+def error_body(message: str) -> dict[str, Any]:
     """Return an error."""
     return {"error": message}

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import frames
-from .rules import check_closed, check_name, check_root, check_unique, made_id, refuse, seen
+from .rules import check_closed, check_name, check_root, check_unique, describe, new_id, refuse
 
 ROUTE = re.compile(r"v1/chat/completions")
 CONTENT_TYPE = frames.SERVER_SENT
-MOST_TOOLS = 128
-LONGEST_ID = 40
+MAX_TOOLS = 128
+MAX_ID = 40
 
 
-def offered(request: dict[str, Any]) -> list[str]:
+def tool_names(request: dict[str, Any]) -> list[str]:
     """Return the names of the tools; `strict` closes objects and leaves nothing optional."""
     functions = [tool["function"] for tool in request.get("tools", ())]
-    refuse(len(functions) > MOST_TOOLS, "Invalid 'tools': array too long. Expected an array with maximum length 128.")
+    refuse(len(functions) > MAX_TOOLS, "Invalid 'tools': array too long. Expected an array with maximum length 128.")
     for function in functions:
         check_function(function)
     return check_unique([function["name"] for function in functions])
@@ -34,7 +34,7 @@ def check_function(function: dict[str, Any]) -> None:
         check_closed(function.get("parameters"), all_required=True)
 
 
-def forced(request: dict[str, Any]) -> str | None:
+def required_tool(request: dict[str, Any]) -> str | None:
     """Return the tool that `tool_choice` names; of several, the first."""
     choice = request.get("tool_choice")
     if not isinstance(choice, dict):
@@ -46,7 +46,7 @@ def forced(request: dict[str, Any]) -> str | None:
 def results(request: dict[str, Any]) -> list[str]:
     """Return the results; every call of a message is answered straight after it, with text alone."""
     waiting: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     for message in request["messages"]:
         if message["role"] == "tool":
             refuse(
@@ -54,16 +54,16 @@ def results(request: dict[str, Any]) -> list[str]:
                 "messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
             )
             waiting.remove(message["tool_call_id"])
-            said += texts(message["content"])
+            texts += parse_texts(message["content"])
             continue
         refuse_waiting(waiting)
         if message["role"] == "assistant":
-            waiting, said = [call["id"] for call in message.get("tool_calls") or ()], []
-            refuse(any(len(call_id) > LONGEST_ID for call_id in waiting), "Invalid 'tool_calls[].id': string too long.")
-        elif said and isinstance(message["content"], list):
-            said += [seen(part["image_url"]["url"]) for part in message["content"] if part["type"] == "image_url"]
+            waiting, texts = [call["id"] for call in message.get("tool_calls") or ()], []
+            refuse(any(len(call_id) > MAX_ID for call_id in waiting), "Invalid 'tool_calls[].id': string too long.")
+        elif texts and isinstance(message["content"], list):
+            texts += [describe(part["image_url"]["url"]) for part in message["content"] if part["type"] == "image_url"]
     refuse_waiting(waiting)
-    return said
+    return texts
 
 
 def refuse_waiting(waiting: list[str]) -> None:
@@ -75,7 +75,7 @@ def refuse_waiting(waiting: list[str]) -> None:
     )
 
 
-def texts(content: Any) -> list[str]:
+def parse_texts(content: Any) -> list[str]:
     """Return the texts of a tool message; it takes nothing else."""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     refuse(any(part["type"] != "text" for part in parts), "Invalid content of a tool message: only text is supported.")
@@ -85,7 +85,7 @@ def texts(content: Any) -> list[str]:
 def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str, Any]) -> dict[str, Any]:
     """Return a completion; without text, its content is null."""
     items = [
-        {"id": made_id("call_"), "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        {"id": new_id("call_"), "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
         for name, arguments in calls
     ]
     message = {"role": "assistant", "content": text or None, **({"tool_calls": items} if items else {})}
@@ -94,7 +94,7 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
 
 
 def completion(kind: str, model: str, choice: dict[str, Any]) -> dict[str, Any]:
-    """Return what stands around a choice."""
+    """Return the object that contains a choice."""
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     return {
         "id": "chatcmpl-1",
@@ -123,6 +123,6 @@ def events(answer: dict[str, Any]) -> Iterator[bytes]:
     yield frames.server_sent("[DONE]")
 
 
-def refused(message: str) -> dict[str, Any]:
+def error_body(message: str) -> dict[str, Any]:
     """Return an error."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}

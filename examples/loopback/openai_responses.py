@@ -10,27 +10,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import frames
-from .openai_chat import MOST_TOOLS, check_function, refused
-from .rules import check_unique, made_id, refuse, seen
+from .openai_chat import MAX_TOOLS, check_function, error_body
+from .rules import check_unique, describe, new_id, refuse
 
-__all__ = ("CONTENT_TYPE", "ROUTE", "answer", "events", "forced", "offered", "refused", "results")
+__all__ = ("CONTENT_TYPE", "ROUTE", "answer", "error_body", "events", "required_tool", "results", "tool_names")
 
 ROUTE = re.compile(r"v1/responses")
 CONTENT_TYPE = frames.SERVER_SENT
-LONGEST_ID = 64
+MAX_ID = 64
 
 
-def offered(request: dict[str, Any]) -> list[str]:
-    """Return the names of the tools. One that does not say whether it is strict would silently be made so."""
+def tool_names(request: dict[str, Any]) -> list[str]:
+    """Return the names of the tools. A tool without `strict` is refused: the service would make it strict."""
     tools = request.get("tools", [])
-    refuse(len(tools) > MOST_TOOLS, "Invalid 'tools': array too long. Expected an array with maximum length 128.")
+    refuse(len(tools) > MAX_TOOLS, "Invalid 'tools': array too long. Expected an array with maximum length 128.")
     for tool in tools:
         refuse("strict" not in tool or "parameters" not in tool, "Missing required parameter of a function tool.")
         check_function(tool)
     return check_unique([tool["name"] for tool in tools])
 
 
-def forced(request: dict[str, Any]) -> str | None:
+def required_tool(request: dict[str, Any]) -> str | None:
     """Return the tool that `tool_choice` names; of several, the first."""
     choice = request.get("tool_choice")
     if not isinstance(choice, dict):
@@ -42,28 +42,28 @@ def forced(request: dict[str, Any]) -> str | None:
 def results(request: dict[str, Any]) -> list[str]:
     """Return the results; every call has an output, and every output a call before it."""
     waiting: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     for item in [] if isinstance(request["input"], str) else request["input"]:
         if item.get("type") == "function_call":
-            refuse(len(item["call_id"]) > LONGEST_ID, "Invalid 'call_id': string too long.")
+            refuse(len(item["call_id"]) > MAX_ID, "Invalid 'call_id': string too long.")
             waiting.append(item["call_id"])
-            said = []
+            texts = []
         elif item.get("type") == "function_call_output":
             call_id = item["call_id"]
             refuse(call_id not in waiting, f"No tool call found for function call output with call_id {call_id}.")
             waiting.remove(call_id)
-            said.append(text_of(item["output"]))
+            texts.append(text_of(item["output"]))
         elif item.get("role") == "assistant":
-            said = []
+            texts = []
     refuse(waiting, f"No tool output found for function call {', '.join(waiting)}.")
-    return said
+    return texts
 
 
 def text_of(output: Any) -> str:
-    """Return the texts of an output; an image says what it is."""
+    """Return the texts of an output; an image becomes a short description."""
     if isinstance(output, str):
         return output
-    return " ".join(part["text"] if part["type"] == "input_text" else seen(part["image_url"]) for part in output)
+    return " ".join(part["text"] if part["type"] == "input_text" else describe(part["image_url"]) for part in output)
 
 
 def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -71,8 +71,8 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
     items: list[dict[str, Any]] = [
         {
             "type": "function_call",
-            "id": made_id("fc_"),
-            "call_id": made_id("call_"),
+            "id": new_id("fc_"),
+            "call_id": new_id("call_"),
             "name": name,
             "arguments": json.dumps(arguments),
             "status": "completed",
@@ -82,7 +82,7 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
     if text:
         part = {"type": "output_text", "text": text, "annotations": []}
         items = [
-            {"type": "message", "id": made_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
+            {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
         ]
     return {
         "id": "resp_1",

@@ -1,4 +1,4 @@
-"""Rules that several services share: what they refuse, and how an image or a made-up id looks."""
+"""Rules that several services share: what they refuse, and the form of images and ids."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ NAME = r"[a-zA-Z0-9_-]{1,64}"
 COMBINATORS = {"oneOf", "anyOf", "allOf", "enum", "const", "not"}
 
 
-class Refusal(Exception):  # noqa: N818  # a service's "no" is its answer and no error of ours
-    """A service does not take the request; the text is what it says."""
+class Refusal(Exception):  # noqa: N818  # a refusal is a service's answer, not our error
+    """A service refuses the request; the text is its message."""
 
 
 def refuse(is_wrong: object, message: str) -> None:
@@ -29,7 +29,7 @@ def check_name(name: object, pattern: str = NAME) -> None:
 
 
 def check_unique(names: list[str]) -> list[str]:
-    """Return the names; refuse two alike."""
+    """Return the names; refuse duplicates."""
     refuse(len(set(names)) < len(names), "Tool names must be unique.")
     return names
 
@@ -62,13 +62,13 @@ def check_closed(schema: Any, *, all_required: bool) -> None:
         check_closed(value, all_required=all_required)
 
 
-def made_id(prefix: str = "", length: int = 24) -> str:
-    """Return an id that nobody has used."""
+def new_id(prefix: str = "", length: int = 24) -> str:
+    """Return a new id."""
     return prefix + uuid.uuid4().hex[:length]
 
 
-def seen(url: str) -> str:
-    """Return what a model without eyes says of an image in a data URL."""
+def describe(url: str) -> str:
+    """Return a text for an image in a data URL."""
     media_type, _, data = url.removeprefix("data:").partition(";base64,")
     refuse(not data, f"Invalid image: {url[:40]!r} is no data URL.")
     return f"[{media_type}, {len(data)} characters]"

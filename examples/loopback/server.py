@@ -1,4 +1,4 @@
-"""The server: it listens on 127.0.0.1, keeps the requests it got, and stops with its `with` block."""
+"""The server: it listens on 127.0.0.1, saves the requests, and stops with its `with` block."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from . import (
 )
 from .rules import Refusal
 
-PATIENCE = 10.0
-"""How many seconds the server waits for a client, or for its own end."""
+TIMEOUT_SECONDS = 10.0
+"""Seconds that the server waits for a client, or for its own end."""
 
 SERVICES = {
     service.__name__.rpartition(".")[2]: service
@@ -72,7 +72,7 @@ class Loopback:
         """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT_SECONDS)
 
 
 class _Server(ThreadingHTTPServer):
@@ -80,14 +80,14 @@ class _Server(ThreadingHTTPServer):
     loopback: Loopback
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that has gone before its answer was all written."""
+        """Ignore a client that disconnected before its answer was written."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = PATIENCE
+    timeout = TIMEOUT_SECONDS
     server: _Server
 
     def do_POST(self) -> None:
@@ -111,12 +111,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, service: ModuleType, request: dict[str, Any]) -> None:
         try:
-            answer = model.answered(service, request, self.server.loopback.arguments)
+            answer = model.make_answer(service, request, self.server.loopback.arguments)
         except Refusal as refusal:
-            self._send(400, service.refused(str(refusal)))
+            self._send(400, service.error_body(str(refusal)))
             return
         except (KeyError, TypeError) as error:
-            self._send(400, service.refused(f"The request is not as it has to be: {error!r}"))
+            self._send(400, service.error_body(f"The request is not as it has to be: {error!r}"))
             return
         if not request.get("stream"):
             self._send(200, answer)
@@ -138,5 +138,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(length))
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name that http.server gives it
-        """Say nothing: the requests are kept."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name in http.server
+        """Log nothing: the requests are saved."""

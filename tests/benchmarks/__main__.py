@@ -1,4 +1,4 @@
-"""Prints the table, or the rows named as arguments (`sync_call`); exits with 1 when a number is not held."""
+"""Print the table, or the rows named as arguments (`sync_call`); exit with 1 when a limit is exceeded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MEASUREMENTS = (
 
 
 def table_of(rows: list[Row]) -> Table:
-    """Lay the rows out for a person; the second line of a row says what it is measured against."""
+    """Return the rows as a table; the second line of a row is its baseline."""
     table = Table("what", title=f"Python {platform.python_version()}, medians, measured side by side", box=SIMPLE)
     for heading in ("ours", "baseline", "measured", "to hold", ""):
         table.add_column(heading, justify="right", no_wrap=True)

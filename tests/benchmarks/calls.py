@@ -1,4 +1,4 @@
-"""What a call costs: against pydantic's validation, FastMCP's run, and our own call without bindings."""
+"""The cost of a call, compared with pydantic's validation, FastMCP's run, and a call without bindings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bound_call() -> Row:
 
 
 def async_call() -> Row:
-    """An async call and awaiting what pydantic's bare validator gives for the same function."""
+    """An async call, compared with awaiting the result of pydantic's validator for the same function."""
     timing = side_by_side(
         awaited("await acall(left=1, right=2)", acall=ToolSpec.from_function(add_later).acall),
         awaited("await validate({'left': 1, 'right': 2})", validate=TypeAdapter(add_later).validator.validate_python),

@@ -1,4 +1,4 @@
-"""What it costs to make tools: one from a function, and those of a registry's second instance."""
+"""The cost of making tools: one from a function, and those of a registry's second instance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOOLS = 20
 
 
 def from_function() -> Row:
-    """A tool from a function that was never seen before, here and in FastMCP."""
+    """A tool from a new function, compared with FastMCP."""
     timing = side_by_side(
         plain("make(function())", make=ToolSpec.from_function, function=fresh_function),
         plain("make(function())", make=Tool.from_function, function=fresh_function),
@@ -24,7 +24,7 @@ def from_function() -> Row:
 
 
 def second_instance() -> Row:
-    """The tools of one more instance of a class whose tools were made before, against the clock."""
+    """The tools of another instance of a class whose tools are compiled, in seconds."""
     Desk = type("Desk", (ToolRegistry,), {f"method_{number}": _method(number) for number in range(TOOLS)})
     Desk().to_toolspecs()
     timing = side_by_side(

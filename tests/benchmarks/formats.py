@@ -1,4 +1,4 @@
-"""What exports cost: the first of a tool, against LangChain's converter; and again, when nothing changed."""
+"""The cost of exports: the first of a tool, compared with LangChain's converter; and a repeated one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = 7
 
 
 def export_again() -> Row:
-    """The second export of 1,000 tools and their first."""
+    """The second export of 1,000 tools, compared with their first."""
     pairs = []
     for _ in range(ROUNDS):
         definitions = [_definition(number) for number in range(TOOLS)]
@@ -35,7 +35,7 @@ def export_again() -> Row:
 
 
 def first_export() -> Row:
-    """The first export of a tool that is there already, here and in LangChain."""
+    """The first export of an existing tool, compared with LangChain."""
     pairs = []
     for _ in range(ROUNDS):
         functions = [fresh_function() for _ in range(TOOLS // 10)]
@@ -48,7 +48,7 @@ def first_export() -> Row:
 
 
 def first_export_of_a_function() -> Row:
-    """From a bare function to what OpenAI takes, here and in LangChain."""
+    """From a function to OpenAI's form, compared with LangChain."""
     pairs = []
     for _ in range(ROUNDS):
         functions = [fresh_function() for _ in range(TOOLS // 10)]
@@ -73,7 +73,7 @@ def _timing(pairs: list[tuple[float, float]]) -> Timing:
 
 
 def _definition(number: int) -> ToolDefinition:
-    """Make a tool such as servers have: a few parameters, one of them a list of objects."""
+    """Make a typical tool of a server: a few parameters, one of them a list of objects."""
     place = {
         "type": "object",
         "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]+$"}},
@@ -81,7 +81,7 @@ def _definition(number: int) -> ToolDefinition:
     }
     return ToolDefinition(
         name=f"ship_{number}",
-        description="Ship a parcel to one or more places, in the order in which they are given.",
+        description="Ship a parcel to one or more places, in the order of the list.",
         input_schema={
             "type": "object",
             "properties": {

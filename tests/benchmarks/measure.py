@@ -1,4 +1,4 @@
-"""Measures two things side by side: short chunks of each in turn, so that a slow moment of the machine hits both."""
+"""Measure two statements in turn, in short chunks, so that a slow moment of the machine affects both."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _runner = asyncio.Runner()
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """What two statements cost, as medians over all rounds."""
+    """The cost of two statements, as medians over all rounds."""
 
     ours: float
     """Seconds for one run of ours."""
     baseline: float
-    """Seconds for one run of what it is measured against."""
+    """Seconds for one run of the baseline."""
     ratio: float
-    """Median over the rounds of ours / baseline, each of the same moment."""
+    """Median over the rounds of ours / baseline."""
 
 
 def plain(statement: str, **names: Any) -> Chunk:
-    """Make a chunk of a statement that awaits nothing; it runs where no event loop runs."""
+    """Make a chunk of a statement without `await`; it runs without an event loop."""
     return timeit.Timer(statement, globals=names).timeit
 
 

@@ -1,4 +1,4 @@
-"""What a fresh interpreter costs: import, define a tool, call it, export it; against the same with bare pydantic."""
+"""The cost of a fresh interpreter: import, define a tool, call it, export it; compared with plain pydantic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.benchmarks.rows import Row, at_most
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAIRS = 21
 FOREIGN = ("fastmcp", "mcp", "mcp_types", "openai", "anthropic", "google.genai", "langchain_core", "httpx", "httpx2")
-"""What a local call and export have no business with."""
+"""Modules that a local call and export must not import."""
 
 FUNCTION = '''
 def add(left: int, right: int = 2) -> int:

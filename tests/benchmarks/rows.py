@@ -1,4 +1,4 @@
-"""One row of the table: what was measured, what it came to, and the number to hold."""
+"""One row of the table: the measurement, its value, and its limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Row:
     limit: float
     unit: str = "×"
     is_floor: bool = False
-    """The limit is the least that must be reached, not the most that may be."""
+    """The limit is a minimum, not a maximum."""
 
     @property
     def is_held(self) -> bool:
@@ -53,7 +53,7 @@ def faster(limit: float, what: str, against: str, timing: Timing) -> Row:
 
 
 def seconds(value: float) -> str:
-    """Write a duration with the unit that suits it."""
+    """Return a duration as text, in a suitable unit."""
     for factor, unit in ((1, "s"), (1e3, "ms")):
         if value * factor >= 1:
             return f"{value * factor:.1f} {unit}"

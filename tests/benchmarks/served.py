@@ -1,4 +1,4 @@
-"""Calls per second of a served toolkit and of the same functions on a plain FastMCP server, over both transports."""
+"""Calls per second of a served toolkit, compared with a plain FastMCP server, over both transports."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tests.benchmarks.measure import Timing
 from tests.benchmarks.rows import Row
 
 CHUNK = 0.05
-"""Seconds that the slower server should take for its calls of one round: short, so that a moment's load hits both."""
+"""Seconds that the slower server should take for the calls of one round: short, so that a brief load affects both."""
 PAIRS = 8
-"""Pairs of servers of a row: two processes of the very same server differ by up to a tenth, each for all its life."""
-LONGEST = 3.0
+"""Pairs of servers for each row: two processes of the same server can differ by a tenth, for their whole lifetime."""
+MAX_SECONDS = 3.0
 """Seconds for all rounds of a pair."""
-FEWEST, MOST = 9, 101
+MIN_ROUNDS, MAX_ROUNDS = 9, 101
 """Rounds of a pair."""
-AT_ONCE = 4
-"""Calls under way at a time."""
-LONGEST_START = 60.0
+CONCURRENCY = 4
+"""Concurrent calls."""
+START_TIMEOUT = 60.0
 OURS, PLAIN = "ours", "plain"
 
 
@@ -67,7 +67,7 @@ def _row(transport: str, count: int, limit: float) -> Row:
 
 
 async def _timing(transport: str, count: int) -> Timing:
-    """Call pairs of servers in turn; in each pair, and in each round, the other one is first."""
+    """Call pairs of servers in turn, and alternate which one is first."""
     name, rounds = f"add_{count // 2}", []
     for number in range(PAIRS):
         first, second = (OURS, PLAIN) if number % 2 else (PLAIN, OURS)
@@ -83,8 +83,8 @@ async def _timing(transport: str, count: int) -> Timing:
 async def _rounds(name: str, clients: dict[str, Client[Any]]) -> list[dict[str, float]]:
     """Return the seconds of a call on each of two servers, for each of many rounds."""
     slower = max([await _seconds(client, name, 40) for client in clients.values()])
-    calls = max(2 * AT_ONCE, round(CHUNK / slower))
-    rounds = min(max(FEWEST, round(LONGEST / (2 * calls * slower))), MOST)
+    calls = max(2 * CONCURRENCY, round(CHUNK / slower))
+    rounds = min(max(MIN_ROUNDS, round(MAX_SECONDS / (2 * calls * slower))), MAX_ROUNDS)
     order = list(clients)
     gc.collect()
     made = []
@@ -95,7 +95,7 @@ async def _rounds(name: str, clients: dict[str, Client[Any]]) -> list[dict[str, 
 
 
 async def _seconds(client: Client[Any], name: str, calls: int) -> float:
-    """Make so many calls, a few at once, and return the seconds that each took."""
+    """Make calls, a few at once, and return the seconds of one call."""
     numbers = iter(range(calls))
 
     async def call() -> None:
@@ -105,25 +105,25 @@ async def _seconds(client: Client[Any], name: str, calls: int) -> float:
                 raise AssertionError(result)
 
     start = time.perf_counter()
-    await asyncio.gather(*(call() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(call() for _ in range(CONCURRENCY)))
     return (time.perf_counter() - start) / calls
 
 
 @contextlib.asynccontextmanager
 async def _connected(whose: str, transport: str, count: int) -> AsyncIterator[Client[Any]]:
-    """Start a server in a process of its own, and connect to it."""
+    """Start a server process, and connect to it."""
     command = ["-m", "tests.benchmarks.server", whose, transport, str(count)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     if transport == "stdio":
         started = StdioTransport(sys.executable, command, env=environment, keep_alive=False)
-        async with Client(started, init_timeout=LONGEST_START) as client:
+        async with Client(started, init_timeout=START_TIMEOUT) as client:
             yield client
         return
     port = _free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), env=environment)
     try:
         await _listening(port)
-        async with Client(f"http://127.0.0.1:{port}/mcp", init_timeout=LONGEST_START) as client:
+        async with Client(f"http://127.0.0.1:{port}/mcp", init_timeout=START_TIMEOUT) as client:
             yield client
     finally:
         process.kill()
@@ -131,7 +131,7 @@ async def _connected(whose: str, transport: str, count: int) -> AsyncIterator[Cl
 
 
 async def _listening(port: int) -> None:
-    async with asyncio.timeout(LONGEST_START):
+    async with asyncio.timeout(START_TIMEOUT):
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)

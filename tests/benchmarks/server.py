@@ -12,7 +12,7 @@ from tests.benchmarks.subjects import add_later
 
 
 def toolkit(count: int) -> Toolkit:
-    """Make a toolkit of so many tools over one function."""
+    """Make a toolkit of `count` tools over one function."""
     kit, spec = Toolkit("many"), ToolSpec.from_function(add_later)
     for number in range(count):
         kit.add(spec, rename=f"add_{number}")
@@ -28,7 +28,7 @@ def plain(count: int) -> FastMCP:
 
 
 def main(whose: str, transport: str, count: str, *port: str) -> None:
-    """Serve until the client goes, or the process is ended."""
+    """Serve until the client disconnects or the process ends."""
     server = toolkit(int(count)).to_fastmcp_server() if whose == "ours" else plain(int(count))
     if transport == "stdio":
         server.run(transport="stdio", show_banner=False, log_level="ERROR")

@@ -1,4 +1,4 @@
-"""The functions that are measured."""
+"""The measured functions."""
 
 from __future__ import annotations
 

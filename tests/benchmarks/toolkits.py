@@ -1,4 +1,4 @@
-"""What a toolkit adds to a call, and what a session costs."""
+"""The cost of a call through a toolkit, of a session, and of a search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def large_toolkit() -> Toolkit:
 
 
 def toolkit_call() -> Row:
-    """A call through a toolkit of ten thousand tools, and the bare spec's own."""
+    """A call through a toolkit of ten thousand tools, compared with a call of the spec."""
     timing = side_by_side(
         plain("run('add_5000', {'left': 1, 'right': 2})", run=large_toolkit().exec),
         plain("run(left=1, right=2)", run=ToolSpec.from_function(add).exec),
@@ -49,12 +49,12 @@ def toolkit_of_fifty() -> Toolkit:
 
 
 def values(number: int) -> dict[str, Any]:
-    """Make what one session holds."""
+    """Make the state of one session."""
     return {"tenant": "north", "user": f"user {number}"}
 
 
 def session_creation() -> Row:
-    """Sessions over fifty tools, each made anew, against the clock."""
+    """The creation of a session over fifty tools, in seconds."""
     return _creation(toolkit_of_fifty(), TOOLS)
 
 
@@ -79,14 +79,14 @@ def _creation(kit: Toolkit, tools: int) -> Row:
 def _seconds_of_a_session(kit: Toolkit) -> float:
     states = [values(number) for number in range(SESSIONS)]
     start = time.perf_counter()
-    kept = [kit.session(session=state) for state in states]
-    return (time.perf_counter() - start) / len(kept)
+    sessions = [kit.session(session=state) for state in states]
+    return (time.perf_counter() - start) / len(sessions)
 
 
 def session_memory() -> Row:
-    """What ten thousand sessions hold once each has called a tool, shown all of them, and said its id."""
+    """The memory of ten thousand sessions after each has called a tool, listed all tools, and made its id."""
     kit = toolkit_of_fifty()
-    kept: list[Toolkit] = []
+    sessions: list[Toolkit] = []
     kit.definitions()
     gc.collect()
     tracemalloc.start()
@@ -94,11 +94,11 @@ def session_memory() -> Row:
         session = kit.session(session=values(number))
         session.exec(f"add_{number % TOOLS}", {"left": 1, "right": 2})
         session.activate("basic")
-        kept.append(session if session.session_id and len(session) == TOOLS else kit)
+        sessions.append(session if session.session_id and len(session) == TOOLS else kit)
     held = tracemalloc.get_traced_memory()[0] / 1e6
     tracemalloc.stop()
     return Row(
-        what=f"{len(kept):,} sessions over {TOOLS} tools, memory",
+        what=f"{len(sessions):,} sessions over {TOOLS} tools, memory",
         against="the limit",
         ours=f"{held:.1f} MB",
         baseline="",
@@ -118,27 +118,27 @@ def toolkit_of_names() -> Toolkit:
 
 
 def toolkit_search() -> Row:
-    """A query over ten thousand tools that are indexed already, against the clock."""
+    """A query over ten thousand indexed tools, in milliseconds."""
     kit = toolkit_of_names()
     kit.search("anything")
     return _within(20, f"search of {MANY:,} tools", lambda: kit.search("read a file from the table"))
 
 
 def view_search() -> Row:
-    """A query that fits all of ten thousand tools, asked in a view that shows one in a hundred, against the clock."""
+    """A query that matches ten thousand tools, in a view with one in a hundred of them, in milliseconds."""
     view = toolkit_of_names().select(tags=["rare"])
     view.search("anything")
     return _within(20, f"search in a view of {MANY:,} tools", lambda: view.search("add the left and the right number"))
 
 
 def toolkit_select() -> Row:
-    """A selection from ten thousand tools by tag, made and listed, against the clock."""
+    """A selection from ten thousand tools by tag, made and listed, in milliseconds."""
     kit = toolkit_of_names()
     return _within(60, f"select from {MANY:,} tools, listed", lambda: list(kit.select(tags=["rare"])))
 
 
 def _within(limit: float, what: str, run: Callable[[], Any]) -> Row:
-    """What one run takes may be so many milliseconds."""
+    """Return a row for a run that may take `limit` milliseconds."""
     took = []
     for _ in range(15):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a command loads in the process of a test is forgotten after it."""
+"""Unload the modules that a command loads in the process of a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as a process of its own, serving over HTTP on a port that is free, until the test has done with it."""
+"""The command in a separate process, which serves over HTTP on a free port until the test ends it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import ahvn_tools
 ENVIRONMENT = {"PYTHONPATH": str(Path(ahvn_tools.__file__).parents[1])}
 COMMAND = [sys.executable, "-m", "ahvn_tools"]
 LONGEST = 30.0
-"""Seconds that a server may take to start, or to end when it is told to."""
+"""Seconds that a server may take to start, or to end after a signal."""
 
 
 def run(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end, with no input, and return what came of it."""
+    """Run the command to its end without input, and return its status and output."""
     return subprocess.run(
         [*COMMAND, *arguments],
         cwd=cwd,
@@ -35,13 +35,13 @@ def run(*arguments: str, cwd: Path | None = None, **environment: str) -> subproc
 
 
 class Served:
-    """A server process; leaving the context ends it, and says how."""
+    """A server process, which ends with the context."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        self.said: list[str] = []
+        self.output: list[str] = []
         self.url = self._url()
-        self._rest = threading.Thread(target=self.said.extend, args=(process.stderr,), daemon=True)
+        self._rest = threading.Thread(target=self.output.extend, args=(process.stderr,), daemon=True)
         self._rest.start()
 
     @classmethod
@@ -58,20 +58,20 @@ class Served:
         )
 
     def _url(self) -> str:
-        """Read where it serves, or fail with what it said instead."""
+        """Read the URL from stderr, or fail with the output."""
         watch = threading.Timer(LONGEST, self.process.kill)
         watch.start()
         for line in self.process.stderr:
-            self.said.append(line)
+            self.output.append(line)
             if found := re.search(r"http://\S+", line):
                 watch.cancel()
                 return found[0]
         self.process.wait()
         watch.cancel()
-        raise AssertionError("".join(self.said))
+        raise AssertionError("".join(self.output))
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal and return what the process ended with."""
+        """Send a signal and return the exit status of the process."""
         self.process.send_signal(number)
         try:
             return self.process.wait(LONGEST)

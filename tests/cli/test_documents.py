@@ -1,4 +1,4 @@
-"""What docs/mcp.md says of the command line: its file, its commands and its client configuration work as they stand."""
+"""The file, the commands and the client configuration in docs/command-line.md work unchanged."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fastmcp import Client
 from ahvn_tools.cli.app import app
 from tests.cli.served import ENVIRONMENT, LONGEST
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
 
 
 def block(name: str) -> str:
-    """Return the code after the mark of that name."""
+    """Return the code after the comment with that name."""
     found = re.search(rf"<!-- {re.escape(name)} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
     assert found is not None
     return found[1]
 
 
 @pytest.mark.parametrize("line", block("commands").splitlines())
-def test_a_command_of_the_page_is_understood(line):
+def test_a_command_of_the_page_can_be_parsed(line):
     words = shlex.split(line.removeprefix("python -m ahvn_tools ").removeprefix("ahvn-tools "))
     command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     assert (command.__name__, bound.args) == ("serve", (words[1],))

@@ -1,4 +1,4 @@
-"""FILE[:NAME]: what a file, a module and a name in it give as a toolkit, and what is said where they give none."""
+"""FILE[:NAME] refers to the toolkit of a file or module, or is refused with a message."""
 
 from __future__ import annotations
 
@@ -63,50 +63,50 @@ def refusal(target: str) -> str:
     return str(caught.value)
 
 
-# what is found
+# accepted
 
 
-def test_the_one_toolkit_of_a_file_is_served_as_it_is():
+def test_the_only_toolkit_of_a_file_is_served():
     write("from ahvn_tools import Toolkit\nkit = Toolkit('tea')\nother = kit\nnumber = 1")
     kit = load_toolkit("shed.py")
     assert (kit.name, kit) == ("tea", sys.modules["shed"].kit)
 
 
-def test_the_tools_of_a_file_without_a_toolkit_are_those_with_a_decorator_and_of_instances():
+def test_decorated_functions_and_registries_are_served_without_a_toolkit():
     write(TOOLS)
     assert (names("shed.py"), load_toolkit("shed.py").name) == (["greet", "price"], "shed")
 
 
-def test_a_file_that_says_what_it_offers_is_taken_at_its_word():
+def test_all_decides_what_a_file_offers():
     write(TOOLS + "\n__all__ = ['shop', '_own']")
     assert names("shed.py") == ["price", "_own"]
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         ("greet", ["greet"]),
         ("plain", ["plain"]),
         ("shop", ["price"]),
         ("several", ["greet", "plain", "price"]),
         ("by_word", ["greet", "price"]),
-        ("held.shop", ["price"]),
+        ("Namespace.shop", ["price"]),
     ],
 )
-def test_a_name_is_a_tool_a_function_an_instance_or_many_of_these(name, found):
+def test_a_name_may_be_a_tool_a_function_a_registry_or_many_of_these(name, expected):
     write(
         TOOLS
         + """
 several = (greet, plain, shop)
 by_word = {"one": greet, "two": shop}
-class held:
+class Namespace:
     shop = shop
 """
     )
-    assert names(f"shed.py:{name}") == found
+    assert names(f"shed.py:{name}") == expected
 
 
-def test_a_module_is_found_from_the_folder_that_the_command_runs_in():
+def test_a_module_is_found_in_the_working_directory():
     write(TOOLS, "garden/shed.py")
     write("", "garden/__init__.py")
     assert names("garden.shed") == ["greet", "price"]
@@ -120,7 +120,7 @@ def test_a_file_imports_its_neighbours_and_they_import_the_same_file():
 
 
 @pytest.mark.parametrize("name", ["json.py", "two words.py", "tools"])
-def test_a_file_may_have_the_name_of_another_module_or_none_for_a_module(name):
+def test_a_file_may_have_the_name_of_another_module_or_no_module_name(name):
     write(TOOLS, name)
     import json
 
@@ -129,7 +129,7 @@ def test_a_file_may_have_the_name_of_another_module_or_none_for_a_module(name):
     assert load_toolkit(name).name in {"json", "two words", "tools"}
 
 
-def test_what_a_file_prints_while_it_is_loaded_goes_to_stderr_and_it_reads_nothing():
+def test_a_file_that_is_loaded_prints_to_stderr_and_reads_nothing():
     write("import os\nprint('hello')\nos.system('echo from a child; cat')\nword = len")
     program = "from ahvn_tools.cli.loader import load_toolkit; load_toolkit('shed.py:word'); print(input())"
     ran = subprocess.run(
@@ -144,24 +144,24 @@ def test_what_a_file_prints_while_it_is_loaded_goes_to_stderr_and_it_reads_nothi
     assert (ran.stdout, sorted(ran.stderr.splitlines())) == ("for the client\n", ["from a child", "hello"])
 
 
-# what is not
+# refused
 
 
-def test_several_toolkits_are_asked_about():
+def test_several_toolkits_need_a_name():
     write("from ahvn_tools import Toolkit\na = Toolkit('x')\nb = Toolkit('y')\nc = b")
-    assert refusal("shed.py") == "shed.py has 2 toolkits: 'a', 'b'. Say which: shed.py:NAME."
+    assert refusal("shed.py") == "shed.py has 2 toolkits: 'a', 'b'. Choose one: shed.py:NAME."
     assert load_toolkit("shed.py:b").name == "y"
 
 
-def test_a_file_without_tools_says_what_it_needs():
+def test_a_file_without_tools_is_refused():
     write("def plain(): pass\nclass kit: pass")
     assert refusal("shed.py") == (
-        "shed.py has no tools: it needs a Toolkit, functions with @tool, or an instance of a ToolRegistry."
+        "shed.py has no tools: add a Toolkit, functions with @tool, or an instance of a ToolRegistry."
     )
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "message"),
     [
         ("nowhere.py", "There is no file 'nowhere.py'."),
         ("nowhere.py:kit", "There is no file 'nowhere.py'."),
@@ -174,18 +174,18 @@ def test_a_file_without_tools_says_what_it_needs():
         ("shed.py:twice", "shed.py:twice: There are two tools 'greet': from shed.greet and from shed.greet. "),
     ],
 )
-def test_what_cannot_be_found_or_served_is_told_in_a_line(target, told):
+def test_what_cannot_be_found_or_served_is_refused(target, message):
     write(TOOLS + "\nnumber = 1\ntwice = [greet, greet.clone()]\nclass hell: pass")
-    assert refusal(target).startswith(told)
+    assert refusal(target).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("import os\n1 / 0", "shed.py cannot be loaded: ZeroDivisionError: division by zero (shed.py, line 2)"),
         ("def f(:\n", "shed.py cannot be loaded: SyntaxError: invalid syntax (shed.py, line 1)"),
         ("import nowhere_at_all", "shed.py cannot be loaded: ModuleNotFoundError: No module named 'nowhere_at_all' "),
-        ("import sys\nsys.exit(3)", "shed.py ended the process while it was loaded (shed.py, line 2)."),
+        ("import sys\nsys.exit(3)", "shed.py exited while it was loaded (shed.py, line 2)."),
         ("from json import loads\nloads('x')", "shed.py cannot be loaded: JSONDecodeError: "),
         (
             "from ahvn_tools import tool\n\n@tool\nclass A: pass",
@@ -193,14 +193,14 @@ def test_what_cannot_be_found_or_served_is_told_in_a_line(target, told):
         ),
     ],
 )
-def test_a_file_that_does_not_load_is_told_with_its_line(text, told):
+def test_a_file_that_cannot_be_loaded_is_refused_with_the_line(text, message):
     write(text)
     line = refusal("shed.py")
-    assert line.startswith(told)
+    assert line.startswith(message)
     assert line.rstrip(".").endswith(tuple(f"(shed.py, line {number})" for number in range(1, 6)))
 
 
-def test_a_module_whose_import_is_missing_is_not_said_to_be_missing_itself():
+def test_a_missing_import_is_reported_and_not_the_module_that_has_it():
     write("import nowhere_at_all")
     assert refusal("shed") == (
         "shed cannot be loaded: ModuleNotFoundError: No module named 'nowhere_at_all' (shed.py, line 1)"

@@ -1,4 +1,4 @@
-"""For each service a request whose history holds two calls and their results: good as it is, and made to be changed."""
+"""For each service, a valid request whose history has two calls and their results; tests change copies of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The knowledge base example: its tools, and the whole tour as the process that a newcomer starts."""
+"""The knowledge base example: its tools, and the whole tour as a process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ahvn_tools.errors import InvalidParametersError
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TOOLS = ["search", "read", "add_note", "stats"]
 TEXTS = {
-    "guide.md": "# Guide\n\nA telescope shows [far] things. The telescope stands on a tripod.",
+    "guide.md": "# Guide\n\nA telescope shows [far] things. The telescope is on a tripod.",
     "deep/history.txt": "The first telescope was built in 1608. A café was near.",
     "milk.md": "Milk is white.",
     "tea.md": "Tea is made of leaves and hot water.",
@@ -58,7 +58,7 @@ def write_folder(folder: Path) -> Path:
 
 
 def run(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the example, or a line of code beside it, with the package that the tests use."""
+    """Run the example, or a line of code that imports it, with the package under test."""
     start = [str(EXAMPLES / "knowledge_base.py")] if code is None else ["-c", code]
     colours = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
     environment = {name: value for name, value in os.environ.items() if name not in colours}
@@ -122,7 +122,7 @@ class TestTour:
         assert not re.search(r"\b(db|tenant|self)\b", step(tour.stdout, 3))
 
     def test_schema_export(self, tour: subprocess.CompletedProcess[str]) -> None:
-        """The export is JSON, strict, and shows only what a model may give."""
+        """The export is JSON, strict, and has only the parameters of the model."""
         schema = json.loads(step(tour.stdout, 4))
         assert (schema["type"], schema["name"], schema["strict"]) == ("function", "search", True)
         assert list(schema["parameters"]["properties"]) == ["query", "limit"]
@@ -210,7 +210,7 @@ def test_folder_without_any_text(tmp_path: Path) -> None:
         ("absent", "there is no folder '{}'"),
         ("file.md", "there is no folder '{}'"),
         ("x" * 5000, "there is no folder '{}'"),
-        ("bare", "the folder '{}' has no files: give one with text or Markdown files"),
+        ("bare", "the folder '{}' has no files: pass one with text or Markdown files"),
     ],
     ids=["missing", "file", "too long", "empty"],
 )
@@ -268,7 +268,7 @@ def database(example: ModuleType, tmp_path: Path) -> Any:
 
 @pytest.fixture
 def tools_of(example: ModuleType, database: Any) -> ToolsOf:
-    """Give the tools of a user over one database."""
+    """Return a function that makes the tools of a user over one database."""
 
     def of(user: str, tenant: str = "acme") -> dict[str, ToolSpec]:
         tools: dict[str, ToolSpec] = example.tools_of(database, tenant=tenant, user=user)
@@ -316,7 +316,7 @@ def names(hits: list[dict[str, Any]]) -> set[str]:
     ids=lambda query: query[:20].encode("ascii", "backslashreplace").decode().replace("\0", "NUL"),
 )
 def test_query_syntax_is_plain_words(tools_of: ToolsOf, query: str) -> None:
-    """Whatever stands around a word, the word is found and nothing is an error of FTS5."""
+    """A word is found whatever signs surround it, and no query is an error of FTS5."""
     assert "guide.md" in names(tools_of("ann")["search"](query=query))
 
 
@@ -326,8 +326,8 @@ def test_query_of_syntax_alone_finds_nothing(tools_of: ToolsOf, query: str) -> N
 
 
 @pytest.mark.parametrize("query", ["", " \n", '"', '""', "*", "()", "_", "-- ;", "🙂", "\0"])
-def test_query_without_words_tells_what_to_give(tools_of: ToolsOf, query: str) -> None:
-    with pytest.raises(ToolError, match="Give at least one word or number"):
+def test_query_without_words_is_refused_with_a_hint(tools_of: ToolsOf, query: str) -> None:
+    with pytest.raises(ToolError, match="Pass at least one word or number"):
         tools_of("ann")["search"](query=query)
 
 
@@ -361,7 +361,7 @@ def test_note_is_found_by_its_user_in_its_tenant_only(tools_of: ToolsOf, user: s
 
 
 def test_note_of_the_same_title_is_replaced(tools_of: ToolsOf) -> None:
-    """It replaces the user's own note and nobody else's."""
+    """It replaces the note of that user only."""
     ann, bob = tools_of("ann"), tools_of("bob")
     for tools, text in [(ann, "first"), (bob, "untouched"), (ann, "second")]:
         tools["add_note"](title="Plan", text=text)
@@ -372,7 +372,7 @@ def test_note_of_the_same_title_is_replaced(tools_of: ToolsOf) -> None:
 
 @pytest.mark.parametrize("arguments", [{"title": " ", "text": "x"}, {"title": "x", "text": ""}])
 def test_note_without_words_is_refused(tools_of: ToolsOf, arguments: dict[str, str]) -> None:
-    with pytest.raises(ToolError, match="Give both"):
+    with pytest.raises(ToolError, match="Pass both"):
         tools_of("ann")["add_note"](**arguments)
 
 
@@ -405,7 +405,7 @@ def test_frequent_word_comes_from_the_documents(tools_of: ToolsOf, database: Any
 
 
 async def test_calls_from_many_threads_and_users(tools_of: ToolsOf) -> None:
-    """Worker threads of one loop write and read at once, and every user keeps the own notes."""
+    """Worker threads of one loop write and read at once, and every user has separate notes."""
     users = [tools_of(f"user{number}") for number in range(8)]
 
     async def work(number: int, tools: dict[str, ToolSpec]) -> set[str]:

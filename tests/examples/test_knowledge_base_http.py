@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def run(example: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run an example with the package that the tests use."""
+    """Run an example with the package under test."""
     environment = {**os.environ, "PYTHONPATH": str(Path(ahvn_tools.__file__).parents[1]), "PYTHONUTF8": "1"}
     return subprocess.run(
         [sys.executable, str(EXAMPLES / example), *arguments],
@@ -30,7 +30,7 @@ def run(example: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(150)
-def test_each_user_reads_what_is_theirs_and_nothing_else(tmp_path):
+def test_each_user_reads_only_their_own_notes(tmp_path):
     texts, database = tmp_path / "texts", tmp_path / "notes.db"
     texts.mkdir()
     (texts / "guide.md").write_text("# Guide\n\nA telescope shows far things.")
@@ -44,6 +44,6 @@ def test_each_user_reads_what_is_theirs_and_nothing_else(tmp_path):
     assert re.search(r"^a wrong token: .*HTTP 401", done.stdout, re.MULTILINE)
 
 
-def test_a_database_that_is_not_there_is_said_in_one_line(tmp_path):
+def test_a_missing_database_is_reported_in_one_line(tmp_path):
     done = run("knowledge_base_http.py", str(tmp_path / "none.db"))
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)

@@ -1,4 +1,4 @@
-"""The server that plays the services: what it answers, and what it refuses as the services do."""
+"""The server that imitates the services: what it answers, and what it refuses as the services do."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def post(server: Loopback, service: str, body: Any, path: str | None = None) -> 
             return error.code, error.read().decode()
 
 
-GONE = object()
+REMOVED = object()
 
 
-def changed(body: Body, path: str, to: Any = GONE) -> Body:
-    """Return a copy with one place in it changed, or gone; a path is dotted."""
+def changed(body: Body, path: str, to: Any = REMOVED) -> Body:
+    """Return a copy with the value at a dotted path replaced or removed."""
     made = copy.deepcopy(body)
     *steps, last = (int(step) if step.isdecimal() else step for step in path.split("."))
     place: Any = made
     for step in steps:
         place = place[step]
-    if to is GONE:
+    if to is REMOVED:
         del place[last]
     else:
         place[last] = to
@@ -67,7 +67,7 @@ def changed(body: Body, path: str, to: Any = GONE) -> Body:
 
 
 @pytest.mark.parametrize("service", PATHS)
-def test_a_history_with_results_is_answered_with_what_they_said(server, service):
+def test_a_history_with_results_is_answered_with_their_texts(server, service):
     status, text = post(server, service, GOOD[service]())
     assert status == 200
     assert "The tool said: " in text
@@ -75,7 +75,7 @@ def test_a_history_with_results_is_answered_with_what_they_said(server, service)
 
 
 @pytest.mark.parametrize("service", PATHS)
-def test_a_request_that_is_not_as_it_has_to_be_is_refused(server, service):
+def test_an_incomplete_request_is_refused(server, service):
     assert post(server, service, {"model": "m"})[0] == 400
 
 
@@ -207,17 +207,17 @@ def test_an_older_model_sees_no_images_in_responses(server):
     assert (status, "does not support media" in text) == (400, True)
 
 
-@pytest.mark.parametrize(("service", "path"), [("openai_chat", "v1/models"), ("nobody", "v1/messages")])
-def test_nothing_answers_elsewhere(server, service, path):
+@pytest.mark.parametrize(("service", "path"), [("openai_chat", "v1/models"), ("unknown", "v1/messages")])
+def test_an_unknown_path_is_not_found(server, service, path):
     assert post(server, service, {}, path)[0] == 404
 
 
 @pytest.mark.parametrize("body", [3, "", None, [1]])
-def test_what_is_no_json_object_is_refused(server, body):
+def test_a_body_that_is_not_a_json_object_is_refused(server, body):
     assert post(server, "ollama_chat", body) == (400, '{"error": "The body is no JSON object."}')
 
 
-def test_a_client_that_leaves_early_makes_no_noise(server, capfd):
+def test_a_client_that_leaves_early_is_not_logged(server, capfd):
     body = json.dumps({**ollama(), "stream": True}).encode()
     head = f"POST /ollama_chat/api/chat HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     for sent in (head, head + body):
@@ -228,7 +228,7 @@ def test_a_client_that_leaves_early_makes_no_noise(server, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_requests_are_kept_and_so_are_refused_ones():
+def test_requests_are_saved_with_the_refused_ones():
     with Loopback({}) as server:
         post(server, "ollama_chat", ollama())
         post(server, "ollama_chat", {"messages": 3})
@@ -236,7 +236,7 @@ def test_requests_are_kept_and_so_are_refused_ones():
 
 
 def test_a_new_question_after_an_answer_is_a_first_turn(server):
-    """Results that the model has spoken of are old."""
+    """Results before the last message of the model are not repeated."""
     body = chat()
     body["messages"] += [{"role": "assistant", "content": "Well."}, {"role": "user", "content": "And in Oslo?"}]
     _, text = post(server, "openai_chat", body)
@@ -244,7 +244,7 @@ def test_a_new_question_after_an_answer_is_a_first_turn(server):
     assert json.loads(call["function"]["arguments"]) == {"city": "Oslo"}
 
 
-def test_the_server_is_gone_after_its_block_and_has_left_no_thread():
+def test_the_server_ends_with_its_block_and_leaves_no_thread():
     before = threading.active_count()
     with Loopback() as server:
         post(server, "ollama_chat", ollama())
@@ -254,7 +254,7 @@ def test_the_server_is_gone_after_its_block_and_has_left_no_thread():
     assert threading.active_count() <= before
 
 
-def test_a_client_that_says_nothing_does_not_keep_the_server():
+def test_a_silent_client_does_not_block_the_server():
     with Loopback() as server:
         port = int(server.url("x").split(":")[2].split("/")[0])
         with socket.create_connection(("127.0.0.1", port), timeout=5):

@@ -1,4 +1,4 @@
-"""The examples of the SDKs, as the processes that a newcomer starts, none of which can reach a provider."""
+"""The examples of the SDKs, as processes that cannot reach a provider."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SDKS = {
     "openai_chat": ("openai", "openai"),
     "openai_responses": ("openai", "openai"),
 }
-"""The extra and the module that an example needs."""
+"""The extra and the module that each example needs."""
 
 KEYS = {
     "anthropic_messages": {"ANTHROPIC_API_KEY": "none"},
@@ -63,21 +63,21 @@ def needs_sdk(example: str) -> str:
 
 
 def test_every_example_of_an_sdk_is_run_here():
-    files = [path.stem for path in EXAMPLES.glob("*.py") if "with needed(" in path.read_text()]
+    files = [path.stem for path in EXAMPLES.glob("*.py") if "with require_sdk(" in path.read_text()]
     assert sorted(files) == sorted(SAID)
 
 
 @each_example
-def test_an_example_prints_what_its_tool_said_and_leaves_nothing_running(example, tmp_path):
+def test_an_example_prints_the_result_of_its_tool_and_ends(example, tmp_path):
     finished = sealed.run("-W", "error", needs_sdk(example), folder=tmp_path)
     assert (finished.stdout, finished.stderr) == (f"The tool said: {SAID[example]}\n", "")
     assert finished.returncode == 0
 
 
 @each_example
-def test_an_example_takes_the_real_service_when_its_key_is_set(example, tmp_path):
+def test_an_example_calls_the_real_service_when_its_key_is_set(example, tmp_path):
     finished = sealed.run(needs_sdk(example), folder=tmp_path, **KEYS[example])
-    assert finished.stderr.startswith("no way out to ")
+    assert finished.stderr.startswith("no connection to ")
     assert "127.0.0.1" not in finished.stderr
     assert (finished.stdout, finished.returncode) == ("", 70)
 
@@ -92,10 +92,10 @@ def test_a_key_in_the_environment_of_the_tests_reaches_no_example(example, tmp_p
 
 
 @pytest.mark.parametrize("host", ["203.0.113.9", "api.provider.test"])
-def test_there_is_no_way_out_of_a_sealed_process(host, tmp_path):
+def test_a_sealed_process_has_no_network(host, tmp_path):
     code = f"import socket; socket.create_connection(({host!r}, 443), timeout=1)"
     finished = sealed.run("-c", code, folder=tmp_path)
-    assert (finished.stderr, finished.returncode) == (f"no way out to {host}", 70)
+    assert (finished.stderr, finished.returncode) == (f"no connection to {host}", 70)
 
 
 @each_example

@@ -1,1 +1,1 @@
-"""Tests of how a call runs; `doors.py` lists the doors of a call, so that a claim can be made about all of them."""
+"""Tests of how a call runs. `entry_points.py` lists the entry points of a call, to test a claim about all of them."""

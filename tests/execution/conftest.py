@@ -1,4 +1,4 @@
-"""A check around each file of tests here: no thread, task or file descriptor is left when they are over."""
+"""A check of each test file in this folder: it leaves no thread, task or file descriptor."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ async def background_tasks() -> int:
 
 @tool
 def warm() -> int:
-    """Have a worker thread started."""
+    """Run in a worker thread, which this starts."""
     return 1
 
 
 def foreign_threads() -> int:
-    """Count the threads that are no idle workers of ours."""
+    """Count the threads that are not worker threads of the package."""
     return sum(thread.name != "ahvn-tools-worker" for thread in threading.enumerate())
 
 
 def descriptors() -> int:
-    """Count the open file descriptors, where the system tells."""
+    """Count the open file descriptors; 0 where the system does not list them."""
     gc.collect()
     return len(list(DESCRIPTORS.iterdir())) if DESCRIPTORS.exists() else 0
 
@@ -43,7 +43,7 @@ def descriptors() -> int:
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """Compare what runs and what is open before and after a file of tests."""
-    assert background_tasks() == 0
+    assert until(lambda: background_tasks() == 0)
     assert run(warm.acall) == 1
     before, opened = foreign_threads(), descriptors()
     yield

@@ -1,28 +1,31 @@
-"""Every door of a call as a plain function, and every body that may stand behind one."""
+"""Every entry point of a call as a plain function, and every kind of body: the axes of the tests in this folder."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import ahvn_tools
 from ahvn_tools import ToolResult, ToolSpec
 
 WAIT = 10.0
-"""Seconds after which a test gives up waiting for what should be there at once."""
+"""How many seconds a test waits for something that should happen at once."""
 
-Door = Callable[..., Any]
+EntryPoint = Callable[..., Any]
 
 
 def run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, **named: Any) -> Any:
-    """Await one call in a loop of its own; what it raises is carried past the loop, which it could end."""
+    """Await one call in a new event loop; what it raises is raised again outside of the loop, which it could end."""
 
     async def caught() -> tuple[Any, BaseException | None]:
         try:
@@ -42,26 +45,26 @@ async def collected(spec: ToolSpec, *args: Any, **arguments: Any) -> list[ToolRe
 
 
 async def last_of(spec: ToolSpec, *args: Any, **arguments: Any) -> ToolResult:
-    """Read a whole stream and keep the last result."""
+    """Read a whole stream and return its last result."""
     return (await collected(spec, *args, **arguments))[-1]
 
 
-VALUE_DOORS: dict[str, Door] = {
+VALUE_ENTRY_POINTS: dict[str, EntryPoint] = {
     "spec()": lambda spec, *args, **named: spec(*args, **named),
     "call": lambda spec, *args, **named: spec.call(*args, **named),
     "acall": lambda spec, *args, **named: run(spec.acall, *args, **named),
 }
-RESULT_DOORS: dict[str, Door] = {
+RESULT_ENTRY_POINTS: dict[str, EntryPoint] = {
     "exec": lambda spec, *args, **named: spec.exec(*args, **named),
     "aexec": lambda spec, *args, **named: run(spec.aexec, *args, **named),
     "stream": lambda spec, *args, **named: list(spec.stream(*args, **named))[-1],
     "astream": lambda spec, *args, **named: run(last_of, spec, *args, **named),
 }
-STREAM_DOORS: dict[str, Door] = {
+STREAM_ENTRY_POINTS: dict[str, EntryPoint] = {
     "stream": lambda spec, *args, **named: list(spec.stream(*args, **named)),
     "astream": lambda spec, *args, **named: run(collected, spec, *args, **named),
 }
-DOORS = VALUE_DOORS | RESULT_DOORS
+ENTRY_POINTS = VALUE_ENTRY_POINTS | RESULT_ENTRY_POINTS
 
 
 def plain(n: int) -> Any:
@@ -73,12 +76,12 @@ async def coroutine(n: int) -> Any:
     return n + 1
 
 
-def gives_coroutine(n: int) -> Any:
+def returns_coroutine(n: int) -> Any:
     return coroutine(n)
 
 
-async def gives_coroutine_of_coroutine(n: int) -> Any:
-    return gives_coroutine(n)
+async def returns_nested_coroutine(n: int) -> Any:
+    return returns_coroutine(n)
 
 
 def generator(n: int) -> Any:
@@ -91,28 +94,28 @@ async def async_generator(n: int) -> Any:
         yield item
 
 
-def gives_generator(n: int) -> Any:
+def returns_generator(n: int) -> Any:
     return generator(n)
 
 
-def gives_map(n: int) -> Any:
+def returns_map(n: int) -> Any:
     return map(int, "0123"[:n])
 
 
-async def gives_generator_later(n: int) -> Any:
+async def areturns_generator(n: int) -> Any:
     return generator(n)
 
 
-def gives_async_generator(n: int) -> Any:
+def returns_async_generator(n: int) -> Any:
     return async_generator(n)
 
 
-async def gives_async_generator_later(n: int) -> Any:
+async def areturns_async_generator(n: int) -> Any:
     return async_generator(n)
 
 
 class Countdown:
-    """An async iterable that is no iterator."""
+    """An async iterable that is not an iterator."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -121,19 +124,19 @@ class Countdown:
         return async_generator(self.n)
 
 
-def gives_async_iterable(n: int) -> Any:
+def returns_async_iterable(n: int) -> Any:
     return Countdown(n)
 
 
-class Called:
-    """An instance that is called."""
+class CallableObject:
+    """An object that is called like a function."""
 
     def __call__(self, n: int) -> Any:
         return n + 1
 
 
-class Awaited:
-    """An instance that is called and awaited."""
+class AsyncCallableObject:
+    """An object that is called like a coroutine function."""
 
     async def __call__(self, n: int) -> Any:
         return n + 1
@@ -146,40 +149,68 @@ async def _shifted(by: int, n: int) -> Any:
 BODIES: dict[str, tuple[Callable[..., Any], Any]] = {
     "function": (plain, 4),
     "coroutine function": (coroutine, 4),
-    "function that gives a coroutine": (gives_coroutine, 4),
-    "coroutine function that gives one": (gives_coroutine_of_coroutine, 4),
-    "callable instance": (Called(), 4),
-    "async callable instance": (Awaited(), 4),
+    "function returning a coroutine": (returns_coroutine, 4),
+    "coroutine function returning a coroutine": (returns_nested_coroutine, 4),
+    "callable instance": (CallableObject(), 4),
+    "async callable instance": (AsyncCallableObject(), 4),
     "partial of a coroutine function": (partial(_shifted, 1), 4),
     "generator": (generator, [0, 1, 2]),
     "async generator": (async_generator, [0, 1, 2]),
-    "function that gives a generator": (gives_generator, [0, 1, 2]),
-    "function that gives a map": (gives_map, [0, 1, 2]),
-    "coroutine function that gives a generator": (gives_generator_later, [0, 1, 2]),
-    "function that gives an async generator": (gives_async_generator, [0, 1, 2]),
-    "coroutine function that gives an async generator": (gives_async_generator_later, [0, 1, 2]),
-    "function that gives an async iterable": (gives_async_iterable, [0, 1, 2]),
+    "function returning a generator": (returns_generator, [0, 1, 2]),
+    "function returning a map": (returns_map, [0, 1, 2]),
+    "coroutine function returning a generator": (areturns_generator, [0, 1, 2]),
+    "function returning an async generator": (returns_async_generator, [0, 1, 2]),
+    "coroutine function returning an async generator": (areturns_async_generator, [0, 1, 2]),
+    "function returning an async iterable": (returns_async_iterable, [0, 1, 2]),
 }
-"""What it is -> the body, and what it gives for 3."""
+"""The body, and its value for 3, by a description of the body."""
 
 WAYS = {
     "in a thread": {},
     "in the loop": {"run_in_thread": False},
     "with a timeout": {"timeout": 30.0},
 }
-"""How a body is run: options of a spec."""
+"""The ways to run a body: options of a spec."""
+
+
+def combinations(**axes: Mapping[str, Any] | Iterable[Any]) -> pytest.MarkDecorator:
+    """Parametrize a test over all combinations of its parameters' values.
+
+    By default, only as many combinations run as it takes to use each value once; the others are exhaustive tests.
+    """
+    named = [
+        list(axis.items()) if isinstance(axis, Mapping) else [(str(value), value) for value in axis]
+        for axis in axes.values()
+    ]
+    sample = {tuple(n % len(axis) for axis in named) for n in range(max(map(len, named)))}
+    params = []
+    for indexes in itertools.product(*(range(len(axis)) for axis in named)):
+        chosen = [axis[index] for axis, index in zip(named, indexes, strict=True)]
+        marks = () if indexes in sample else pytest.mark.exhaustive
+        params.append(
+            pytest.param(*(value for _, value in chosen), id="-".join(name for name, _ in chosen), marks=marks)
+        )
+    return pytest.mark.parametrize(list(axes), params)
 
 
 def until(claim: Callable[[], bool]) -> bool:
-    """Wait for a claim to come true; return whether it did."""
+    """Wait until a claim is true; return whether it became true in time."""
     end = time.monotonic() + WAIT
     while not claim() and time.monotonic() < end:
         time.sleep(0.005)
     return claim()
 
 
+async def auntil(claim: Callable[[], bool]) -> bool:
+    """Do the same as `until` without blocking the event loop."""
+    end = time.monotonic() + WAIT
+    while not claim() and time.monotonic() < end:  # noqa: ASYNC110  # a claim has no event
+        await asyncio.sleep(0.005)
+    return claim()
+
+
 def process(code: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-    """Start a fresh interpreter on a program that can import the package; warnings are errors there."""
+    """Start a new interpreter with a program that can import the package; warnings are errors there."""
     environment = {**os.environ, "PYTHONPATH": str(Path(ahvn_tools.__file__).parents[1])}
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", code, *arguments],
@@ -193,7 +224,7 @@ def process(code: str, *arguments: str, **options: Any) -> subprocess.Popen[str]
 
 
 def program(code: str, *arguments: str) -> tuple[int, str, str]:
-    """Run a program to its end; return its exit code and what it wrote."""
+    """Run a program to its end; return its exit code, its output and its errors."""
     running = process(code, *arguments)
     try:
         output, errors = running.communicate(timeout=30)

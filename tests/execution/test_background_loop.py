@@ -1,4 +1,4 @@
-"""From sync to async: one background loop that works from anywhere, and refuses only to wait for itself."""
+"""The background loop: sync callers share it, it works from any thread and loop, and it never waits for itself."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pytest
 
 from ahvn_tools import ToolSpec, tool
 from ahvn_tools.errors import SyncCallError, ToolTimeoutError
-from tests.execution.entry_points import WAIT, process, program, run, until
+from tests.execution.entry_points import WAIT, combinations, process, program, run, until
 
-user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
+user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="no one")
 
 
 @tool
@@ -40,7 +40,7 @@ def test_all_sync_callers_share_one_loop() -> None:
     assert len(seen) == 1
 
 
-def test_async_bodies_run_beside_each_other() -> None:
+def test_async_bodies_run_concurrently() -> None:
     all_of_them = asyncio.Barrier(8)
 
     @tool
@@ -52,7 +52,7 @@ def test_async_bodies_run_beside_each_other() -> None:
         assert all(pool.map(lambda _: meets(), range(8)))
 
 
-async def test_sync_doors_work_inside_a_running_loop() -> None:
+async def test_sync_calls_work_inside_a_running_loop() -> None:
     assert double(4) == 8
     assert double.exec(n=4).value == 8
     assert [result.value for result in double.stream(n=4)] == [8]
@@ -68,46 +68,46 @@ def test_asyncio_run_may_follow_asyncio_run() -> None:
 
 async def test_a_sync_call_of_an_async_body_on_the_background_loop_raises() -> None:
     @tool
-    async def waits_for_itself(door: str) -> int:
-        made = getattr(double, door)(n=1)
-        return next(made).value if door == "stream" else made
+    async def waits_for_itself(entry_point: str) -> int:
+        returned = getattr(double, entry_point)(n=1)
+        return next(returned).value if entry_point == "stream" else returned
 
-    for door in ("call", "exec", "stream"):
+    for entry_point in ("call", "exec", "stream"):
         with pytest.raises(SyncCallError, match="acall"):
-            waits_for_itself.call(door)
+            waits_for_itself.call(entry_point)
     assert double(1) == 2
 
 
-def test_a_coroutine_that_cannot_cross_is_closed() -> None:
+def test_a_coroutine_that_cannot_be_awaited_is_closed() -> None:
     @tool
-    def gives_coroutine() -> Any:
+    def returns_coroutine() -> Any:
         return double.acall(1)
 
     @tool
     async def waits_for_itself() -> int:
-        return gives_coroutine.call()
+        return returns_coroutine.call()
 
     with pytest.raises(SyncCallError):  # a coroutine that was never awaited would be a warning, and so a failure
         waits_for_itself.call()
 
 
 class Now:
-    """An awaitable that is no coroutine."""
+    """An awaitable that is not a coroutine."""
 
     def __await__(self) -> Any:
         return iter(())
 
 
-def test_an_awaitable_that_cannot_cross_is_left_alone() -> None:
+def test_another_awaitable_that_cannot_be_awaited_is_not_closed() -> None:
     @tool
-    def gives_awaitable() -> Any:
+    def returns_awaitable() -> Any:
         return Now()
 
     @tool
     async def waits_for_itself() -> int:
-        return gives_awaitable.call()
+        return returns_awaitable.call()
 
-    assert gives_awaitable() is None
+    assert returns_awaitable() is None
     with pytest.raises(SyncCallError):
         waits_for_itself.call()
 
@@ -125,7 +125,7 @@ def test_a_sync_body_may_be_called_on_the_background_loop() -> None:
 
 
 def nested(depth: int, *, is_async: bool) -> ToolSpec:
-    """Make a spec whose body calls another, whose body calls another …, sync and async by turns."""
+    """Make a spec whose body calls another spec, and so on, alternately sync and async."""
     if depth == 0:
         return double
     inner = nested(depth - 1, is_async=not is_async)
@@ -146,7 +146,7 @@ def test_calls_may_nest_eight_deep(is_async: bool) -> None:
     assert asyncio.run(spec.acall(1)) == 10
 
 
-def test_a_task_of_the_bodys_own_that_exits_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+def test_system_exit_in_a_task_of_a_body_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     async def exits() -> None:
         raise SystemExit(3)
 
@@ -188,7 +188,7 @@ def test_contextvars_of_an_async_body_do_not_reach_a_sync_caller() -> None:
         user.set("body")
         return user.get()
 
-    assert (sets(), user.get()) == ("body", "nobody")
+    assert (sets(), user.get()) == ("body", "no one")
 
 
 # a blocked loop
@@ -218,7 +218,7 @@ def test_a_timeout_holds_although_the_body_blocks_the_background_loop() -> None:
     assert double(2) == 4
 
 
-def test_a_timeout_of_a_stream_holds_although_the_body_blocks_half_way() -> None:
+def test_a_timeout_of_a_stream_holds_although_the_body_blocks_the_loop_after_an_item() -> None:
     release = threading.Event()
 
     @tool(timeout=0.2)
@@ -252,13 +252,12 @@ def test_a_timeout_holds_for_resolvers_although_the_loop_is_blocked() -> None:
     assert double(2) == 4
 
 
-# leaving
+# interrupts, forks and exits
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one process there")
-@pytest.mark.parametrize("door", ["tool.call()", "tool.exec()", "list(tool.stream())"])
-@pytest.mark.parametrize("timeout", ["None", "60.0"])
-def test_ctrl_c_in_a_waiting_sync_caller_cancels_the_body(door: str, timeout: str, tmp_path: Path) -> None:
+@combinations(entry_point=["tool.call()", "tool.exec()", "list(tool.stream())"], timeout=["None", "60.0"])
+def test_ctrl_c_in_a_waiting_sync_caller_cancels_the_body(entry_point: str, timeout: str, tmp_path: Path) -> None:
     code = f"""
 import asyncio, signal, sys
 from pathlib import Path
@@ -275,7 +274,7 @@ async def body() -> int:
 
 tool = ToolSpec.from_function(body, timeout={timeout})
 try:
-    {door}
+    {entry_point}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
@@ -283,7 +282,7 @@ except KeyboardInterrupt:
     running = process(code, str(marker))
     try:
         assert running.stdout.readline() == "started\n"
-        time.sleep(0.05)  # from the body's start to the caller's wait
+        time.sleep(0.2)  # from the start of the body to the wait of the caller
         running.send_signal(signal.SIGINT)
         output, errors = running.communicate(timeout=20)
     finally:
@@ -348,7 +347,7 @@ print(forks(), coroutine(1))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_child_that_comes_back_from_a_body_in_a_worker_thread_ends() -> None:
+def test_a_forked_child_that_returns_from_a_body_in_a_worker_thread_ends() -> None:
     code = """
 import asyncio, os, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
@@ -367,7 +366,7 @@ async def main():
             return os.waitstatus_to_exitcode(status), await forks.acall() > 0
         await asyncio.sleep(0.01)
     os.kill(child, 9)
-    return "it stayed"
+    return "the child did not end"
 
 print(asyncio.run(main()))
 """
@@ -384,19 +383,22 @@ async def body():
 """
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "async def body():\n    await asyncio.sleep(600)",
-        STUBBORN,
-        "async def body():\n    time.sleep(600)",
-        "def body():\n    time.sleep(600)",
-        "def body():\n    yield 1\n    time.sleep(600)",
+HUNG_BODIES = [
+    pytest.param("async def body():\n    await asyncio.sleep(600)", id="waits", marks=pytest.mark.exhaustive),
+    pytest.param(STUBBORN, id="ignores cancellation"),
+    pytest.param("async def body():\n    time.sleep(600)", id="blocks the loop"),
+    pytest.param("def body():\n    time.sleep(600)", id="blocks a thread"),
+    pytest.param("def body():\n    yield 1\n    time.sleep(600)", id="generator", marks=pytest.mark.exhaustive),
+    pytest.param(
         "async def body():\n    yield 1\n    await asyncio.sleep(600)",
-    ],
-    ids=["waits", "refuses to be cancelled", "blocks the loop", "blocks a thread", "generator", "async generator"],
-)
-def test_a_hung_body_does_not_hold_up_the_exit_of_the_interpreter(body: str) -> None:
+        id="async generator",
+        marks=pytest.mark.exhaustive,
+    ),
+]
+
+
+@pytest.mark.parametrize("body", HUNG_BODIES)
+def test_a_hung_body_does_not_delay_the_exit_of_the_interpreter(body: str) -> None:
     code = f"""
 import asyncio, time
 from ahvn_tools import ToolSpec
@@ -408,7 +410,7 @@ print(ToolSpec.from_function(body, timeout=0.1).exec().error.code)
     assert program(code) == (0, "timeout\n", "")
 
 
-def test_an_abandoned_thread_does_not_hold_up_asyncio_run() -> None:
+def test_an_abandoned_thread_does_not_delay_asyncio_run() -> None:
     code = """
 import asyncio, time
 from ahvn_tools import tool
@@ -422,7 +424,7 @@ print(asyncio.run(hangs.aexec()).error.code)
     assert program(code) == (0, "timeout\n", "")
 
 
-def test_calls_in_threads_during_the_exit_do_no_harm() -> None:
+def test_calls_in_threads_do_not_disturb_the_exit() -> None:
     code = """
 import asyncio, threading
 from ahvn_tools import tool
@@ -437,7 +439,7 @@ for _ in range(4):
     assert program(code) == (0, "", "")
 
 
-def test_a_loop_that_is_closed_under_a_body_does_no_harm() -> None:
+def test_closing_a_loop_while_a_body_runs_breaks_no_later_call() -> None:
     release, ended = threading.Event(), threading.Event()
 
     @tool
@@ -449,23 +451,25 @@ def test_a_loop_that_is_closed_under_a_body_does_no_harm() -> None:
     loop = asyncio.new_event_loop()
     task = loop.create_task(body.acall())
     loop.run_until_complete(asyncio.sleep(0.01))
-    task._log_destroy_pending = False  # asyncio's own complaint about what this test does
+    task._log_destroy_pending = False  # asyncio would log that this test destroys a pending task
     loop.close()
     release.set()
     assert ended.wait(WAIT)
     assert run(double.acall, 1) == 2
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # asyncio.Queue cannot take it
-def test_a_loop_that_is_closed_under_a_stream_ends_its_generator() -> None:
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # asyncio.Queue raises when its loop is closed
+def test_closing_a_loop_while_a_stream_is_read_ends_its_generator() -> None:
     closed = threading.Event()
-    go_on = threading.Event()
+    resume = threading.Event()
 
     @tool
     def body() -> Any:
         try:
             yield 1
-            go_on.wait(30)
+            resume.wait(30)
             yield 2
         finally:
             closed.set()
@@ -479,20 +483,22 @@ def test_a_loop_that_is_closed_under_a_stream_ends_its_generator() -> None:
         pending._log_destroy_pending = False
     assert not task.done()
     loop.close()
-    go_on.set()
+    resume.set()
     assert closed.wait(WAIT)
     del stream, task, pending
     gc.collect()
 
 
-def test_a_thousand_calls_at_once_all_come_back() -> None:
+@pytest.mark.exhaustive
+def test_a_thousand_concurrent_calls_all_return() -> None:
     async def main() -> list[int]:
         return await asyncio.gather(*(double.acall(n) for n in range(1000)))
 
     assert asyncio.run(main()) == [2 * n for n in range(1000)]
 
 
-def test_two_hundred_calls_from_eight_threads_and_loops_all_come_back() -> None:
+@pytest.mark.exhaustive
+def test_two_hundred_calls_from_eight_threads_and_loops_all_return() -> None:
     @tool
     def halve(n: int) -> int:
         return n // 2
@@ -505,7 +511,7 @@ def test_two_hundred_calls_from_eight_threads_and_loops_all_come_back() -> None:
     assert results == [(n, 2 * n) for n in range(200)]
 
 
-def test_the_loop_is_idle_after_a_body_that_was_left() -> None:
+def test_closing_a_stream_ends_its_body_on_the_loop() -> None:
     started = threading.Event()
     ended = threading.Event()
 

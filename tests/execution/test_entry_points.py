@@ -1,4 +1,4 @@
-"""The doors of a call mean the same everywhere: whatever the body is, whoever calls, however it is run."""
+"""Every entry point of a call behaves the same for every kind of body, every caller and every way to run the body."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from ahvn_tools import ToolError, ToolResult, ToolSpec, tool
 from ahvn_tools.errors import CallCancelledError, InvalidParametersError, ToolCallError
 from tests.execution.entry_points import (
     BODIES,
-    DOORS,
-    RESULT_DOORS,
-    STREAM_DOORS,
-    VALUE_DOORS,
+    ENTRY_POINTS,
+    RESULT_ENTRY_POINTS,
+    STREAM_ENTRY_POINTS,
+    VALUE_ENTRY_POINTS,
     WAYS,
-    Door,
+    EntryPoint,
+    combinations,
     program,
     run,
 )
 
-each_body = pytest.mark.parametrize(("body", "value"), BODIES.values(), ids=BODIES)
-each_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-each_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-each_value_door = pytest.mark.parametrize("door", VALUE_DOORS.values(), ids=VALUE_DOORS)
-each_result_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
-each_stream_door = pytest.mark.parametrize("door", STREAM_DOORS.values(), ids=STREAM_DOORS)
+each_entry_point = pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+each_result_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
+TIMEOUTS = {"no timeout": {}, "timeout": {"timeout": 30.0}}
+
+
+Case = tuple[Any, Any]
+"""A body, and its value for 3."""
 
 
 def spec_of(body: Any, **options: Any) -> ToolSpec:
@@ -37,42 +39,39 @@ def spec_of(body: Any, **options: Any) -> ToolSpec:
 # values
 
 
-@each_body
-@each_way
-@each_value_door
-def test_call_gives_the_value_of_any_body(body: Any, value: Any, way: dict[str, Any], door: Door) -> None:
-    assert door(spec_of(body, **way), n=3) == value
+@combinations(case=BODIES, way=WAYS, entry_point=VALUE_ENTRY_POINTS)
+def test_call_returns_the_value_of_any_body(case: Case, way: dict[str, Any], entry_point: EntryPoint) -> None:
+    body, value = case
+    assert entry_point(spec_of(body, **way), n=3) == value
 
 
-@each_body
-@each_way
-@each_result_door
-def test_exec_gives_a_result_of_any_body(body: Any, value: Any, way: dict[str, Any], door: Door) -> None:
-    result = door(spec_of(body, **way), n=3)
+@combinations(case=BODIES, way=WAYS, entry_point=RESULT_ENTRY_POINTS)
+def test_exec_returns_a_result_for_any_body(case: Case, way: dict[str, Any], entry_point: EntryPoint) -> None:
+    body, value = case
+    result = entry_point(spec_of(body, **way), n=3)
     assert (result.value, result.is_error, result.is_last, result.is_interrupted) == (value, False, True, False)
     assert 0 <= result.meta["duration"] < 30
 
 
-@each_body
-@each_way
-@each_stream_door
-def test_a_stream_gives_one_chunk_per_item_and_then_what_exec_gives(
-    body: Any, value: Any, way: dict[str, Any], door: Door
+@combinations(case=BODIES, way=WAYS, entry_point=STREAM_ENTRY_POINTS)
+def test_a_stream_yields_one_chunk_per_item_and_then_the_result_of_exec(
+    case: Case, way: dict[str, Any], entry_point: EntryPoint
 ) -> None:
-    *chunks, last = door(spec_of(body, **way), n=3)
+    body, value = case
+    *chunks, last = entry_point(spec_of(body, **way), n=3)
     assert [chunk.value for chunk in chunks] == (value if isinstance(value, list) else [])
     assert not any(chunk.is_last for chunk in chunks)
-    whole = spec_of(body, **way).exec(n=3)
+    expected = spec_of(body, **way).exec(n=3)
     assert (last.value, last.structured_content, last.content, last.error, last.is_last) == (
-        whole.value, whole.structured_content, whole.content, None, True,
+        expected.value, expected.structured_content, expected.content, None, True,
     )  # fmt: skip
 
 
-@each_door
-def test_arguments_are_always_validated(door: Door) -> None:
+@each_entry_point
+def test_arguments_are_always_validated(entry_point: EntryPoint) -> None:
     spec = spec_of(BODIES["function"][0])
     try:
-        code = door(spec, n="no number").error.code
+        code = entry_point(spec, n="not a number").error.code
     except InvalidParametersError as error:
         code = error.code
     assert code == "invalid_parameters"
@@ -82,14 +81,14 @@ def test_arguments_are_always_validated(door: Door) -> None:
 
 
 class SilentError(Exception):
-    """Its text cannot be read."""
+    """An exception whose text cannot be read."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
 
 
-class StrangeExit(BaseException):
-    """No Exception, and none that Python knows."""
+class CustomBaseException(BaseException):
+    """Not an Exception, and not one of Python's own exceptions."""
 
 
 EXCEPTIONS: dict[str, BaseException] = {
@@ -98,7 +97,7 @@ EXCEPTIONS: dict[str, BaseException] = {
     "silent": SilentError(),
     "group": ExceptionGroup("many", [ValueError("a"), KeyError("b")]),
     "StopAsyncIteration": StopAsyncIteration("over"),
-    "ToolError": ToolError("tell the model"),
+    "ToolError": ToolError("text for the model"),
     "error of another call": InvalidParametersError("Invalid arguments: 'x' is missing."),
 }
 TEXTS = {
@@ -107,20 +106,20 @@ TEXTS = {
     "silent": "SilentError: its text cannot be read",
     "group": "ExceptionGroup: many (2 sub-exceptions)",
     "StopAsyncIteration": "StopAsyncIteration: over",
-    "ToolError": "tell the model",
+    "ToolError": "text for the model",
     "error of another call": "InvalidParametersError: Invalid arguments: 'x' is missing.",
 }
 EXITS: dict[str, BaseException] = {
     "KeyboardInterrupt": KeyboardInterrupt(),
     "SystemExit": SystemExit(3),
     "GeneratorExit": GeneratorExit(),
-    "own BaseException": StrangeExit(),
+    "custom BaseException": CustomBaseException(),
     "BaseExceptionGroup": BaseExceptionGroup("many", [SystemExit(3)]),
 }
 
 
 def raising(error: BaseException, kind: str) -> Any:
-    """Return a body of a kind that raises an error."""
+    """Return a body of the kind that raises the error."""
 
     def function() -> Any:
         raise error
@@ -140,74 +139,65 @@ def raising(error: BaseException, kind: str) -> Any:
         yield 1
         raise error
 
-    def gives_coroutine() -> Any:
+    def returns_coroutine() -> Any:
         return coroutine()
 
-    async def gives_generator() -> Any:
+    async def returns_generator() -> Any:
         return generator()
 
     return locals()[kind]
 
 
 KINDS = [
-    "function", "coroutine", "late", "generator", "async_generator", "gives_coroutine", "gives_generator",
+    "function", "coroutine", "late", "generator", "async_generator", "returns_coroutine", "returns_generator",
 ]  # fmt: skip
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@each_kind
-@each_way
-@each_value_door
-def test_call_raises_the_very_exception_of_the_body(kind: str, way: dict[str, Any], door: Door) -> None:
+@combinations(kind=KINDS, way=WAYS, entry_point=VALUE_ENTRY_POINTS)
+def test_call_raises_the_exception_object_of_the_body(kind: str, way: dict[str, Any], entry_point: EntryPoint) -> None:
     error = LookupError("as it is")
     with pytest.raises(LookupError) as caught:
-        door(spec_of(raising(error, kind), **way))
+        entry_point(spec_of(raising(error, kind), **way))
     assert caught.value is error
 
 
-@pytest.mark.parametrize("name", EXCEPTIONS)
-@pytest.mark.parametrize("kind", ["function", "coroutine"])
-@each_value_door
-def test_call_raises_any_exception_unchanged(name: str, kind: str, door: Door) -> None:
+@combinations(name=EXCEPTIONS.keys(), kind=["function", "coroutine"], entry_point=VALUE_ENTRY_POINTS)
+def test_call_raises_any_exception_unchanged(name: str, kind: str, entry_point: EntryPoint) -> None:
     with pytest.raises(type(EXCEPTIONS[name])) as caught:
-        door(spec_of(raising(EXCEPTIONS[name], kind)))
+        entry_point(spec_of(raising(EXCEPTIONS[name], kind)))
     assert caught.value is EXCEPTIONS[name]
 
 
-@pytest.mark.parametrize("name", EXCEPTIONS)
-@pytest.mark.parametrize("kind", ["function", "late"])
-@pytest.mark.parametrize("way", [{}, {"timeout": 30.0}], ids=["no timeout", "timeout"])
-@each_result_door
-def test_exec_tells_any_exception_as_a_tool_error(name: str, kind: str, way: dict[str, Any], door: Door) -> None:
-    result = door(spec_of(raising(EXCEPTIONS[name], kind), **way))
+@combinations(name=EXCEPTIONS.keys(), kind=["function", "late"], way=TIMEOUTS, entry_point=RESULT_ENTRY_POINTS)
+def test_exec_returns_any_exception_as_a_tool_error(
+    name: str, kind: str, way: dict[str, Any], entry_point: EntryPoint
+) -> None:
+    result = entry_point(spec_of(raising(EXCEPTIONS[name], kind), **way))
     assert (result.error.code, result.error.message) == ("tool_error", TEXTS[name])
     assert (result.value, result.structured_content, result.text) == (None, None, TEXTS[name])
     assert "duration" in result.meta
 
 
-@each_kind
-@each_way
-@each_result_door
-def test_exec_does_not_raise_what_any_body_raises(kind: str, way: dict[str, Any], door: Door) -> None:
-    result = door(spec_of(raising(ValueError("wrong"), kind), **way))
+@combinations(kind=KINDS, way=WAYS, entry_point=RESULT_ENTRY_POINTS)
+def test_exec_does_not_raise_the_exception_of_any_body(kind: str, way: dict[str, Any], entry_point: EntryPoint) -> None:
+    result = entry_point(spec_of(raising(ValueError("wrong"), kind), **way))
     assert (result.error.code, result.error.message) == ("tool_error", "ValueError: wrong")
 
 
-@pytest.mark.parametrize("kind", ["generator", "async_generator"])
-@each_way
-@each_stream_door
-def test_a_stream_that_fails_half_way_ends_with_the_error(kind: str, way: dict[str, Any], door: Door) -> None:
-    chunk, last = door(spec_of(raising(ValueError("wrong"), kind), **way))
+@combinations(kind=["generator", "async_generator"], way=WAYS, entry_point=STREAM_ENTRY_POINTS)
+def test_a_stream_that_fails_after_some_items_ends_with_the_error(
+    kind: str, way: dict[str, Any], entry_point: EntryPoint
+) -> None:
+    chunk, last = entry_point(spec_of(raising(ValueError("wrong"), kind), **way))
     assert (chunk.value, chunk.is_last) == (1, False)
     assert (last.error.message, last.value, last.is_last) == ("ValueError: wrong", None, True)
 
 
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in EXITS for kind in KINDS])
-@each_way
-@each_door
-def test_exits_are_raised_again_in_a_local_caller(name: str, kind: str, way: dict[str, Any], door: Door) -> None:
+@combinations(name=EXITS.keys(), kind=KINDS, way=WAYS, entry_point=ENTRY_POINTS)
+def test_exits_are_raised_in_a_local_caller(name: str, kind: str, way: dict[str, Any], entry_point: EntryPoint) -> None:
     with pytest.raises(type(EXITS[name])) as caught:
-        door(spec_of(raising(EXITS[name], kind), **way))
+        entry_point(spec_of(raising(EXITS[name], kind), **way))
     assert caught.value is EXITS[name]
 
 
@@ -224,10 +214,10 @@ def test_the_background_loop_survives_every_exit() -> None:
     assert loop_identity() == before
 
 
-@pytest.mark.parametrize("kind", ["function", "coroutine", "gives_coroutine"])
-@each_result_door
-def test_stop_iteration_is_an_error_result(kind: str, door: Door) -> None:
-    result = door(spec_of(raising(StopIteration("over"), kind)))
+@pytest.mark.parametrize("kind", ["function", "coroutine", "returns_coroutine"])
+@each_result_entry_point
+def test_stop_iteration_is_an_error_result(kind: str, entry_point: EntryPoint) -> None:
+    result = entry_point(spec_of(raising(StopIteration("over"), kind)))
     assert result.error.code == "tool_error"
     assert "StopIteration" in result.error.message
 
@@ -237,7 +227,7 @@ def test_stop_iteration_is_raised_from_a_sync_call() -> None:
         spec_of(raising(StopIteration(), "function")).call()
 
 
-def test_stop_iteration_from_an_awaited_call_is_what_python_makes_of_it() -> None:
+def test_python_turns_stop_iteration_from_an_awaited_call_into_runtime_error() -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
         run(spec_of(raising(StopIteration(), "function")).acall)
 
@@ -245,17 +235,16 @@ def test_stop_iteration_from_an_awaited_call_is_what_python_makes_of_it() -> Non
 # cancellation
 
 
-@each_kind
-@each_way
-@each_result_door
-def test_a_cancellation_of_the_bodys_own_is_a_result(kind: str, way: dict[str, Any], door: Door) -> None:
-    result = door(spec_of(raising(asyncio.CancelledError(), kind), **way))
+@combinations(kind=KINDS, way=WAYS, entry_point=RESULT_ENTRY_POINTS)
+def test_a_body_that_raises_cancelled_error_is_a_cancelled_result(
+    kind: str, way: dict[str, Any], entry_point: EntryPoint
+) -> None:
+    result = entry_point(spec_of(raising(asyncio.CancelledError(), kind), **way))
     assert result.error.code == "cancelled"
 
 
-@each_kind
-@each_way
-def test_a_cancellation_of_the_bodys_own_is_no_cancellation_of_an_async_caller(kind: str, way: dict[str, Any]) -> None:
+@combinations(kind=KINDS, way=WAYS)
+def test_a_body_that_raises_cancelled_error_does_not_cancel_an_async_caller(kind: str, way: dict[str, Any]) -> None:
     with pytest.raises(CallCancelledError, match="cancelled itself") as caught:
         run(spec_of(raising(asyncio.CancelledError(), kind), **way).acall)
     assert caught.value.code == "cancelled"
@@ -263,7 +252,7 @@ def test_a_cancellation_of_the_bodys_own_is_no_cancellation_of_an_async_caller(k
 
 @each_kind
 @pytest.mark.parametrize("way", [{"timeout": 30.0}, {"binds": {"token": "token"}}], ids=["timeout", "bound"])
-def test_a_cancellation_of_the_bodys_own_is_no_cancellation_of_a_sync_caller(kind: str, way: dict[str, Any]) -> None:
+def test_a_body_that_raises_cancelled_error_does_not_cancel_a_sync_caller(kind: str, way: dict[str, Any]) -> None:
     inner = raising(asyncio.CancelledError(), kind)
 
     def body(n: int = 1, token: str = "") -> Any:
@@ -275,7 +264,7 @@ def test_a_cancellation_of_the_bodys_own_is_no_cancellation_of_a_sync_caller(kin
         spec_of(body, **way).call(1)
 
 
-def test_a_cancellation_of_a_coroutine_called_by_position_is_no_cancellation_of_the_caller() -> None:
+def test_a_coroutine_called_by_position_that_raises_cancelled_error_does_not_cancel_the_caller() -> None:
     async def body(n: int) -> int:
         raise asyncio.CancelledError
 
@@ -295,19 +284,19 @@ def test_an_exception_of_a_function_called_by_position_is_raised_unchanged() -> 
 
 
 @pytest.mark.parametrize("way", [{}, {"timeout": 30.0}], ids=["no timeout", "timeout"])
-@pytest.mark.parametrize("door", [RESULT_DOORS["exec"], RESULT_DOORS["stream"], RESULT_DOORS["astream"]])
-def test_a_body_that_cancels_the_task_it_was_given_is_a_result(way: dict[str, Any], door: Door) -> None:
-    async def suicide() -> int:
+@pytest.mark.parametrize(
+    "entry_point", [RESULT_ENTRY_POINTS["exec"], RESULT_ENTRY_POINTS["stream"], RESULT_ENTRY_POINTS["astream"]]
+)
+def test_a_body_that_cancels_its_task_is_a_cancelled_result(way: dict[str, Any], entry_point: EntryPoint) -> None:
+    async def cancels_its_task() -> int:
         asyncio.current_task().cancel()
         await asyncio.sleep(30)
         return 1
 
-    assert door(spec_of(suicide, **way)).error.code == "cancelled"
+    assert entry_point(spec_of(cancels_its_task, **way)).error.code == "cancelled"
 
 
-@each_way
-@pytest.mark.parametrize("method", ["acall", "aexec", "astream"])
-@pytest.mark.parametrize("is_async", [True, False])
+@combinations(way=WAYS, method=["acall", "aexec", "astream"], is_async=[True, False])
 async def test_a_cancellation_of_the_caller_propagates(way: dict[str, Any], method: str, is_async: bool) -> None:
     if not is_async:
         way = {**way, "run_in_thread": True}
@@ -342,7 +331,7 @@ async def test_a_cancellation_of_the_caller_propagates(way: dict[str, Any], meth
 
 
 @pytest.mark.parametrize("method", ["acall", "aexec"])
-async def test_a_timeout_of_the_caller_is_the_callers(method: str) -> None:
+async def test_a_timeout_scope_of_the_caller_raises_the_callers_timeout_error(method: str) -> None:
     async def waits() -> int:
         await asyncio.sleep(60)
         return 1
@@ -354,33 +343,33 @@ async def test_a_timeout_of_the_caller_is_the_callers(method: str) -> None:
     assert not isinstance(caught.value, ToolCallError)
 
 
-@each_result_door
-def test_a_body_that_handles_its_own_cancellation_scopes_is_left_alone(door: Door) -> None:
+@each_result_entry_point
+def test_a_body_may_handle_its_own_timeout_scope(entry_point: EntryPoint) -> None:
     async def body() -> str:
         try:
             async with asyncio.timeout(0.01):
                 await asyncio.sleep(30)
         except TimeoutError:
-            return "went on"
+            return "continued"
         return "never"
 
-    assert door(spec_of(body)).value == "went on"
+    assert entry_point(spec_of(body)).value == "continued"
 
 
 # served
 
 
-@pytest.mark.parametrize("error", [*EXCEPTIONS.values(), *EXITS.values()], ids=[*EXCEPTIONS, *EXITS])
-@pytest.mark.parametrize("kind", ["function", "coroutine", "late", "gives_coroutine"])
-@pytest.mark.parametrize("way", [{}, {"timeout": 30.0}], ids=["no timeout", "timeout"])
-def test_served_whatever_a_body_raises_is_an_error_result(error: BaseException, kind: str, way: dict[str, Any]) -> None:
+@combinations(error=EXCEPTIONS | EXITS, kind=["function", "coroutine", "late", "returns_coroutine"], way=TIMEOUTS)
+def test_served_anything_that_a_body_raises_is_an_error_result(
+    error: BaseException, kind: str, way: dict[str, Any]
+) -> None:
     result = run(spec_of(raising(error, kind), **way).to_fastmcp().run, {})
     assert result.is_error
-    shown = "tell the model" if isinstance(error, ToolError) else "Error calling tool 'subject'"
-    assert [block.text for block in result.content] == [shown]
+    expected = "text for the model" if isinstance(error, ToolError) else "Error calling tool 'subject'"
+    assert [block.text for block in result.content] == [expected]
 
 
-def test_served_a_fastmcp_tool_error_speaks_to_the_model() -> None:
+def test_served_the_text_of_a_fastmcp_tool_error_reaches_the_model() -> None:
     from fastmcp.exceptions import ToolError as FastMCPToolError
 
     result = run(spec_of(raising(FastMCPToolError("say it"), "function")).to_fastmcp().run, {})
@@ -390,12 +379,15 @@ def test_served_a_fastmcp_tool_error_speaks_to_the_model() -> None:
 
 def test_served_a_cancelled_request_is_cancelled() -> None:
     async def main() -> bool:
+        started = asyncio.Event()
+
         async def waits() -> int:
+            started.set()
             await asyncio.sleep(60)
             return 1
 
         task = asyncio.create_task(spec_of(waits).to_fastmcp().run({}))
-        await asyncio.sleep(0.01)
+        await asyncio.wait_for(started.wait(), 10)
         task.cancel()
         await asyncio.wait({task}, timeout=10)
         return task.cancelled()
@@ -404,11 +396,11 @@ def test_served_a_cancelled_request_is_cancelled() -> None:
 
 
 def test_a_served_result_that_its_schema_refuses_is_an_error() -> None:
-    def lies() -> int:
-        return "no number"
+    def breaks_its_schema() -> int:
+        return "not a number"
 
-    assert spec_of(lies).exec().value == "no number"
-    assert run(spec_of(lies).to_fastmcp().run, {}).is_error
+    assert spec_of(breaks_its_schema).exec().value == "not a number"
+    assert run(spec_of(breaks_its_schema).to_fastmcp().run, {}).is_error
 
 
 def test_served_results_carry_content_structure_and_duration() -> None:
@@ -417,40 +409,40 @@ def test_served_results_carry_content_structure_and_duration() -> None:
     assert result.meta["duration"] >= 0
 
 
-# nobody is changed
+# results of the body are not modified
 
 
-def test_a_tool_result_that_the_body_made_is_not_changed() -> None:
-    made = ToolResult({"a": 1}, {"a": 1}, meta={"cost": 2})
+def test_a_tool_result_that_the_body_returns_is_not_modified() -> None:
+    original = ToolResult({"a": 1}, {"a": 1}, meta={"cost": 2})
 
     def body() -> Any:
-        return made
+        return original
 
-    for door in RESULT_DOORS.values():
-        result = door(spec_of(body))
+    for entry_point in RESULT_ENTRY_POINTS.values():
+        result = entry_point(spec_of(body))
         assert (result.value, result.meta["cost"]) == ({"a": 1}, 2)
-    assert made == ToolResult({"a": 1}, {"a": 1}, meta={"cost": 2})
+    assert original == ToolResult({"a": 1}, {"a": 1}, meta={"cost": 2})
 
 
-def test_a_tool_result_that_the_body_yielded_is_not_changed() -> None:
-    made = ToolResult(1, meta={"cost": 2})
+def test_a_tool_result_that_the_body_yields_is_not_modified() -> None:
+    original = ToolResult(1, meta={"cost": 2})
 
     def body() -> Any:
-        yield made
-        yield made
+        yield original
+        yield original
 
-    for door in STREAM_DOORS.values():
-        first, second, last = door(spec_of(body))
+    for entry_point in STREAM_ENTRY_POINTS.values():
+        first, second, last = entry_point(spec_of(body))
         first.meta["cost"] = 9
         assert (second.meta, second.is_last, last.value) == ({"cost": 2}, False, [1, 1])
-    assert made == ToolResult(1, meta={"cost": 2})
+    assert original == ToolResult(1, meta={"cost": 2})
 
 
-def test_a_returned_chunk_is_a_last_result_all_the_same() -> None:
+def test_a_returned_chunk_becomes_a_last_result() -> None:
     def body() -> Any:
         return ToolResult(1, is_last=False)
 
-    assert all(door(spec_of(body)).is_last for door in RESULT_DOORS.values())
+    assert all(entry_point(spec_of(body)).is_last for entry_point in RESULT_ENTRY_POINTS.values())
 
 
 def test_a_local_sync_call_imports_neither_asyncio_nor_fastmcp() -> None:

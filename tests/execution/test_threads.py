@@ -1,4 +1,4 @@
-"""Sync bodies of async callers: worker threads of our own, the caller's contextvars, a count of what is abandoned."""
+"""Sync bodies of async callers: daemon worker threads, the caller's contextvars, the count of abandoned bodies."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution import threads
 from tests.execution.entry_points import WAIT, run, until
 
-user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
+user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="no one")
 
 
-def where() -> int:
+def get_thread_id() -> int:
     return threading.get_ident()
 
 
-def workers() -> int:
+def count_workers() -> int:
     return sum(thread.name == "ahvn-tools-worker" for thread in threading.enumerate())
 
 
 def test_a_sync_body_of_a_sync_caller_runs_in_the_callers_thread() -> None:
-    spec = ToolSpec.from_function(where)
+    spec = ToolSpec.from_function(get_thread_id)
     assert spec() == spec.exec().value == next(spec.stream()).value == threading.get_ident()
 
 
-@pytest.mark.parametrize("door", ["call", "exec"])
-def test_an_async_resolver_does_not_move_a_sync_body(door: str) -> None:
+@pytest.mark.parametrize("entry_point", ["call", "exec"])
+def test_an_async_resolver_does_not_move_a_sync_body(entry_point: str) -> None:
     async def token() -> str:
         return "t"
 
     def body(token: str) -> int:
         return threading.get_ident()
 
-    made = getattr(ToolSpec.from_function(body).bind("token", resolver=token), door)()
-    assert getattr(made, "value", made) == threading.get_ident()
+    result = getattr(ToolSpec.from_function(body).bind("token", resolver=token), entry_point)()
+    assert getattr(result, "value", result) == threading.get_ident()
 
 
 def test_a_timeout_moves_a_sync_body_to_a_worker_thread() -> None:
-    spec = ToolSpec.from_function(where, timeout=30.0)
+    spec = ToolSpec.from_function(get_thread_id, timeout=30.0)
     assert threading.get_ident() not in {spec(), spec.exec().value, next(spec.stream()).value}
 
 
-async def test_a_sync_body_of_an_async_caller_runs_in_a_daemon_thread_of_ours() -> None:
+async def test_a_sync_body_of_an_async_caller_runs_in_a_daemon_worker_thread() -> None:
     @tool
     def body() -> tuple[str, bool]:
         return threading.current_thread().name, threading.current_thread().daemon
@@ -59,21 +59,21 @@ async def test_a_sync_body_of_an_async_caller_runs_in_a_daemon_thread_of_ours() 
     assert await body.acall() == ["ahvn-tools-worker", True]
 
 
-async def test_a_sync_body_runs_in_the_loops_own_thread_when_told_so() -> None:
-    spec = ToolSpec.from_function(where, run_in_thread=False)
+async def test_run_in_thread_false_runs_a_sync_body_in_the_thread_of_the_loop() -> None:
+    spec = ToolSpec.from_function(get_thread_id, run_in_thread=False)
     assert await spec.acall() == (await spec.aexec()).value == threading.get_ident()
     assert [result.value async for result in spec.astream()] == [threading.get_ident()]
 
 
-@pytest.mark.parametrize("door", ["acall", "astream"])
-async def test_a_sync_generator_runs_in_one_thread_from_first_to_last_item(door: str) -> None:
+@pytest.mark.parametrize("entry_point", ["acall", "astream"])
+async def test_a_sync_generator_runs_in_one_thread_from_first_to_last_item(entry_point: str) -> None:
     @tool
     def body() -> Any:
         user.set("body")
         for _ in range(5):
             yield (threading.get_ident(), user.get())
 
-    if door == "acall":
+    if entry_point == "acall":
         items = await body.acall()
     else:
         items = [result.value async for result in body.astream()][:-1]
@@ -82,7 +82,7 @@ async def test_a_sync_generator_runs_in_one_thread_from_first_to_last_item(door:
     assert items[0][0] != threading.get_ident()
 
 
-async def test_contextvars_of_the_caller_reach_the_thread_and_none_come_back() -> None:
+async def test_contextvars_of_the_caller_reach_the_thread_and_its_changes_do_not_reach_the_caller() -> None:
     @tool
     def body() -> str:
         before = user.get()
@@ -97,23 +97,23 @@ async def test_contextvars_of_the_caller_reach_the_thread_and_none_come_back() -
 
 
 async def test_calls_one_after_the_other_share_one_thread() -> None:
-    spec = ToolSpec.from_function(where)
+    spec = ToolSpec.from_function(get_thread_id)
     assert len({await spec.acall() for _ in range(50)}) == 1
 
 
-def test_a_hundred_bodies_may_block_at_once_and_idle_threads_are_few_afterwards() -> None:
+def test_a_hundred_bodies_may_block_at_once_and_few_threads_stay_idle() -> None:
     barrier = threading.Barrier(100)
 
     @tool
-    def meets() -> int:
+    def wait_for_the_others() -> int:
         barrier.wait(WAIT)
         return 1
 
     async def main() -> int:
-        return sum(await asyncio.gather(*(meets.acall() for _ in range(100))))
+        return sum(await asyncio.gather(*(wait_for_the_others.acall() for _ in range(100))))
 
     assert asyncio.run(main()) == 100
-    assert until(lambda: workers() <= threads.MAX_IDLE_THREADS)
+    assert until(lambda: count_workers() <= threads.MAX_IDLE_THREADS)
 
 
 class Hung:
@@ -139,12 +139,14 @@ def _acall(spec: ToolSpec) -> Any:
     return asyncio.run(spec.acall())
 
 
-@pytest.mark.parametrize("door", [ToolSpec.call, _acall], ids=["call", "acall"])
-def test_a_body_that_hangs_is_abandoned_and_counted_until_it_ends(hung: Hung, door: Callable[[ToolSpec], Any]) -> None:
+@pytest.mark.parametrize("entry_point", [ToolSpec.call, _acall], ids=["call", "acall"])
+def test_a_body_that_hangs_is_abandoned_and_counted_until_it_ends(
+    hung: Hung, entry_point: Callable[[ToolSpec], Any]
+) -> None:
     before = threads.count_abandoned_threads()
     with pytest.raises(ToolTimeoutError, match="thread may still be running"):
-        door(ToolSpec.from_function(hung.body, timeout=0.05))
-    assert hung.started.is_set()
+        entry_point(ToolSpec.from_function(hung.body, timeout=0.05))
+    assert hung.started.wait(WAIT)
     assert threads.count_abandoned_threads() == before + 1
     hung.release.set()
     assert until(lambda: threads.count_abandoned_threads() == before)
@@ -153,7 +155,7 @@ def test_a_body_that_hangs_is_abandoned_and_counted_until_it_ends(hung: Hung, do
 def test_hung_bodies_do_not_starve_others(hung: Hung) -> None:
     async def main() -> None:
         hanging = [asyncio.create_task(ToolSpec.from_function(hung.body).acall()) for _ in range(40)]
-        quick = ToolSpec.from_function(where, timeout=WAIT)
+        quick = ToolSpec.from_function(get_thread_id, timeout=WAIT)
         assert await quick.acall() != threading.get_ident()
         hung.release.set()
         assert await asyncio.gather(*hanging) == [1] * 40
@@ -176,7 +178,7 @@ def test_a_cancelled_call_abandons_its_thread(hung: Hung) -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
-def test_what_is_abandoned_can_be_seen_whatever_kind_of_body_it_is(hung: Hung, is_async: bool) -> None:
+def test_abandoned_bodies_are_counted_for_every_kind_of_body(hung: Hung, is_async: bool) -> None:
     async def refuses() -> None:
         while not hung.release.is_set():
             with contextlib.suppress(asyncio.CancelledError):
@@ -194,31 +196,31 @@ def test_an_abandoned_thread_works_again_once_its_body_has_ended(hung: Hung) -> 
     assert ToolSpec.from_function(hung.body, timeout=0.05).exec().error.code == "timeout"
     hung.release.set()
     assert until(lambda: threads.count_abandoned_threads() == 0)
-    assert run(ToolSpec.from_function(where).acall) != threading.get_ident()
+    assert run(ToolSpec.from_function(get_thread_id).acall) != threading.get_ident()
 
 
-class Thing:
-    """Something to be let go."""
+class Value:
+    """An object that a weak reference can watch."""
 
 
-def used() -> weakref.ref[Thing]:
-    """Call a tool in a worker thread with a thing, and let the thing go."""
-    thing = Thing()
+def pass_to_a_tool() -> weakref.ref[Value]:
+    """Pass a value to a tool in a worker thread; return a weak reference to it."""
+    value = Value()
 
-    def body(thing: Any) -> int:
+    def body(value: Any) -> int:
         return 1
 
-    assert run(ToolSpec.from_function(body).bind("thing", default=thing).acall) == 1
-    return weakref.ref(thing)
+    assert run(ToolSpec.from_function(body).bind("value", default=value).acall) == 1
+    return weakref.ref(value)
 
 
-def test_an_idle_thread_holds_on_to_nothing() -> None:
-    thing = used()
+def test_an_idle_thread_keeps_no_objects_alive() -> None:
+    reference = pass_to_a_tool()
     gc.collect()
-    assert until(lambda: thing() is None)
+    assert until(lambda: reference() is None)
 
 
-def test_a_body_that_ends_as_its_caller_gives_up_is_counted_right() -> None:
+def test_a_body_that_ends_while_its_caller_is_cancelled_is_counted_correctly() -> None:
     async def main() -> None:
         for n in range(200):
             go = threading.Event()

@@ -1,4 +1,4 @@
-"""Anthropic's Messages: what differs from its siblings."""
+"""Anthropic's Messages: what differs from other formats."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_tool_is_flat():
     )
 
 
-def test_a_tool_whose_root_has_a_rule_is_sent_open_as_it_would_be_without_strict():
+def test_a_tool_with_a_rule_at_its_root_is_not_strict():
     member = {"type": "integer", "minimum": 1}
     schema = {"type": "object", "properties": {"a": member, "b": member}, "anyOf": [{"required": ["a"]}, {}]}
     definition = ToolDefinition(name="f", input_schema=schema)
@@ -65,7 +65,7 @@ def test_a_tool_whose_root_has_a_rule_is_sent_open_as_it_would_be_without_strict
     assert tool["input_schema"]["properties"] == {"a": member, "b": member}
 
 
-def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforced():
+def test_strict_leaves_optional_arguments_optional_and_states_unenforced_rules():
     (tool,) = anthropic.export([LOOK], strict=True)
     assert tool["strict"] is True
     assert tool["input_schema"] == snapshot(
@@ -81,14 +81,14 @@ def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforce
     )
 
 
-def test_what_contains_itself_cannot_be_strict():
+def test_a_recursive_schema_cannot_be_strict():
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "additionalProperties": False}
     schema = {"type": "object", "properties": {"first": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}}
     (tool,) = anthropic.export([ToolDefinition(name="chain", input_schema=schema)], strict=True)
     assert (tool["strict"], tool["input_schema"]) == (False, schema)
 
 
-def test_the_last_tool_carries_the_cache_control():
+def test_the_last_tool_has_the_cache_control():
     control = {"type": "ephemeral", "ttl": "1h"}
     first, last = anthropic.export([LOOK, ToolDefinition(name="ping")], cache_control=control)
     assert "cache_control" not in first
@@ -108,12 +108,12 @@ def samples(*inputs: dict) -> list[dict]:
     return tool.get("input_examples", [])
 
 
-def test_examples_that_fit_are_shown_and_the_others_would_cost_the_request():
+def test_only_examples_that_match_the_schema_are_exported():
     assert samples({"a": 1}, {"a": "x"}, {}, {"a": 2, "b": 3}) == [{"a": 1}, {"a": 2, "b": 3}]
     assert samples({"a": "x"}) == []
 
 
-def test_examples_of_a_schema_that_no_engine_here_knows_are_left_out():
+def test_examples_for_an_unsupported_pattern_are_left_out():
     definition = ToolDefinition(
         name="match",
         input_schema={"type": "object", "properties": {"a": {"type": "string", "pattern": "(?<"}}},
@@ -125,7 +125,7 @@ def test_examples_of_a_schema_that_no_engine_here_knows_are_left_out():
 THREE = [ToolDefinition(name=name) for name in ("a.a", "b", "c")]
 
 
-def test_deferred_tools_are_marked_and_the_last_shown_one_carries_the_cache():
+def test_the_last_tool_that_is_not_deferred_has_the_cache_control():
     tools = anthropic.export(THREE, defer_loading={"a.a", "c"}, cache_control={"type": "ephemeral"})
     assert [tool.get("defer_loading") for tool in tools] == [True, None, True]
     assert ["cache_control" in tool for tool in tools] == [False, True, False]
@@ -158,14 +158,14 @@ def strictness(count: int, properties: dict) -> list[bool]:
     return [tool["strict"] for tool in tools]
 
 
-def test_no_more_tools_are_strict_than_a_request_takes():
+def test_strict_tools_stay_within_the_limits_of_a_request():
     assert strictness(20, {"a": {"type": "string"}}) == [True] * 20
     assert strictness(22, {"a": {"type": "string"}}) == [True] * 20 + [False] * 2
     assert strictness(2, {f"p{i}": {"type": "string"} for i in range(13)}) == [True, False]
     assert strictness(18, {"a": {"type": ["string", "null"]}}) == [True] * 16 + [False] * 2
 
 
-def test_server_tools_are_not_ours_and_callers_are_kept():
+def test_server_tools_are_left_out_and_callers_are_provider_data():
     first, second = anthropic.calls(ANSWER)
     assert (first.id, first.name, first.arguments, first.provider) == (
         "toolu_1", "look", {"place": "Rome"}, {"caller": {"type": "direct"}},
@@ -175,15 +175,15 @@ def test_server_tools_are_not_ours_and_callers_are_kept():
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
-def test_the_last_call_of_a_message_that_ran_out_of_room_is_cut_off(reason):
+def test_the_last_call_at_the_length_limit_is_truncated(reason):
     first, last = anthropic.calls({**ANSWER, "stop_reason": reason})
     assert first.error is None
     assert (last.arguments, last.error) == (
-        {}, "The call was cut off: the answer reached its length limit. Send it again, shorter.",
+        {}, "The call was cut off because the response reached its length limit. Send a shorter call.",
     )  # fmt: skip
 
 
-def test_a_call_that_other_content_follows_is_whole():
+def test_a_call_before_other_content_is_complete():
     content = [*ANSWER["content"], {"type": "text", "text": "And n"}]
     assert [call.error for call in anthropic.calls({"content": content, "stop_reason": "max_tokens"})] == [None, None]
 
@@ -218,14 +218,14 @@ def test_all_results_are_in_one_user_message_and_errors_are_flagged():
 
 
 @pytest.mark.parametrize("message", ["", " \n"])
-def test_an_error_without_words_is_not_empty(message):
+def test_an_error_without_a_message_is_not_empty(message):
     failed = ToolResult(error=ErrorDetail(code="tool_error", message=message))
     (answered,) = anthropic.results([(ToolCall(id="t1", name="look"), failed)])
-    assert answered["content"][0]["content"] == "The tool failed and gave no reason."
+    assert answered["content"][0]["content"] == "The tool failed without an error message."
     assert answered["content"][0]["is_error"] is True
 
 
-def test_texts_of_nothing_but_spaces_are_left_out_of_a_list():
+def test_blank_texts_are_left_out_of_a_list():
     blocks = (TextContent(type="text", text=" \n"), ImageContent(type="image", data="cG5n", mime_type="image/png"))
     (message,) = anthropic.results([(ToolCall(id="t1", name="look"), ToolResult(blocks=blocks))])
     assert [part["type"] for part in message["content"][0]["content"]] == ["image"]
@@ -241,11 +241,11 @@ def test_choices():
     assert anthropic.choice("none", parallel=False) == {"tool_choice": {"type": "none"}}
 
 
-def test_one_of_several_cannot_be_forced():
-    with pytest.raises(ToolSpecError, match=r"not one of \['look', 'ping'\]. Export these alone"):
+def test_a_choice_of_several_tools_is_refused():
+    with pytest.raises(ToolSpecError, match=r"not one of \['look', 'ping'\]. Export only these"):
         anthropic.choice(["look", "ping"])
 
 
-def test_one_name_or_caller_alone_is_one_and_not_its_letters():
+def test_a_single_name_or_caller_can_be_a_string():
     (tool,) = anthropic.export([ToolDefinition(name="look")], defer_loading="look", allowed_callers="direct")
     assert (tool["defer_loading"], tool["allowed_callers"]) == (True, ["direct"])

@@ -1,4 +1,4 @@
-"""Amazon Bedrock's Converse: what differs from its siblings."""
+"""Amazon Bedrock's Converse: what differs from other formats."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import bedrock
 from ahvn_tools.results import ErrorDetail
 
-CUT_OFF = "The call was cut off: the answer reached its length limit. Send it again, shorter."
-NOT_WELL_FORMED = "The call was not well-formed. Send it again, with its arguments as one JSON object."
+CUT_OFF = "The call was cut off because the response reached its length limit. Send a shorter call."
+NOT_WELL_FORMED = "The call was malformed. Send it again with its arguments as one JSON object."
 
 
 def look(place: str, zoom: Annotated[int, pydantic.Field(ge=1)] = 2) -> str:
@@ -61,7 +61,7 @@ def test_a_tool_is_a_tool_spec():
     )
 
 
-def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforced():
+def test_strict_leaves_optional_arguments_optional_and_states_unenforced_rules():
     (tool,) = bedrock.export([LOOK], strict=True)
     assert tool["toolSpec"]["strict"] is True
     assert tool["toolSpec"]["inputSchema"]["json"] == snapshot(
@@ -77,7 +77,7 @@ def test_strict_leaves_optional_arguments_optional_and_tells_what_is_not_enforce
     )
 
 
-def test_strict_keeps_no_keyword_that_bedrock_refuses():
+def test_strict_exports_no_keyword_that_bedrock_refuses():
     kinds = {
         "number": {"type": "number", "minimum": 0, "maximum": 9, "multipleOf": 3},
         "open": {"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 9},
@@ -109,7 +109,7 @@ def test_a_cache_point_follows_the_last_tool():
 # calls
 
 
-def test_an_answer_its_message_and_its_content_hold_the_same_calls():
+def test_a_response_its_message_and_its_content_contain_the_same_calls():
     reasoning = {"reasoningContent": {"redactedContent": b"\x00\xff"}}
     whole = answer(reasoning, {"text": "I look."}, use("t1", input={"place": "Rome"}), use("t2"))
     first, second = bedrock.calls(whole)
@@ -119,13 +119,13 @@ def test_an_answer_its_message_and_its_content_hold_the_same_calls():
     assert bedrock.calls(message) == bedrock.calls(message["content"]) == [first, second]
 
 
-def test_tools_that_run_at_the_providers_are_not_ours():
+def test_server_tools_are_left_out():
     (call,) = bedrock.calls(answer(use("t1", type="server_tool_use"), use("t2", type="tool_use")))
     assert (call.id, call.provider) == ("t2", {})
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
-def test_the_last_call_of_a_message_that_ran_out_of_room_is_cut_off(reason):
+def test_the_last_call_at_the_length_limit_is_truncated(reason):
     first, last = bedrock.calls(answer(use("t1"), use("t2"), reason=reason))
     assert (first.error, last.error) == (None, CUT_OFF)
 
@@ -157,18 +157,18 @@ def over(reason: str) -> dict:
     return {"messageStop": {"stopReason": reason}}
 
 
-def test_the_answer_of_converse_stream_holds_its_events():
+def test_the_response_of_converse_stream_contains_its_events():
     events = [begun(0), piece(0, '{"place": '), piece(0, '"Rome"}'), stopped(0), over("tool_use")]
     assert bedrock.calls({"ResponseMetadata": {}, "stream": iter(events)}) == list(bedrock.stream(events))
     assert bedrock.calls({"stream": events})[0].arguments == {"place": "Rome"}
 
 
 @pytest.mark.parametrize("stream", [None, 3, "text", b"text", {"a": 1}])
-def test_what_stands_for_a_stream_and_is_none_holds_no_calls(stream):
+def test_an_invalid_stream_in_a_response_contains_no_calls(stream):
     assert bedrock.calls({"stream": stream}) == []
 
 
-def test_an_asynchronous_stream_in_an_answer_is_refused():
+def test_an_asynchronous_stream_in_a_response_is_refused():
     async def arriving():
         yield over("tool_use")
 
@@ -176,13 +176,13 @@ def test_an_asynchronous_stream_in_an_answer_is_refused():
         bedrock.calls({"stream": arriving()})
 
 
-def test_a_whole_call_comes_before_its_message_is_over():
+def test_a_complete_call_is_emitted_before_the_message_ends():
     calls = bedrock.stream([begun(0), piece(0, "{}"), stopped(0), *[over("malformed_tool_use")]])
     assert next(calls).error is None
     assert list(calls) == []
 
 
-def test_text_and_tools_of_the_provider_are_passed_over_in_a_stream():
+def test_text_and_server_tools_are_ignored_in_a_stream():
     text = {"contentBlockDelta": {"delta": {"text": "I look."}, "contentBlockIndex": 0}}
     image = {"contentBlockStart": {"start": {"image": {"format": "png"}}, "contentBlockIndex": 1}}
     remote = [begun(2, type="server_tool_use"), piece(2, "{}"), stopped(2)]
@@ -200,7 +200,7 @@ def test_text_and_tools_of_the_provider_are_passed_over_in_a_stream():
         ("", "malformed_tool_use", NOT_WELL_FORMED),
     ],
 )
-def test_a_call_that_is_not_whole_waits_for_the_reason_of_the_stop(text, reason, error):
+def test_an_incomplete_call_waits_for_the_stop_reason(text, reason, error):
     (call,) = bedrock.stream([begun(0), piece(0, text), stopped(0), over(reason)])
     assert (call.id, call.arguments, call.error) == ("t0", {}, error)
 
@@ -242,12 +242,12 @@ def test_all_results_are_in_one_user_message_and_errors_are_marked_twice():
 
 
 @pytest.mark.parametrize("nothing", [ToolResult(""), ToolResult(" \n"), ToolResult(blocks=())])
-def test_a_result_that_says_nothing_has_no_blank_text(nothing):
+def test_an_empty_result_has_no_blank_text(nothing):
     (message,) = bedrock.results([(ToolCall(id="t1", name="look"), nothing)])
     assert message["content"] == [{"toolResult": {"toolUseId": "t1", "content": []}}]
 
 
-def test_an_image_that_is_no_base64_is_named():
+def test_an_image_without_valid_base64_becomes_a_note():
     image = ImageContent(type="image", data="a", mime_type="image/png")
     (message,) = bedrock.results([(ToolCall(id="t1", name="look"), ToolResult(blocks=(image,)))])
     assert message["content"][0]["toolResult"]["content"] == [{"text": "[image (image/png), not shown]"}]
@@ -262,10 +262,10 @@ def test_choices_are_fields_of_the_tool_configuration():
     assert bedrock.choice("auto", parallel=True) == {"toolChoice": {"auto": {}}}
 
 
-def test_what_converse_cannot_be_asked_for_is_refused_with_a_way_out():
+def test_choices_that_converse_lacks_are_refused_with_a_fix():
     with pytest.raises(ToolSpecError, match=r"no choice 'none'\. Leave the tools out"):
         bedrock.choice("none")
-    with pytest.raises(ToolSpecError, match=r"not one of \['look', 'ping'\]\. Export these alone"):
+    with pytest.raises(ToolSpecError, match=r"not one of \['look', 'ping'\]\. Export only these"):
         bedrock.choice(["look", "ping"])
     with pytest.raises(ToolSpecError, match="Leave `parallel` out"):
         bedrock.choice("auto", parallel=False)

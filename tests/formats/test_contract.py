@@ -1,4 +1,4 @@
-"""The contract of every format: one test for all, so that a new format is covered by being there."""
+"""The contract of every format: shared tests, which cover a new format without changes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ from tests.formats.providers import provider
 CORPORA = Path(__file__).resolve().parents[3] / "shared" / "corpora"
 
 each_format = pytest.mark.parametrize("name", formats.BUILT_IN)
+
+sample_formats = pytest.mark.parametrize(
+    "name",
+    [
+        name if name in {"openai", "prompt"} else pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in formats.BUILT_IN
+    ],
+)
+"""Two formats by default and all of them with `-m exhaustive`: for tests with many random examples."""
 
 
 class Address(pydantic.BaseModel):
@@ -69,7 +78,7 @@ def failed(message: str) -> ToolResult:
     return ToolResult(error=ErrorDetail(code="tool_error", message=message))
 
 
-def test_every_format_in_the_room_is_offered_and_spoken_by_these_tests():
+def test_every_format_module_is_built_in():
     modules = {module.name for module in pkgutil.iter_modules(formats.__path__)}
     found = {name for name in modules if hasattr(__import__(f"ahvn_tools.formats.{name}", fromlist=["_"]), "export")}
     assert found == {name.replace("-", "_") for name in formats.BUILT_IN}
@@ -80,7 +89,7 @@ def test_every_format_in_the_room_is_offered_and_spoken_by_these_tests():
 
 @each_format
 @pytest.mark.parametrize("strict", [False, True])
-def test_an_export_leaves_definitions_as_they_are(name, strict):
+def test_an_export_does_not_change_definitions(name, strict):
     before = [(definition.fingerprint, definition.input_schema) for definition in DEFINITIONS]
     formats.get(name).export(DEFINITIONS, strict=strict)
     assert [(ToolDefinition.fingerprint.func(d), d.input_schema) for d in DEFINITIONS] == before
@@ -88,7 +97,7 @@ def test_an_export_leaves_definitions_as_they_are(name, strict):
 
 @each_format
 @pytest.mark.parametrize("strict", [False, True])
-def test_an_export_is_fresh_each_time_and_shares_nothing_inside(name, strict):
+def test_every_export_returns_new_objects_without_shared_parts(name, strict):
     export = formats.get(name).export
     first = export(DEFINITIONS, strict=strict)
     expected = json.dumps(export(DEFINITIONS, strict=strict))
@@ -114,13 +123,13 @@ def test_every_exported_root_is_one_plain_object_with_members(name, strict):
 
 
 @each_format
-def test_no_definitions_give_no_tools(name):
+def test_no_definitions_export_no_tools(name):
     assert provider(name).exported(formats.get(name).export([])) == []
     assert formats.get(name).results([]) == []
 
 
 @each_format
-def test_a_generator_of_definitions_will_do(name):
+def test_definitions_can_be_a_generator(name):
     tools = formats.get(name).export(definition for definition in DEFINITIONS)
     assert len(provider(name).exported(tools)) == len(DEFINITIONS)
 
@@ -135,31 +144,33 @@ def test_two_definitions_of_one_name_are_refused(name):
 
 
 @each_format
-def test_names_come_back_as_they_are_defined(name):
-    chosen = formats.get(name)
-    wire = [tool for tool, _ in provider(name).exported(chosen.export(DEFINITIONS))]
-    answer = provider(name).answer([(f"c{i}", tool, "{}") for i, tool in enumerate(wire)])
-    assert [call.name for call in chosen.calls(answer, DEFINITIONS)] == [d.name for d in DEFINITIONS]
-    assert [call.name for call in chosen.calls(answer)] == wire
-    assert [call.wire_name for call in chosen.calls(answer, DEFINITIONS)] == wire
+def test_calls_have_the_defined_names(name):
+    module = formats.get(name)
+    wire = [tool for tool, _ in provider(name).exported(module.export(DEFINITIONS))]
+    response = provider(name).response([(f"c{i}", tool, "{}") for i, tool in enumerate(wire)])
+    assert [call.name for call in module.calls(response, DEFINITIONS)] == [d.name for d in DEFINITIONS]
+    assert [call.name for call in module.calls(response)] == wire
+    assert [call.wire_name for call in module.calls(response, DEFINITIONS)] == wire
 
 
 @each_format
-def test_an_unknown_name_stays_as_it_came(name):
-    (call,) = formats.get(name).calls(provider(name).answer([("c1", "nobody", '{"a": 1}')]), DEFINITIONS)
-    assert (call.name, call.arguments, call.error) == ("nobody", {"a": 1}, None)
+def test_an_unknown_name_is_unchanged(name):
+    (call,) = formats.get(name).calls(provider(name).response([("c1", "unknown", '{"a": 1}')]), DEFINITIONS)
+    assert (call.name, call.arguments, call.error) == ("unknown", {"a": 1}, None)
 
 
 @each_format
-def test_an_answer_is_read_as_dict_text_bytes_and_sdk_object(name):
-    answer = provider(name).answer([("c1", "ping", '{"city": "Zürich"}'), ("c2", "ping", "{}")])
-    model = sdk_object(answer)
+def test_a_response_is_read_as_dict_text_bytes_and_sdk_object(name):
+    response = provider(name).response([("c1", "ping", '{"city": "Zürich"}'), ("c2", "ping", "{}")])
+    model = sdk_object(response)
     expected = [
         ToolCall(id="c1", name="ping", arguments={"city": "Zürich"}, wire_name="ping"),
         ToolCall(id="c2", name="ping", wire_name="ping"),
     ]
-    mixed = {**answer, "extra": model} if isinstance(answer, dict) else [{**item, "extra": model} for item in answer]
-    for form in (answer, json.dumps(answer), json.dumps(answer).encode(), model, mixed):
+    mixed = (
+        {**response, "extra": model} if isinstance(response, dict) else [{**item, "extra": model} for item in response]
+    )
+    for form in (response, json.dumps(response), json.dumps(response).encode(), model, mixed):
         read = formats.get(name).calls(form)
         assert [(call.name, call.arguments, call.error) for call in read] == [
             (call.name, call.arguments, call.error) for call in expected
@@ -172,29 +183,29 @@ def is_text(name: str) -> bool:
 
 
 def sdk_object(value: Any) -> Any:
-    """Return JSON objects as SDKs give them: as pydantic models."""
+    """Return JSON objects as SDKs return them: as pydantic models."""
     if isinstance(value, list):
         return [sdk_object(item) for item in value]
     return pydantic.create_model("Answer", **dict.fromkeys(value, (Any, ...)))(**value)
 
 
 @each_format
-def test_arguments_are_copies_of_the_answer(name):
-    answer = provider(name).answer([("c1", "ping", '{"a": [1]}')])
-    before = json.dumps(answer)
-    formats.get(name).calls(answer)[0].arguments["a"].append(2)
-    assert json.dumps(answer) == before
+def test_arguments_are_copies(name):
+    response = provider(name).response([("c1", "ping", '{"a": [1]}')])
+    before = json.dumps(response)
+    formats.get(name).calls(response)[0].arguments["a"].append(2)
+    assert json.dumps(response) == before
 
 
 def frozen(value: Any) -> Any:
-    """Return JSON data that nobody can change."""
+    """Return JSON data in immutable objects."""
     if isinstance(value, dict):
         return MappingProxyType({key: frozen(member) for key, member in value.items()})
     return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 AWKWARD = [("c1", "ping", json.dumps({"city": "a\u2028b\x85c"}, ensure_ascii=False))]
-"""A call whose text breaks the lines of everything but JSON, as providers may send it."""
+"""A call whose text contains line breaks of other formats than JSON, as providers can send it."""
 
 
 def is_awkward(calls: list[ToolCall]) -> bool:
@@ -203,19 +214,19 @@ def is_awkward(calls: list[ToolCall]) -> bool:
 
 @each_format
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
-def test_an_answer_is_read_in_any_encoding_of_unicode(name, encoding):
-    text = json.dumps(provider(name).answer(AWKWARD), ensure_ascii=False)
+def test_a_response_is_read_in_any_unicode_encoding(name, encoding):
+    text = json.dumps(provider(name).response(AWKWARD), ensure_ascii=False)
     for form in (text.encode(encoding), bytearray(text.encode(encoding)), memoryview(text.encode(encoding))):
         assert is_awkward(formats.get(name).calls(form))
     assert is_awkward(formats.get(name).calls(f"\ufeff{text}"))
 
 
 @each_format
-def test_an_answer_that_cannot_be_changed_is_read(name):
-    chosen, events = formats.get(name), provider(name).events(AWKWARD)
-    assert is_awkward(chosen.calls(frozen(provider(name).answer(AWKWARD))))
-    assert is_awkward(chosen.calls(frozen(events)))
-    assert is_awkward(list(chosen.stream(frozen(events))))
+def test_an_immutable_response_is_read(name):
+    module, events = formats.get(name), provider(name).events(AWKWARD)
+    assert is_awkward(module.calls(frozen(provider(name).response(AWKWARD))))
+    assert is_awkward(module.calls(frozen(events)))
+    assert is_awkward(list(module.stream(frozen(events))))
 
 
 def as_lines(event: dict[str, Any]) -> str:
@@ -241,18 +252,18 @@ SENT = {
 
 @each_format
 @pytest.mark.parametrize("sent", SENT.values(), ids=SENT.keys())
-def test_the_text_of_a_stream_is_read_as_hosts_write_it(name, sent):
+def test_the_text_of_a_stream_is_read_in_every_form_of_hosts(name, sent):
     if is_text(name):
-        return  # any text is an answer
+        return  # any text is an response
     text = "".join(map(sent, provider(name).events(AWKWARD)))
     for form in (text, f"{text}data: [DONE]\n\n", f"\ufeff{text}".encode(), text.encode("utf-16")):
         assert is_awkward(formats.get(name).calls(form))
 
 
 @each_format
-def test_what_a_call_says_with_half_a_character_can_be_answered(name):
-    answer = provider(name).answer([("c\ud800", "pi\ud800ng", "{}")])
-    (call,) = formats.get(name).calls(json.dumps(answer))
+def test_a_call_with_lone_surrogates_can_have_a_result(name):
+    response = provider(name).response([("c\ud800", "pi\ud800ng", "{}")])
+    (call,) = formats.get(name).calls(json.dumps(response))
     messages = formats.get(name).results([(call, ToolResult(1))])
     assert json.dumps(messages, ensure_ascii=False).encode()
 
@@ -271,14 +282,14 @@ def test_what_a_call_says_with_half_a_character_can_be_answered(name):
     ],
 )
 def test_odd_arguments_are_read(name, text, expected):
-    (call,) = formats.get(name).calls(provider(name).answer([("c1", "ping", text)]))
+    (call,) = formats.get(name).calls(provider(name).response([("c1", "ping", text)]))
     assert (call.arguments, call.error) == (expected, None)
 
 
 @each_format
 @pytest.mark.parametrize("text", ['{"secret": "s3', "{'a': 1}", "[1]", "3", "true", "nope s3", "[" * 50_000])
-def test_arguments_that_cannot_be_read_are_an_error_on_the_call_and_are_not_repeated(name, text):
-    broken, whole = formats.get(name).calls(provider(name).answer([("c1", "ping", text), ("c2", "ping", "{}")]))
+def test_unreadable_arguments_are_an_error_that_does_not_quote_them(name, text):
+    broken, whole = formats.get(name).calls(provider(name).response([("c1", "ping", text), ("c2", "ping", "{}")]))
     assert (broken.name, broken.arguments) == ("ping", {})
     assert is_text(name) or broken.id == "c1"
     assert broken.error.startswith("The arguments are not ")
@@ -287,42 +298,42 @@ def test_arguments_that_cannot_be_read_are_an_error_on_the_call_and_are_not_repe
 
 
 @each_format
-def test_calls_without_an_id_get_one_of_their_own(name):
-    first, second = formats.get(name).calls(provider(name).answer([("", "ping", "{}"), ("", "ping", "{}")]))
+def test_calls_without_an_id_get_a_new_one(name):
+    first, second = formats.get(name).calls(provider(name).response([("", "ping", "{}"), ("", "ping", "{}")]))
     assert first.id != second.id
     assert first.id
 
 
 @each_format
 def test_a_call_without_a_name_is_an_error(name):
-    (call,) = formats.get(name).calls(provider(name).answer([("c1", "", "{}")]), DEFINITIONS)
-    assert (call.name, call.error) == ("", "The call names no tool. Send it again with the tool's name.")
+    (call,) = formats.get(name).calls(provider(name).response([("c1", "", "{}")]), DEFINITIONS)
+    assert (call.name, call.error) == ("", "The call does not name a tool. Send it again with the name of the tool.")
 
 
 @each_format
 @pytest.mark.parametrize("text", ['{"choices": [', "", b"\xff\xfe\xff", "[" * 50_000])
-def test_an_answer_that_is_no_json_is_one_call_with_an_error(name, text):
+def test_a_response_that_is_not_json_is_one_call_with_an_error(name, text):
     if is_text(name):
         assert formats.get(name).calls(text) == []
         return
     (call,) = formats.get(name).calls(text)
     assert (call.name, call.arguments) == ("", {})
-    assert call.error.startswith("The answer is not JSON")
+    assert call.error.startswith("The response is not valid JSON")
 
 
 @each_format
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [None, {}, [], "null", "[]", "3", {"error": {"message": "overloaded"}}, {"choices": [None, {"message": "x"}]},
      {"output": 3}, {"content": "text"}, {"choices": []}, {"content": [None, 3]}],
 )  # fmt: skip
-def test_an_answer_without_calls_gives_none(name, answer):
-    assert formats.get(name).calls(answer) == []
+def test_a_response_without_calls_has_none(name, response):
+    assert formats.get(name).calls(response) == []
 
 
 @each_format
-def test_what_is_no_answer_is_the_developers_mistake(name):
-    with pytest.raises(TypeError, match=r"object is no answer\. Pass the SDK's response object"):
+def test_an_object_that_is_no_response_raises_type_error(name):
+    with pytest.raises(TypeError, match=r"object is no response\. Pass the SDK's response object"):
         formats.get(name).calls(object())
 
 
@@ -347,18 +358,18 @@ ALIKE = st.recursive(
 )
 
 
-@each_format
-@given(answer=st.lists(ALIKE) | st.dictionaries(WORDS, ALIKE))
-def test_nothing_that_looks_like_an_answer_makes_calls_raise(name, answer):
-    read = formats.get(name).calls(answer)
+@sample_formats
+@given(response=st.lists(ALIKE) | st.dictionaries(WORDS, ALIKE))
+def test_no_similar_response_raises(name, response):
+    read = formats.get(name).calls(response)
     assert all(isinstance(call.name, str) and call.id and (call.name or call.error) for call in read)
-    assert len(read) == len(formats.get(name).calls(json.dumps(answer)))
+    assert len(read) == len(formats.get(name).calls(json.dumps(response)))
 
 
-@each_format
+@sample_formats
 @given(arguments=st.dictionaries(st.text(), JSON, max_size=3))
-def test_arguments_arrive_as_they_were_sent(name, arguments):
-    (call,) = formats.get(name).calls(provider(name).answer([("c1", "ping", json.dumps(arguments))]))
+def test_arguments_arrive_unchanged(name, arguments):
+    (call,) = formats.get(name).calls(provider(name).response([("c1", "ping", json.dumps(arguments))]))
     assert (call.arguments, call.error) == (arguments, None)
 
 
@@ -366,23 +377,23 @@ def test_arguments_arrive_as_they_were_sent(name, arguments):
 
 
 @each_format
-def test_each_call_is_answered_once_under_its_id_and_in_its_order(name):
-    chosen = formats.get(name)
-    tools = provider(name).exported(chosen.export(DEFINITIONS))
+def test_each_call_has_one_result_under_its_id_in_order(name):
+    module = formats.get(name)
+    tools = provider(name).exported(module.export(DEFINITIONS))
     sent = [(f"c{i}", tool, "{}") for i, (tool, _) in enumerate(tools)]
-    calls = chosen.calls(provider(name).answer(sent), DEFINITIONS)
-    messages = chosen.results([(call, ToolResult(number)) for number, call in enumerate(calls)])
+    calls = module.calls(provider(name).response(sent), DEFINITIONS)
+    messages = module.results([(call, ToolResult(number)) for number, call in enumerate(calls)])
     ids, names = [sent_id for sent_id, _, _ in sent], [tool for _, tool, _ in sent]
-    assert provider(name).answered_ids(messages) in (ids, names)
+    assert provider(name).result_ids(messages) in (ids, names)
     assert json.dumps(messages)
 
 
 @each_format
-def test_a_result_is_said_once(name):
+def test_a_result_appears_once(name):
     call = ToolCall(id="c1", name="ping")
     for value, text in [("plain", "plain"), ({"a": "ü"}, '{"a": "ü"}'), ([1, 2], "[1, 2]"), (None, "null")]:
         messages = formats.get(name).results([(call, ToolResult(value, {"result": value}))])
-        (said,) = provider(name).said(messages)
+        (said,) = provider(name).result_texts(messages)
         assert said in (text, value)
         leaf = value if not isinstance(value, dict | list) and said == value else text
         read = getattr(provider(name), "read", list)
@@ -390,20 +401,22 @@ def test_a_result_is_said_once(name):
 
 
 @each_format
-def test_half_a_character_in_a_result_can_be_sent(name):
+def test_a_lone_surrogate_in_a_result_can_be_sent(name):
     messages = formats.get(name).results([(ToolCall(id="c1", name="ping"), ToolResult("a\ud800b"))])
-    assert provider(name).said(messages) == ["a\ufffdb"]
+    assert provider(name).result_texts(messages) == ["a\ufffdb"]
 
 
 @each_format
-def test_an_error_is_recognisable(name):
+def test_an_error_is_recognizable(name):
     messages = formats.get(name).results([(ToolCall(id="c1", name="ping"), failed("no such city"))])
     told = leaves(messages)
-    assert provider(name).said(messages) == ["Error: no such city"] or ("no such city" in told and is_marked(messages))
+    assert provider(name).result_texts(messages) == ["Error: no such city"] or (
+        "no such city" in told and is_marked(messages)
+    )
 
 
 def is_marked(value: Any) -> bool:
-    """Tell whether messages flag an error in any of the ways that providers have for it."""
+    """Return whether messages flag an error in any provider's way."""
     flags = ({"is_error": True}, {"isError": True}, {"status": "error"})
     if isinstance(value, dict):
         return (
@@ -434,15 +447,15 @@ def test_a_broken_image_is_named_and_not_sent(name, data):
 
 @each_format
 def test_a_chosen_tool_is_named_as_it_is_exported(name):
-    chosen, spoken = formats.get(name), provider(name)
-    if spoken.forced is None:
+    module, wire_format = formats.get(name), provider(name)
+    if wire_format.forced_names is None:
         with pytest.raises(ToolSpecError, match="Export"):
-            chosen.choice("parcels.ship", definitions=DEFINITIONS)
+            module.choice("parcels.ship", definitions=DEFINITIONS)
         return
-    wire = spoken.exported(chosen.export(DEFINITIONS))[0][0]
-    assert spoken.forced(chosen.choice("parcels.ship", definitions=DEFINITIONS)) == [wire]
-    assert spoken.forced(chosen.choice("parcels.ship")) == [wire]
-    assert spoken.forced(chosen.choice(["parcels.ship"])) == [wire]
+    wire = wire_format.exported(module.export(DEFINITIONS))[0][0]
+    assert wire_format.forced_names(module.choice("parcels.ship", definitions=DEFINITIONS)) == [wire]
+    assert wire_format.forced_names(module.choice("parcels.ship")) == [wire]
+    assert wire_format.forced_names(module.choice(["parcels.ship"])) == [wire]
 
 
 @each_format
@@ -454,13 +467,13 @@ def test_a_choice_of_an_unknown_tool_is_refused_with_near_names(name):
 @each_format
 @pytest.mark.parametrize("nothing", [[], "", ["ping", ""]])
 def test_a_choice_of_nothing_is_refused(name, nothing):
-    with pytest.raises(ToolSpecError, match="No tool is named"):
+    with pytest.raises(ToolSpecError, match="The choice names no tool"):
         formats.get(name).choice(nothing)
 
 
 @each_format
 @pytest.mark.parametrize("word", ["auto", "none", "required"])
-def test_a_word_is_the_providers_own_choice_or_refused(name, word):
+def test_a_mode_is_the_providers_own_choice_or_refused(name, word):
     expected = provider(name).CHOICES[word]
     if expected is None:
         with pytest.raises(ToolSpecError):
@@ -474,23 +487,23 @@ def test_a_word_is_the_providers_own_choice_or_refused(name, word):
 
 @each_format
 @pytest.mark.parametrize("strict", [False, True])
-def test_an_answer_to_an_export_runs(name, strict):
-    chosen = formats.get(name)
+def test_a_call_of_an_exported_tool_runs(name, strict):
+    module = formats.get(name)
     spec = ToolSpec.from_function(ship, name="parcels.ship")
-    ((wire, schema),) = provider(name).exported(chosen.export([spec.definition], strict=strict))
+    ((wire, schema),) = provider(name).exported(module.export([spec.definition], strict=strict))
     arguments: dict[str, Any] = {"to": {"street": "Elm"}}
     if strict and "weight" in schema.get("required", ()):
         arguments = {"to": {"street": "Elm", "zip_code": None}, "weight": None, "note": None}
-    (call,) = chosen.calls(provider(name).answer([("c1", wire, json.dumps(arguments))]), [spec.definition])
+    (call,) = module.calls(provider(name).response([("c1", wire, json.dumps(arguments))]), [spec.definition])
     result = spec.exec(**call.arguments)
-    assert provider(name).said(chosen.results([(call, result)])) == ["Elm 1.5 None"]
+    assert provider(name).result_texts(module.results([(call, result)])) == ["Elm 1.5 None"]
 
 
 # streams
 
 
 @each_format
-def test_the_events_of_a_stream_hold_the_calls_of_the_answer(name):
+def test_the_events_of_a_stream_contain_the_calls(name):
     sent = [("c1", "ping", '{"city": "Zürich"}'), ("c2", "ping", ""), ("c3", "pong", '{"a": [1, {"b": "}"}]}')]
     events = provider(name).events(sent)
     expected = [("ping", {"city": "Zürich"}, None), ("ping", {}, None), ("pong", {"a": [1, {"b": "}"}]}, None)]
@@ -506,7 +519,7 @@ def test_the_events_of_a_stream_hold_the_calls_of_the_answer(name):
 
 
 @each_format
-async def test_an_asynchronous_stream_is_read_alike(name):
+async def test_an_asynchronous_stream_is_read(name):
     async def arriving():
         for event in provider(name).events([("c1", "parcels_ship_650c0ead", "{}"), ("c2", "ping", '{"a": 1}')]):
             yield event
@@ -519,13 +532,13 @@ async def test_an_asynchronous_stream_is_read_alike(name):
 
 @each_format
 @pytest.mark.parametrize("nothing", [{"stream": []}, MappingProxyType({}), "data: {}", b"", bytearray(), None, 3])
-def test_what_is_no_stream_is_the_developers_mistake(name, nothing):
+def test_an_object_that_is_no_stream_raises_type_error(name, nothing):
     with pytest.raises(TypeError, match="is no stream of events"):
         formats.get(name).stream(nothing)
 
 
 @each_format
-def test_no_call_of_a_broken_stream_is_lost_or_run_by_half(name):
+def test_no_call_of_a_broken_stream_is_lost_or_truncated_silently(name):
     sent = [("c1", "ping", '{"a": 1}'), ("c2", "pong", '{"city": "Oslo"}')]
     events = provider(name).events(sent)
     whole = [("ping", {"a": 1}, None), ("pong", {"city": "Oslo"}, None)]
@@ -535,9 +548,9 @@ def test_no_call_of_a_broken_stream_is_lost_or_run_by_half(name):
             assert (call.name, call.arguments, call.error) == expected or (call.arguments == {} and call.error)
 
 
-@each_format
+@sample_formats
 @given(events=st.lists(st.none() | st.dictionaries(st.text(max_size=3), st.integers())))
-def test_events_that_are_none_of_ours_hold_no_calls(name, events):
+def test_unknown_events_contain_no_calls(name, events):
     assert list(formats.get(name).stream(events)) == []
 
 
@@ -549,19 +562,19 @@ EVENTS = st.dictionaries(
 )  # fmt: skip
 
 
-@each_format
+@sample_formats
 @given(events=st.lists(EVENTS))
-def test_nothing_that_looks_like_a_stream_makes_it_raise(name, events):
+def test_no_stream_of_similar_events_raises(name, events):
     read = list(formats.get(name).stream(events))
     assert all(isinstance(call.name, str) and call.id and (call.name or call.error) for call in read)
 
 
 @each_format
 @pytest.mark.parametrize("other", formats.BUILT_IN)
-def test_the_answer_of_another_provider_is_no_call_or_the_same_one(name, other):
-    spoken, sent = provider(other), [("c1", "ping", '{"a": 1}')]
-    for answer in (spoken.answer(sent), spoken.events(sent), *parts(spoken.answer(sent))):
-        read = formats.get(name).calls(answer)
+def test_the_response_of_another_provider_contains_no_call_or_the_same_one(name, other):
+    wire_format, sent = provider(other), [("c1", "ping", '{"a": 1}')]
+    for response in (wire_format.response(sent), wire_format.events(sent), *parts(wire_format.response(sent))):
+        read = formats.get(name).calls(response)
         assert all(call.error or (call.name, call.arguments) == ("ping", {"a": 1}) for call in read)
 
 
@@ -583,20 +596,20 @@ def recorded(name: str, file: str) -> list[dict[str, Any]]:
 
 
 NOT_RECORDED = {"ollama", "mcp", "prompt"}
-"""Formats of which the corpus holds no answer."""
+"""Formats of which the corpus holds no response."""
 
 
 @each_format
-def test_every_recorded_answer_yields_the_calls_it_holds(name):
-    answers = [row["response"] for row in recorded(name, "provider_tool_call_responses.jsonl")]
-    assert bool(answers) is (name not in NOT_RECORDED)
-    for answer in answers:
-        held = provider(name).held(answer)
-        read = formats.get(name).calls(answer)
+def test_every_recorded_response_yields_its_calls(name):
+    responses = [row["response"] for row in recorded(name, "provider_tool_call_responses.jsonl")]
+    assert bool(responses) is (name not in NOT_RECORDED)
+    for response in responses:
+        held = provider(name).recorded_calls(response)
+        read = formats.get(name).calls(response)
         assert [(call.name, call.arguments, call.error) for call in read] == [(*call[1:], None) for call in held]
         assert all(call.id == call_id or call_id is None for call, (call_id, _, _) in zip(read, held, strict=True))
         messages = formats.get(name).results([(call, ToolResult(1)) for call in read])
-        assert len(provider(name).said(messages)) == len(held)
+        assert len(provider(name).result_texts(messages)) == len(held)
 
 
 NOT_STREAMED = NOT_RECORDED | {"bedrock", "mistral"}
@@ -604,13 +617,13 @@ NOT_STREAMED = NOT_RECORDED | {"bedrock", "mistral"}
 
 
 @each_format
-def test_every_recorded_stream_yields_the_calls_it_holds(name):
+def test_every_recorded_stream_yields_its_calls(name):
     streams = [row["sse"] for row in recorded(name, "provider_tool_call_streams.jsonl")]
     assert bool(streams) is (name not in NOT_STREAMED)
     for text in streams:
         read = formats.get(name).calls(text)
         assert [(call.name, call.arguments, call.error) for call in read] == [
-            (*call, None) for call in provider(name).held_in_stream(events_of(text))
+            (*call, None) for call in provider(name).recorded_stream_calls(events_of(text))
         ]
 
 

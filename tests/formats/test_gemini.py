@@ -1,4 +1,4 @@
-"""Google's Gemini: what differs from its siblings."""
+"""Google's Gemini: what differs from other formats."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def content(*parts: dict[str, Any], **said: Any) -> dict[str, Any]:
 # export
 
 
-def test_a_declaration_holds_plain_json_schema():
+def test_a_declaration_contains_plain_json_schema():
     assert gemini.export([LOOK]) == snapshot(
         [
             {
@@ -62,7 +62,7 @@ def test_a_declaration_holds_plain_json_schema():
     )
 
 
-def test_the_older_form_leaves_out_parameters_that_are_none():
+def test_the_older_form_leaves_out_empty_parameters():
     assert gemini.export([LOOK, ToolDefinition(name="ping")], form="parameters") == snapshot(
         [
             {
@@ -87,7 +87,7 @@ def test_a_form_that_gemini_does_not_have_is_refused():
         gemini.export([LOOK], form="json")
 
 
-def test_what_a_tool_promises_is_described_as_results_send_it():
+def test_an_output_schema_describes_what_results_sends():
     def number() -> int:
         return 3
 
@@ -97,7 +97,7 @@ def test_what_a_tool_promises_is_described_as_results_send_it():
             "type": "object",
             "properties": {
                 "output": {"type": "integer"},
-                "error": {"type": "string", "description": "Why the call failed, in place of an output."},
+                "error": {"type": "string", "description": "Why the call failed; replaces `output`."},
             },
         }
     )
@@ -105,7 +105,7 @@ def test_what_a_tool_promises_is_described_as_results_send_it():
     assert tool["response"]["properties"]["output"] == {"type": "integer"}
 
 
-def test_a_promise_that_refers_to_definitions_takes_them_along():
+def test_an_output_schema_is_exported_with_its_definitions():
     def find() -> Place:
         return Place(name="Rome")
 
@@ -126,19 +126,19 @@ def test_a_promise_that_refers_to_definitions_takes_them_along():
 
 @pytest.mark.parametrize("reference", ["#", "#/properties/next"])
 @pytest.mark.parametrize("form", ["parametersJsonSchema", "parameters"])
-def test_a_promise_that_refers_to_its_own_root_is_left_out(reference, form):
+def test_an_output_schema_that_refers_to_its_root_is_left_out(reference, form):
     promised = {"type": "object", "properties": {"next": {"$ref": reference}, "name": {"type": "string"}}}
     (tool,) = gemini.export([ToolDefinition(name="chain", output_schema=promised)], form=form, output_schema=True)
     assert not tool.keys() & {"response", "responseJsonSchema"}
 
 
-def test_a_promise_that_cannot_be_said_is_left_out():
+def test_an_output_schema_without_a_gemini_form_is_left_out():
     promised = {"type": "object", "properties": {"a": {"$ref": "#/$defs/Gone"}, "b": {"type": "string"}}}
     (tool,) = gemini.export([ToolDefinition(name="lost", output_schema=promised)], output_schema=True)
     assert "responseJsonSchema" not in tool
 
 
-def test_a_tool_that_promises_nothing_has_no_response_schema():
+def test_a_tool_without_an_output_schema_has_no_response_schema():
     assert gemini.export([ToolDefinition(name="ping")], output_schema=True) == gemini.export(
         [ToolDefinition(name="ping")]
     )
@@ -147,7 +147,7 @@ def test_a_tool_that_promises_nothing_has_no_response_schema():
 # calls
 
 
-def test_a_thought_signature_and_an_id_that_gemini_gave_stay_with_the_call():
+def test_a_thought_signature_and_geminis_id_are_provider_data():
     signed = {**part(name="look", args={"place": "Rome"}, id="g1"), "thoughtSignature": "+/+/+w=="}
     first, second = gemini.calls(content(signed, part(name="look"), finishReason="STOP"))
     assert (first.id, first.provider) == ("g1", {"id": "g1", "thoughtSignature": "+/+/+w=="})
@@ -155,12 +155,12 @@ def test_a_thought_signature_and_an_id_that_gemini_gave_stay_with_the_call():
 
 
 @pytest.mark.parametrize("signature", ["-_-_-w==", b"\xfb\xff\xbf\xfb"])
-def test_a_signature_is_told_as_on_the_wire_however_an_sdk_holds_it(signature):
+def test_a_signature_has_the_wire_form_whatever_form_the_sdk_uses(signature):
     (call,) = gemini.calls({"parts": [{"function_call": {"name": "look"}, "thought_signature": signature}]})
     assert call.provider == {"thoughtSignature": "+/+/+w=="}
 
 
-def test_a_response_a_content_and_its_parts_hold_the_same_calls():
+def test_a_response_a_content_and_its_parts_contain_the_same_calls():
     parts = [{"text": "I look."}, part(name="look", args={"place": "Rome"}), part(name="ping", args=None)]
     for form in (content(*parts), {"role": "model", "parts": parts}, parts, [content(*parts)], [{"parts": parts}]):
         assert [(call.name, call.arguments) for call in gemini.calls(form)] == [
@@ -169,13 +169,13 @@ def test_a_response_a_content_and_its_parts_hold_the_same_calls():
         ]
 
 
-def test_the_calls_alone_will_do_as_the_sdk_gives_them():
+def test_the_sdks_list_of_calls_is_accepted():
     found = [{"id": None, "name": "look", "args": {"place": "Rome"}}, {"id": "g1", "name": "ping", "args": None}]
     assert [(call.name, call.arguments) for call in gemini.calls(found)] == [("look", {"place": "Rome"}), ("ping", {})]
     assert [call.provider for call in gemini.calls(found)] == [{}, {"id": "g1"}]
 
 
-def test_the_first_candidate_that_calls_counts():
+def test_the_first_candidate_with_calls_counts():
     texts = {"content": {"parts": [{"text": "No."}]}, "index": 0}
     first = {"content": {"parts": [part(name="look"), part(name="ping")]}, "index": 1}
     second = {"content": {"parts": [part(name="pong")]}, "index": 2}
@@ -189,15 +189,15 @@ def test_calls_are_read_whatever_the_reason_for_finishing(reason):
     assert gemini.calls(content(part(name="look"), finishReason=reason))[0].error is None
 
 
-def test_a_malformed_call_has_left_nothing_to_answer():
+def test_a_malformed_call_leaves_no_call():
     assert gemini.calls({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "look("}]}) == []
 
 
-def test_a_call_at_the_length_limit_may_lack_arguments():
+def test_a_call_at_the_length_limit_is_an_error():
     whole, last = gemini.calls(content(part(name="look"), part(name="look"), finishReason="MAX_TOKENS"))
     assert whole.error is None
     assert (last.arguments, last.error) == (
-        {}, "The call was cut off: the answer reached its length limit. Send it again, shorter.",
+        {}, "The call was cut off because the response reached its length limit. Send a shorter call.",
     )  # fmt: skip
     (followed,) = gemini.calls(content(part(name="look"), {"text": "And"}, finishReason="MAX_TOKENS"))
     assert followed.error is None
@@ -213,12 +213,12 @@ def test_steps_of_an_interaction_are_read():
 
 
 def pieces(*partial_args: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the chunks of a call that sends each of these in a part of its own."""
+    """Return the chunks of a call that sends each of these in a separate part."""
     begun = content(part(name="look", willContinue=True, id="g1"))
     return [begun, *(content(part(partialArgs=[arg], willContinue=True)) for arg in partial_args), content(part())]
 
 
-def test_values_that_arrive_one_by_one_are_gathered_under_their_paths():
+def test_values_that_arrive_one_by_one_are_set_at_their_paths():
     (call,) = gemini.stream(
         pieces(
             {"jsonPath": "$.place", "stringValue": "Ro", "willContinue": True},
@@ -242,7 +242,7 @@ def test_values_that_arrive_one_by_one_are_gathered_under_their_paths():
     }
 
 
-def test_names_as_python_spells_them_are_read():
+def test_snake_case_names_are_read():
     begun = {"function_call": {"name": "look", "will_continue": True}, "thought_signature": "c2ln"}
     more = {"function_call": {"partial_args": [{"json_path": "$.place", "string_value": "Rome"}]}}
     (call,) = gemini.calls([{"parts": [begun]}, {"parts": [more]}])
@@ -265,14 +265,14 @@ def test_names_as_python_spells_them_are_read():
         {"jsonPath": "$", "stringValue": "x"},
     ],
 )
-def test_a_value_without_a_place_is_an_error_on_the_call(argument):
+def test_a_value_with_an_impossible_path_is_an_error_on_the_call(argument):
     known = [{"jsonPath": "$.zoom", "numberValue": 2}, {"jsonPath": "$.rows[0]", "numberValue": 2}]
     (call,) = gemini.stream(pieces(*known, argument))
     assert (call.name, call.arguments) == ("look", {})
     assert call.error.startswith("The arguments are not a JSON object.")
 
 
-def test_calls_that_arrive_value_by_value_follow_each_other():
+def test_calls_that_arrive_value_by_value_are_distinguished():
     first, second = pieces({"jsonPath": "$.place", "stringValue": "Rome"}), [content(part(name="ping", args={}))]
     assert [(call.name, call.error) for call in gemini.stream([*first, *second])] == [("look", None), ("ping", None)]
     broken, whole = gemini.stream([*first[:-1], *second])
@@ -281,7 +281,7 @@ def test_calls_that_arrive_value_by_value_follow_each_other():
 
 
 @pytest.mark.parametrize("end", [1, 2])
-def test_a_call_whose_values_break_off_is_not_run_by_half(end):
+def test_a_call_with_missing_values_is_not_run(end):
     (call,) = gemini.stream(pieces({"jsonPath": "$.place", "stringValue": "Ro"})[:end])
     assert (call.arguments, call.error[:20]) == ({}, "The call was cut off")
 
@@ -289,10 +289,10 @@ def test_a_call_whose_values_break_off_is_not_run_by_half(end):
 # results
 
 
-def test_all_results_are_in_one_content_and_only_ids_of_gemini_go_back():
+def test_all_results_are_in_one_content_with_only_geminis_ids():
     pairs = [
         (ToolCall(id="g1", name="look", provider={"id": "g1"}), ToolResult({"a": [1.5, True]})),
-        (ToolCall(id="made", name="notes.add"), ToolResult(error=ErrorDetail(code="tool_error", message="no room"))),
+        (ToolCall(id="made", name="notes.add"), ToolResult(error=ErrorDetail(code="tool_error", message="disk full"))),
     ]
     assert gemini.results(pairs) == snapshot(
         [
@@ -300,14 +300,14 @@ def test_all_results_are_in_one_content_and_only_ids_of_gemini_go_back():
                 "role": "user",
                 "parts": [
                     {"functionResponse": {"id": "g1", "name": "look", "response": {"output": {"a": [1.5, True]}}}},
-                    {"functionResponse": {"name": "notes_add_e1253ccd", "response": {"error": "no room"}}},
+                    {"functionResponse": {"name": "notes_add_e1253ccd", "response": {"error": "disk full"}}},
                 ],
             }
         ]
     )
 
 
-def test_images_follow_in_a_content_of_their_own_or_go_inside():
+def test_images_follow_in_a_second_content_or_are_inline():
     pairs = [
         (CALL, ToolResult("plain")),
         (CALL, ToolResult(blocks=(PICTURE, TextContent(type="text", text="Rome")))),
@@ -325,7 +325,7 @@ def test_images_follow_in_a_content_of_their_own_or_go_inside():
                             "response": {
                                 "output": """\
 Rome
-[The images of this result are in the next user content.]\
+[The images of this result are in the next user message.]\
 """
                             },
                         }
@@ -333,7 +333,7 @@ Rome
                     {
                         "functionResponse": {
                             "name": "look",
-                            "response": {"output": "[The images of this result are in the next user content.]"},
+                            "response": {"output": "[The images of this result are in the next user message.]"},
                         }
                     },
                 ],
@@ -367,7 +367,7 @@ Rome
     )
 
 
-def test_an_image_that_gemini_does_not_read_is_named():
+def test_an_image_that_gemini_does_not_accept_becomes_a_note():
     moving = ImageContent(type="image", data="Z2lm", mime_type="image/gif")
     (message,) = gemini.results([(CALL, ToolResult(blocks=(moving,)))])
     assert message["parts"][0]["functionResponse"]["response"] == {"output": "[image (image/gif), not shown]"}
@@ -378,7 +378,7 @@ def output(result: ToolResult) -> Any:
     return message["parts"][0]["functionResponse"]["response"]["output"]
 
 
-def test_a_value_is_said_as_data_where_text_says_no_more():
+def test_a_value_is_sent_as_data_if_the_text_contains_nothing_more():
     text = TextContent(type="text", text='{"a": 1}')
     assert output(ToolResult({"a": 1}, {"a": 1}, blocks=(text,))) == {"a": 1}
     assert output(ToolResult(1, {"a": 1}, blocks=(text,))) == 1
@@ -386,7 +386,7 @@ def test_a_value_is_said_as_data_where_text_says_no_more():
     assert output(ToolResult("Rome", blocks=(TextContent(type="text", text="Rome"),))) == "Rome"
 
 
-def test_values_are_sent_as_gemini_can_hold_them():
+def test_large_integers_are_sent_as_texts():
     odd = {"a\ud800": [2**53, 10**15 - 1, -(10**15), float("inf"), ("x", "\ud800"), {1: Place}]}
     assert output(ToolResult(odd)) == {
         "a\ufffd": ["9007199254740992", 999999999999999, "-1000000000000000", "inf", ["x", "\ufffd"], {"1": str(Place)}]
@@ -408,6 +408,6 @@ def test_a_choice_is_a_mode():
     assert [mode(word, validated=True)["mode"] for word in ("none", "required")] == ["NONE", "ANY"]
 
 
-def test_one_call_at_a_time_cannot_be_asked_for():
+def test_one_call_at_a_time_is_refused():
     with pytest.raises(ToolSpecError, match="Leave `parallel` out"):
         gemini.choice("auto", parallel=False)

@@ -1,4 +1,4 @@
-"""The Model Context Protocol: what differs from its siblings."""
+"""The Model Context Protocol: what differs from other formats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ADD = ToolDefinition(
     output_schema={"type": "object", "properties": {"id": {"type": "integer"}}},
     annotations={"readOnlyHint": False, "idempotentHint": True},
     icons=[{"src": "https://example.org/note.png", "mimeType": "image/png"}],
-    meta={"example.org/owner": "me", "fastmcp": {"kept": True}},
+    meta={"example.org/owner": "me", "fastmcp": {"unchanged": True}},
     tags=frozenset({"write", "notes"}),
     version="1.2",
 )
@@ -56,7 +56,7 @@ def answered(result: ToolResult) -> dict[str, Any]:
 # export
 
 
-def test_a_tool_is_listed_with_all_that_mcp_has_words_for():
+def test_a_tool_is_listed_with_all_fields_of_mcp():
     assert mcp.export([ADD]) == snapshot(
         [
             {
@@ -65,7 +65,7 @@ def test_a_tool_is_listed_with_all_that_mcp_has_words_for():
                 "description": """\
 Add it.
 
-At least one of these must hold: `text`; `from`.\
+Pass at least one of these combinations of arguments: `text`; `from`.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -76,7 +76,7 @@ At least one of these must hold: `text`; `from`.\
                 "icons": [{"src": "https://example.org/note.png", "mimeType": "image/png"}],
                 "_meta": {
                     "example.org/owner": "me",
-                    "fastmcp": {"kept": True, "tags": ["notes", "write"], "version": "1.2"},
+                    "fastmcp": {"unchanged": True, "tags": ["notes", "write"], "version": "1.2"},
                 },
             }
         ]
@@ -84,12 +84,12 @@ At least one of these must hold: `text`; `from`.\
 
 
 @pytest.mark.parametrize("definition", [ADD, ToolDefinition(name="ping"), ToolDefinition(name="ping", annotations={})])
-def test_a_listed_tool_is_what_the_sdk_says_too(definition):
+def test_a_listed_tool_equals_the_sdks(definition):
     (tool,) = mcp.export([definition])
     assert dumped(Tool.model_validate(tool)) == tool
 
 
-def test_a_served_tool_differs_in_its_own_name_and_its_schema_as_it_is():
+def test_a_served_tool_has_its_own_name_and_unchanged_schema():
     spec = ToolSpec.from_mcp(Tool.model_validate(mcp.to_listed_tool(ADD)))
     served, (exported,) = dumped(spec.to_mcp()), mcp.export([spec.definition])
     assert (served.pop("name"), exported.pop("name")) == ("notes.add", "notes_add_e1253ccd")
@@ -112,26 +112,26 @@ def request(**said: Any) -> dict[str, Any]:
     }
 
 
-def test_the_id_of_a_request_is_repeated_as_it_came():
+def test_the_id_of_a_request_is_repeated_unchanged():
     for given, as_text in [(7, "7"), ("7", "7"), (0, "0"), ("a-b", "a-b"), (1.5, "1.5")]:
         (call,) = mcp.calls(request(id=given))
         assert call.id == as_text
         assert mcp.results([(call, ToolResult(1))])[0]["id"] == given
 
 
-def test_an_empty_id_goes_back_and_the_call_has_one_of_its_own():
+def test_an_empty_id_is_sent_back_and_the_call_gets_a_new_one():
     (call,) = mcp.calls(request(id=""))
     assert call.id
     assert mcp.results([(call, ToolResult(1))])[0]["id"] == ""
 
 
-def test_what_a_request_says_besides_is_kept():
+def test_other_params_are_provider_data():
     params = {"name": "look", "_meta": {"progressToken": "p1"}, "task": None}
     (call,) = mcp.calls(request(params=params))
     assert (call.arguments, call.provider) == ({}, {"_meta": {"progressToken": "p1"}, "id": 7})
 
 
-def test_a_request_its_params_and_the_sdks_objects_hold_the_same_call():
+def test_a_request_its_params_and_sdk_objects_contain_the_same_call():
     params = CallToolRequestParams(name="look", arguments={"a": 1})
     forms = [
         request(),
@@ -158,20 +158,20 @@ def test_a_request_its_params_and_the_sdks_objects_hold_the_same_call():
         {"type": "tool_use", "id": "t1", "name": "look", "input": {"a": 1}},
     ],
 )
-def test_other_messages_hold_no_calls(message):
+def test_other_messages_contain_no_calls(message):
     assert mcp.calls(message) == mcp.calls([message]) == list(mcp.stream([message])) == []
 
 
 def test_a_request_that_names_no_tool_is_an_error_with_its_id():
     for params in ({}, None, {"name": 3}):
         (call,) = mcp.calls(request(params=params))
-        assert (call.id, call.provider, call.error[:22]) == ("7", {"id": 7}, "The call names no tool")
+        assert (call.id, call.provider, call.error[:29]) == ("7", {"id": 7}, "The call does not name a tool")
 
 
 # results
 
 
-def test_a_response_carries_text_and_structured_content():
+def test_a_response_contains_text_and_structured_content():
     (message,) = mcp.results([(CALL, ToolResult(3, {"result": 3}, meta={"duration": 0.5}))])
     assert message == snapshot(
         {
@@ -194,7 +194,7 @@ def test_a_response_carries_text_and_structured_content():
         ToolResult(3, {"result": 3}),
         ToolResult(None),
         ToolResult("", meta={"duration": 0.5}),
-        ToolResult(error=ErrorDetail(code="tool_error", message="no room")),
+        ToolResult(error=ErrorDetail(code="tool_error", message="disk full")),
         ToolResult(
             blocks=(
                 TextContent(type="text", text="Rome", annotations=Annotations(audience=["user"])),
@@ -204,21 +204,21 @@ def test_a_response_carries_text_and_structured_content():
         ToolResult([], blocks=()),
     ],
 )
-def test_a_response_says_what_a_server_would(result):
+def test_a_response_equals_a_servers(result):
     said = answered(result)
     assert CallToolResult.model_validate(said) == result.to_mcp()
     assert {"isError": False, **said} == dumped(result.to_mcp())
 
 
-def test_an_error_is_its_text_and_flagged():
+def test_an_error_has_its_text_and_a_flag():
     picture = ImageContent(type="image", data="cG5n", mime_type="image/png")
-    result = ToolResult(error=ErrorDetail(code="tool_error", message="no room"), blocks=(picture,))
+    result = ToolResult(error=ErrorDetail(code="tool_error", message="disk full"), blocks=(picture,))
     assert answered(result) == {
-        "content": [{"type": "text", "text": "no room"}], "isError": True, "resultType": "complete",
+        "content": [{"type": "text", "text": "disk full"}], "isError": True, "resultType": "complete",
     }  # fmt: skip
 
 
-def test_half_a_character_is_replaced_at_any_depth():
+def test_a_lone_surrogate_is_replaced_at_any_depth():
     block = TextContent(type="text", text="a\ud800")
     said = answered(ToolResult(1, {"k\ud800": ["\ud800"]}, meta={"note": "\ud800", "object": {1}}, blocks=(block,)))
     assert said == {
@@ -232,12 +232,12 @@ def test_half_a_character_is_replaced_at_any_depth():
 # choice
 
 
-def test_tools_by_name_are_refused_with_what_to_do():
-    with pytest.raises(ToolSpecError, match=r"such as 'look', 'ping'\. Export this tool alone, with 'required'\.$"):
+def test_a_choice_by_name_is_refused_with_a_fix():
+    with pytest.raises(ToolSpecError, match=r"by name: 'look', 'ping'\. Export only that tool and choose"):
         mcp.choice(["look", "ping"])
 
 
-def test_one_call_at_a_time_cannot_be_asked_for():
+def test_one_call_at_a_time_is_refused():
     with pytest.raises(ToolSpecError, match="Leave `parallel` out"):
         mcp.choice("auto", parallel=False)
     assert mcp.choice("auto", parallel=True) == {"toolChoice": {"mode": "auto"}}

@@ -1,4 +1,4 @@
-"""Exports keep the meaning: what a tool takes, no export forbids, strict or not."""
+"""Exports keep the meaning of a schema: what a tool accepts, every export allows, strict or not."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import jsonschema_rs
 import pytest
 
 from ahvn_tools import ToolDefinition, formats
-from tests.formats.awkward import CASES
+from tests.formats.awkward_schemas import CASES
 from tests.formats.providers import provider
 
-TAKEN: dict[str, list[Any]] = {
+ACCEPTED: dict[str, list[Any]] = {
     "recursive": [{"a": {"value": "x", "next": {"value": "y"}}}],
     "recursive through items": [{"a": {"leaves": [{"leaves": []}]}}],
     "recursive through a map": [{"a": {"x": {"y": {}}}}],
@@ -54,13 +54,13 @@ TAKEN: dict[str, list[Any]] = {
     "allOf of limits": [{"a": "xyz"}],
     "oneOf with discriminator": [{"a": {"kind": "cat", "lives": 9}}, {"a": {"kind": "dog"}}],
     "oneOf of references with discriminator": [{"a": {"kind": "cat"}}, {"a": {"kind": "dog", "name": "x"}}],
-    "oneOf beside members": [{"a": {"x": "x", "y": "y"}}, {"a": {"x": "x", "z": 1}}],
-    "anyOf beside a type": [{"a": "xyz"}, {"a": "x"}],
+    "oneOf next to members": [{"a": {"x": "x", "y": "y"}}, {"a": {"x": "x", "z": 1}}],
+    "anyOf next to a type": [{"a": "xyz"}, {"a": "x"}],
     "anyOf with null": [{}, {"a": None}, {"a": "x"}],
     "anyOf of only null": [{"a": None}],
     "anyOf of anyOf": [{"a": "x"}, {"a": None}, {"a": {"x": "y"}}],
     "oneOf of const of any type": [{"a": 1}, {"a": "x"}, {"a": None}],
-    "not beside a type": [{"a": "y"}],
+    "not next to a type": [{"a": "y"}],
     "if further in": [{"a": {"x": "1", "y": "y"}}],
     "const 'x'": [{"a": "x"}], "const 1": [{"a": 1}], "const None": [{"a": None}], "const ['x', 1]": [{"a": ["x", 1]}],
     "const {'x': 1}": [{"a": {"x": 1}}],
@@ -86,7 +86,7 @@ TAKEN: dict[str, list[Any]] = {
     "array or null": [{"a": [1]}, {"a": None}, {}],
     "free object": [{"a": {"x": {"y": 1}}}, {"a": {}}],
     "map": [{"a": {"x": 1}}],
-    "map beside members": [{"a": {"x": "x", "y": 1}}],
+    "map next to members": [{"a": {"x": "x", "y": 1}}],
     "object or null": [{"a": {"x": 1}}, {"a": None}, {}],
     "object with members or null": [{}, {"a": None}, {"a": {"x": "y"}}],
     "members without a type": [{"a": {"x": "y"}}],
@@ -117,7 +117,7 @@ TAKEN: dict[str, list[Any]] = {
     "defaults everywhere": [{}, {"a": "x", "d": {}, "g": {"k": 2}, "e": [1]}],
     "wide, all optional": [{}, {"m7": 1}],
 }  # fmt: skip
-SPOKEN = [(name, strict) for name, strict in itertools.product(formats.BUILT_IN, (False, True))]
+FORMATS_AND_STRICTNESS = [(name, strict) for name, strict in itertools.product(formats.BUILT_IN, (False, True))]
 
 
 def accepts(schema: Any, value: Any) -> bool:
@@ -125,7 +125,7 @@ def accepts(schema: Any, value: Any) -> bool:
 
 
 def filled(node: Any, value: Any, root: dict[str, Any]) -> Any:
-    """Return a value as a model gives it that obeys a schema: null for what is required and not there."""
+    """Return a value as a model writes it for a schema: with null for an absent required member."""
     if not isinstance(node, dict):
         return value
     if "$ref" in node:
@@ -147,22 +147,22 @@ def _target(reference: str, root: dict[str, Any]) -> Any:
     return root if reference == "#" else root["$defs"][reference.removeprefix("#/$defs/")]
 
 
-@pytest.mark.parametrize("case", TAKEN)
-def test_no_export_forbids_what_a_tool_takes(case):
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_every_export_allows_what_the_tool_accepts(case):
     schema = CASES[case]
     if jsonschema_rs.meta.is_valid(schema):
-        assert [arguments for arguments in TAKEN[case] if not accepts(schema, arguments)] == []
+        assert [arguments for arguments in ACCEPTED[case] if not accepts(schema, arguments)] == []
     definition = ToolDefinition(name="awkward", input_schema=schema)
     forbidden = []
-    for (name, strict), arguments in itertools.product(SPOKEN, TAKEN[case]):
+    for (name, strict), arguments in itertools.product(FORMATS_AND_STRICTNESS, ACCEPTED[case]):
         ((_, exported),) = provider(name).exported(formats.get(name).export([definition], strict=strict))
         if not accepts(exported, filled(exported, arguments, exported)):
             forbidden.append((name, strict, arguments))
     assert forbidden == []
 
 
-def test_what_is_awkward_for_one_provider_is_strict_for_another():
-    """Exports that are never strict would keep every rule: these are the ones that must be."""
+def test_schemas_are_strict_for_the_providers_that_can_enforce_them():
+    """Exports that are never strict would pass all other tests."""
     wanted = {
         "openai": {"recursive": True, "oneOf with discriminator": True, "map": False, "many optional members": True},
         "anthropic": {
@@ -191,8 +191,8 @@ PLAIN = (
 
 
 @pytest.mark.parametrize("name", ["anthropic", "bedrock", "mistral", "openai", "openai-responses"])
-def test_what_is_plain_enough_is_strict(name):
-    """Exports that are never strict would keep every rule."""
+def test_plain_schemas_are_strict(name):
+    """Exports that are never strict would pass all other tests."""
     definitions = {case: ToolDefinition(name="f", input_schema=CASES[case]) for case in PLAIN}
     tools = {case: formats.get(name).export([definition], strict=True)[0] for case, definition in definitions.items()}
     bare = {case: tool.get("function") or tool.get("toolSpec") or tool for case, tool in tools.items()}

@@ -1,4 +1,4 @@
-"""Mistral's Chat Completions: what differs from its siblings."""
+"""Mistral's Chat Completions: what differs from other formats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def item(**fields) -> dict:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_tools_are_openais(strict):
+def test_tools_are_the_same_as_openais(strict):
     definitions = [LOOK, ToolDefinition(name="ping")]
     assert mistral.export(definitions, strict=strict) == openai.export(definitions, strict=strict)
 
@@ -45,18 +45,18 @@ def test_arguments_are_text_or_an_object(arguments):
 
 
 @pytest.mark.parametrize("no_id", NO_IDS)
-def test_a_call_without_an_id_gets_one_that_mistral_takes(no_id):
+def test_a_call_without_an_id_gets_one_that_mistral_accepts(no_id):
     first, second = mistral.calls({"tool_calls": [item(**no_id), item(**no_id)]})
     assert OWN.fullmatch(first.id)
     assert OWN.fullmatch(second.id)
     assert first.id != second.id
 
 
-def test_an_id_that_another_host_gave_is_kept():
+def test_an_id_of_another_host_is_unchanged():
     assert mistral.calls([item(id="call_0123456789")])[0].id == "call_0123456789"
 
 
-def test_a_model_without_room_has_cut_its_last_call_off():
+def test_the_last_call_at_the_context_limit_is_truncated():
     calls = [item(id="aaaaaaaaa"), {"id": "bbbbbbbbb", "function": {"name": "look", "arguments": '{"pl'}}]
     choices = [{"index": 0, "finish_reason": "model_length", "message": {"tool_calls": calls}}]
     first, last = mistral.calls({"choices": choices})
@@ -73,7 +73,7 @@ def chunk(*deltas: dict, reason: str | None = None) -> dict:
 
 
 @pytest.mark.parametrize("no_id", NO_IDS)
-def test_calls_of_one_index_and_without_ids_are_not_taken_for_one(no_id):
+def test_calls_with_one_index_and_no_ids_are_distinguished(no_id):
     """Mistral's SDK puts index 0 and the id "null" where a delta has none."""
     chunks = [chunk(item(index=0, **no_id), item(index=0, **no_id)), chunk(item(index=0, **no_id), reason="tool_calls")]
     read = list(mistral.stream(chunks))
@@ -81,21 +81,21 @@ def test_calls_of_one_index_and_without_ids_are_not_taken_for_one(no_id):
     assert len({call.id for call in read if OWN.fullmatch(call.id)}) == 3
 
 
-def test_a_chunk_is_read_bare_or_as_the_data_of_an_event():
+def test_a_chunk_is_read_alone_or_as_the_data_of_an_event():
     chunks = [chunk(), chunk(item(id="aaaaaaaaa", index=0), reason="tool_calls")]
     (call,) = mistral.stream(chunks)
     assert call.id == "aaaaaaaaa"
     assert list(mistral.stream([{"data": part} for part in chunks])) == [call]
 
 
-def test_a_host_that_sends_calls_in_pieces_is_read_as_well():
+def test_calls_in_fragments_are_read_as_well():
     begun = {"index": 0, "id": "aaaaaaaaa", "function": {"name": "look", "arguments": '{"place": '}}
     rest = {"index": 0, "function": {"arguments": '"Rome"}'}}
     (call,) = mistral.stream([chunk(begun), chunk(rest), chunk(reason="tool_calls")])
     assert (call.id, call.arguments) == ("aaaaaaaaa", {"place": "Rome"})
 
 
-def test_chunks_stay_as_they_are():
+def test_chunks_are_not_changed():
     delta = item(index=0)
     part = chunk(delta, reason="tool_calls")
     reader = mistral.EventReader()
@@ -106,7 +106,7 @@ def test_chunks_stay_as_they_are():
 # results
 
 
-def test_images_follow_behind_a_message_of_the_model():
+def test_images_follow_after_a_message_of_the_model():
     image = ImageContent(type="image", data="cG5n", mime_type="image/png")
     pairs = [
         (
@@ -124,7 +124,7 @@ def test_images_follow_behind_a_message_of_the_model():
                 "content": "Rome\n[The images of this result are in the next user message.]",
             },
             {"role": "tool", "tool_call_id": "bbbbbbbbb", "name": "look", "content": "Error: no place"},
-            {"role": "assistant", "content": "I have the results, and look at their images next."},
+            {"role": "assistant", "content": "I have received the results. Next, I will look at their images."},
             {
                 "role": "user",
                 "content": [
@@ -145,6 +145,6 @@ def test_choices():
     assert mistral.choice("auto", parallel=True) == {"tool_choice": "auto", "parallel_tool_calls": True}
 
 
-def test_one_of_several_cannot_be_forced():
-    with pytest.raises(ToolSpecError, match=r"not one of \['look', 'ping'\]\. Export these alone"):
+def test_a_choice_of_several_tools_is_refused():
+    with pytest.raises(ToolSpecError, match=r"not one of \['look', 'ping'\]\. Export only these"):
         mistral.choice(["look", "ping"])

@@ -1,4 +1,4 @@
-"""Ollama's own chat: what differs from its siblings."""
+"""Ollama's own chat: what differs from other formats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def image(data: bytes, media_type: str = "image/png") -> ImageContent:
 # export
 
 
-def test_a_tool_is_a_function_without_a_word_on_strictness():
+def test_a_tool_is_a_function_without_the_strict_field():
     (tool,) = ollama.export([LOOK])
     assert tool["type"] == "function"
     assert tool["function"].keys() == {"name", "description", "parameters"}
@@ -49,20 +49,20 @@ def test_a_tool_without_a_description_has_none():
 ITEM = {"function": {"name": "look", "arguments": {"place": "Rome"}}}
 
 
-def test_the_servers_id_is_kept_and_a_missing_one_is_made():
+def test_the_servers_id_is_used_and_a_missing_one_is_created():
     first, second = ollama.calls({"message": {"tool_calls": [{"id": "call_p7o2gz50", **ITEM}, ITEM]}})
     assert (first.id, first.arguments, first.provider) == ("call_p7o2gz50", {"place": "Rome"}, {})
     assert second.id.startswith("call_")
     assert second.id != first.id
 
 
-def test_a_message_or_its_calls_will_do():
+def test_a_message_or_its_calls_are_accepted():
     calls = [{"id": "call_1", **ITEM}]
     expected = ollama.calls({"message": {"role": "assistant", "tool_calls": calls}})
     assert ollama.calls({"role": "assistant", "tool_calls": calls}) == ollama.calls(calls) == expected
 
 
-def test_a_stream_as_its_text_one_chunk_a_line_is_read():
+def test_a_stream_as_text_with_one_chunk_per_line_is_read():
     chunks = [
         {"message": {"role": "assistant", "thinking": "Hm."}, "done": False},
         {"message": {"role": "assistant", "tool_calls": [ITEM]}, "done": False},
@@ -77,7 +77,7 @@ def test_a_stream_as_its_text_one_chunk_a_line_is_read():
 def test_a_call_comes_with_its_chunk():
     def arriving():
         yield {"message": {"tool_calls": [ITEM]}}
-        pytest.fail("the next chunk was asked for")
+        pytest.fail("the next chunk was requested")
 
     assert next(iter(ollama.stream(arriving()))).name == "look"
 
@@ -85,7 +85,7 @@ def test_a_call_comes_with_its_chunk():
 # results
 
 
-def test_results_carry_the_name_and_their_images():
+def test_results_contain_the_name_and_their_images():
     png = b"\x89PNG\r\n\x1a\n"
     named = ToolCall(id="c1", name="maps.look", wire_name="maps_look_1")
     pairs = [
@@ -101,7 +101,7 @@ def test_results_carry_the_name_and_their_images():
 
 
 @pytest.mark.parametrize("data", [b"\x89PNG", b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\x00\x00\x00\x00WEBP"])
-def test_images_of_each_kind_that_providers_read_are_sent(data):
+def test_images_of_each_supported_media_type_are_sent(data):
     (message,) = ollama.results([(CALL, ToolResult(blocks=(image(data),)))])
     assert message == {
         "role": "tool",
@@ -112,7 +112,7 @@ def test_images_of_each_kind_that_providers_read_are_sent(data):
 
 
 @pytest.mark.parametrize("data", ["/etc/passwd0", "/etc/ssl/key", "R0lG/../../etc/passwd", "not base64", "a", ""])
-def test_a_tool_cannot_have_a_file_sent_in_the_place_of_an_image(data):
+def test_a_tool_cannot_send_a_file_instead_of_an_image(data):
     """Ollama's SDK opens a text that is the path of a file."""
     block = ImageContent(type="image", data=data, mime_type="image/png")
     assert ollama.results([(CALL, ToolResult(blocks=(block,)))]) == [
@@ -121,7 +121,7 @@ def test_a_tool_cannot_have_a_file_sent_in_the_place_of_an_image(data):
 
 
 @pytest.mark.parametrize("data", ["R0lGODlh", "R0lG\nODlh\n"])
-def test_an_image_is_sent_in_the_one_form_of_base64(data):
+def test_an_image_is_sent_in_canonical_base64(data):
     block = ImageContent(type="image", data=data, mime_type="image/gif")
     (message,) = ollama.results([(CALL, ToolResult(blocks=(block,)))])
     assert message["images"] == ["R0lGODlh"]
@@ -130,24 +130,24 @@ def test_an_image_is_sent_in_the_one_form_of_base64(data):
 # choice
 
 
-def test_only_what_ollama_does_anyway_can_be_chosen():
+def test_only_auto_can_be_chosen():
     assert ollama.choice("auto", parallel=True) == {}
     with pytest.raises(ToolSpecError, match=r"no choice 'none'\. Leave the tools out of the request\."):
         ollama.choice("none")
     with pytest.raises(ToolSpecError, match=r"no choice 'required'\. Say in the prompt"):
         ollama.choice("required")
-    with pytest.raises(ToolSpecError, match=r"asked for 'look' or 'ping'\. Export that alone\."):
+    with pytest.raises(ToolSpecError, match=r"no option that forces 'look' or 'ping'\. Export only that tool\."):
         ollama.choice(["look", "ping"])
     with pytest.raises(ToolSpecError, match="Leave `parallel` out"):
         ollama.choice("auto", parallel=False)
 
 
-def test_an_unknown_name_is_told_before_the_refusal():
+def test_an_unknown_name_is_reported_first():
     with pytest.raises(ToolLookupError, match="no tool 'lok'"):
         ollama.choice("lok", definitions=[LOOK])
 
 
-def test_a_rule_on_all_parameters_is_told_with_the_tool_for_the_sdk_keeps_no_words_beside_them():
+def test_a_rule_on_all_parameters_is_in_the_tools_description():
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "maxProperties": 1}
     definition = ToolDefinition(name="look", description="Look there.", input_schema=schema)
     (tool,) = ollama.export([definition])

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions: what differs from its siblings."""
+"""OpenAI's Chat Completions: what differs from other formats."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_strict_makes_optional_arguments_nullable_and_required():
     )
 
 
-def test_what_cannot_be_strict_goes_out_as_it_is():
+def test_a_schema_that_cannot_be_strict_is_exported_unchanged():
     free = ToolDefinition(
         name="free", input_schema={"type": "object", "properties": {"any": {"type": "object"}}, "required": ["any"]}
     )
@@ -89,7 +89,7 @@ def test_a_tool_without_a_description_has_none():
     assert "description" not in openai.export([ToolDefinition(name="ping")])[0]["function"]
 
 
-def test_a_choice_at_the_root_is_told_in_the_description():
+def test_a_choice_at_the_root_is_stated_in_the_description():
     definition = ToolDefinition(
         name="find",
         description="Find it.",
@@ -100,7 +100,7 @@ def test_a_choice_at_the_root_is_told_in_the_description():
         },
     )
     function = openai.export([definition], strict=True)[0]["function"]
-    assert function["description"] == "Find it.\n\nExactly one of these must hold: `id`; `name`."
+    assert function["description"] == "Find it.\n\nPass exactly one of these combinations of arguments: `id`; `name`."
     assert function["strict"] is False
     assert "required" not in function["parameters"]
 
@@ -135,7 +135,7 @@ ANSWER = {
 }
 
 
-def test_calls_keep_what_the_provider_sent_along():
+def test_calls_have_the_provider_data():
     first, second = openai.calls(ANSWER)
     assert (first.id, first.arguments, second.id, second.arguments) == (
         "call_a", {"place": "Rome"}, "call_c", {"place": "Oslo"},
@@ -149,7 +149,7 @@ def test_a_host_may_leave_the_type_of_a_call_out(kind):
     assert len(openai.calls([{**kind, "id": "c1", "function": {"name": "look"}}])) == 1
 
 
-def test_a_message_or_its_calls_will_do():
+def test_a_message_or_its_calls_are_accepted():
     message = ANSWER["choices"][0]["message"]
     assert openai.calls(message) == openai.calls(message["tool_calls"]) == openai.calls(ANSWER)
 
@@ -163,22 +163,22 @@ def test_the_first_choice_with_calls_counts():
 def test_a_call_without_a_function_is_an_error():
     (call,) = openai.calls([{"id": "c1", "type": "function", "function": None}])
     assert (call.id, call.name) == ("c1", "")
-    assert call.error.startswith("The call names no tool")
+    assert call.error.startswith("The call does not name a tool")
 
 
 @pytest.mark.parametrize("arguments", ['{"place": "Ro', "", None, {"place": "Oslo"}])
-def test_the_last_call_of_an_answer_that_ran_out_of_room_is_cut_off_unless_it_is_seen_to_be_whole(arguments):
+def test_the_last_call_at_the_length_limit_is_truncated_unless_it_is_complete(arguments):
     answer = copy.deepcopy(ANSWER)
     answer["choices"][0]["finish_reason"] = "length"
     answer["choices"][0]["message"]["tool_calls"][-1]["function"]["arguments"] = arguments
     first, last = openai.calls(answer)
     assert first.error is None
     assert (last.arguments, last.error) == (
-        {}, "The call was cut off: the answer reached its length limit. Send it again, shorter.",
+        {}, "The call was cut off because the response reached its length limit. Send a shorter call.",
     )  # fmt: skip
 
 
-def test_whole_arguments_of_an_answer_that_ran_out_of_room_are_taken():
+def test_complete_arguments_at_the_length_limit_are_accepted():
     answer = copy.deepcopy(ANSWER)
     answer["choices"][0]["finish_reason"] = "length"
     answer["choices"][0]["message"]["tool_calls"][-1]["function"]["arguments"] = '{"place": "Oslo"}'
@@ -212,7 +212,7 @@ def test_images_follow_all_tool_messages_in_one_user_message():
     )
 
 
-def test_what_no_provider_takes_is_named():
+def test_content_that_no_provider_accepts_becomes_a_note():
     assert said(AudioContent(type="audio", data="d2F2", mime_type="audio/wav")) == "[audio (audio/wav), not shown]"
     assert said(ImageContent(type="image", data="PHN2Zz4=", mime_type="image/svg+xml")).startswith("[image (image/svg")
     assert said(ResourceLink(type="resource_link", uri="file:///a", name="a")) == "[file:///a, not shown]"
@@ -227,7 +227,7 @@ def test_resources_are_read():
     assert len(openai.results([(CALL, ToolResult(blocks=(blob,)))])) == 2
 
 
-def test_json_is_said_once():
+def test_json_appears_once():
     text = TextContent(type="text", text='{"a": 1}')
     assert said(text, structured_content={"a": 1}) == '{"a": 1}'
     assert said(IMAGE, structured_content={"a": 1}).startswith('{"a": 1}\n[The images')
@@ -235,7 +235,7 @@ def test_json_is_said_once():
     assert said(TextContent(type="text", text="")) == ""
 
 
-def test_an_error_that_says_so_is_not_marked_twice():
+def test_an_error_prefix_is_not_added_twice():
     error = ErrorDetail(code="tool_error", message="Error calling tool 'look'")
     assert openai.results([(CALL, ToolResult(error=error))])[0]["content"] == "Error calling tool 'look'"
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what differs from its siblings."""
+"""OpenAI's Responses: what differs from other formats."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ANSWER = {
 }
 
 
-def test_a_tool_is_flat_and_always_says_whether_it_is_strict():
+def test_a_tool_is_flat_and_always_has_the_strict_field():
     assert responses.export([LOOK, ToolDefinition(name="ping")]) == snapshot(
         [
             {
@@ -78,7 +78,7 @@ def promised(schema: dict | None) -> dict | None:
     return tool.get("output_schema")
 
 
-def test_an_output_schema_says_what_the_output_text_holds_as_json():
+def test_an_output_schema_describes_the_json_of_the_output():
     wrapped = {
         "type": "object",
         "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/P"}}},
@@ -105,7 +105,7 @@ def test_tools_are_deferred_by_name_and_callers_are_set_on_all():
     assert [tool["allowed_callers"] for tool in exported] == [["direct", "programmatic"]] * 2
 
 
-def test_a_call_is_known_by_the_id_that_its_answer_needs():
+def test_a_call_has_the_id_that_its_output_needs():
     (call,) = responses.calls(ANSWER)
     assert call == ToolCall(
         id="call_1",
@@ -135,7 +135,7 @@ def test_caller_and_namespace_are_echoed():
     ]
 
 
-def test_an_incomplete_call_is_cut_off():
+def test_an_incomplete_call_is_truncated():
     item = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"pla', "status": "incomplete"}
     assert responses.calls([item])[0].error.startswith("The call was cut off")
 
@@ -164,6 +164,6 @@ def test_choices():
     }
 
 
-def test_one_name_or_caller_alone_is_one_and_not_its_letters():
+def test_a_single_name_or_caller_can_be_a_string():
     (tool,) = responses.export([ToolDefinition(name="look")], defer_loading="look", allowed_callers="direct")
     assert (tool["defer_loading"], tool["allowed_callers"]) == (True, ["direct"])

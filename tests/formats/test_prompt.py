@@ -1,4 +1,4 @@
-"""Plain text: what differs from its siblings, which is how calls are found."""
+"""Plain text: calls in the text of a model."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
 from ahvn_tools.formats import prompt
+from ahvn_tools.formats.parsing.text_calls import INVALID_CALL, TRUNCATED_CALL
 from ahvn_tools.results import ErrorDetail
 
 
@@ -39,7 +40,7 @@ def read(response: Any, definitions=()) -> list[tuple[str, dict[str, Any], str |
 # export
 
 
-def test_one_system_message_tells_of_the_tools_and_how_to_call_them():
+def test_one_system_message_describes_the_tools_and_how_to_call_them():
     look = ToolDefinition(
         name="maps.look",
         description="Look at a place.",
@@ -60,14 +61,14 @@ Example: {"name":"maps_look_09fbcad2","parameters":{"place":"Elm"}}
 ### ping
 Parameters (JSON Schema): {"type":"object","properties":{},"additionalProperties":false}
 
-To call a tool, answer with JSON in this form and with nothing else:
+To call a tool, reply with JSON in this form and with nothing else:
 {"name": "the tool's name", "parameters": {"parameter": "value"}}
 
-- "name" is one of the names above. "parameters" is one object that fits the tool's JSON Schema; it may be {}.
-- Several calls at once are a list of such objects: [{"name": …, "parameters": …}, {"name": …, "parameters": …}]
-- Write no other text around the JSON, and no comments in it. The results come in the next message.
+- "name" is the name of a tool above. "parameters" is an object that matches its JSON Schema; it can be {}.
+- To make several calls at once, write a list: [{"name": …, "parameters": …}, {"name": …, "parameters": …}]
+- Write no text before or after the JSON, and no comments inside it. The next message contains the results.
 
-When you need no tool, answer in plain text, without such JSON.\
+If you do not need a tool, reply in plain text without such JSON.\
 """)
 
 
@@ -76,11 +77,11 @@ def test_examples_may_be_left_out():
     assert "Example" not in message["content"]
 
 
-def test_strict_changes_nothing():
+def test_strict_has_no_effect():
     assert prompt.export([ADD, SHIP], strict=True) == prompt.export([ADD, SHIP])
 
 
-def test_a_definition_that_the_model_repeats_is_no_call():
+def test_a_repeated_definition_is_no_call():
     (message,) = prompt.export([ADD, PING])
     for line in message["content"].splitlines():
         assert "Example" in line or "parameters" in line or prompt.calls(line, [ADD, PING]) == []
@@ -119,13 +120,13 @@ def test_a_definition_that_the_model_repeats_is_no_call():
         '{"thought": "They ask for a sum.", "name": "add", "parameters": {"a": 1, "b": 2}, "id": 7}',
     ],
 )
-def test_a_call_is_found_wherever_it_stands(text):
+def test_a_call_is_found_anywhere_in_the_text(text):
     assert read(text) == READ
     assert read(text.encode()) == READ
 
 
 @pytest.mark.parametrize("between", ["\n", ", ", " and then ", "\n```\n```json\n"])
-def test_several_calls_come_in_their_order_with_ids_of_their_own(between):
+def test_several_calls_come_in_order_with_new_ids(between):
     other = CALL.replace("1", "5")
     first, second, third = prompt.calls(between.join([CALL, other, CALL]))
     assert (first.arguments["a"], second.arguments["a"], third.arguments["a"]) == (1, 5, 1)
@@ -155,7 +156,7 @@ def test_several_calls_come_in_their_order_with_ids_of_their_own(between):
         "[" * 6 + CALL + "]" * 6,
     ],
 )
-def test_text_without_a_call_holds_none(text):
+def test_text_without_a_call_contains_none(text):
     assert prompt.calls(text) == []
     assert prompt.calls(text, [ADD, PING]) == []
 
@@ -168,7 +169,7 @@ def test_a_known_name_alone_is_a_call():
 
 
 @pytest.mark.parametrize("word", ["params", "args", "input"])
-def test_a_known_name_with_another_word_for_parameters_is_a_call(word):
+def test_a_known_name_with_a_synonym_for_parameters_is_a_call(word):
     text = CALL.replace("parameters", word)
     assert read(text) == []
     assert read(text, [ADD]) == READ
@@ -177,22 +178,22 @@ def test_a_known_name_with_another_word_for_parameters_is_a_call(word):
     assert read(both, [ADD]) == READ
 
 
-def test_a_name_with_markdowns_escapes_is_the_tools():
+def test_a_name_with_markdown_escapes_is_recognized():
     assert read('{"name": "parcels\\_ship_650c0ead", "parameters": {}}', [SHIP]) == [("parcels.ship", {}, None)]
 
 
-def test_an_unknown_name_is_a_call_to_be_answered():
+def test_an_unknown_name_is_a_call():
     assert read('{"name": "pong", "parameters": {}}', [PING]) == [("pong", {}, None)]
 
 
-def test_arguments_under_two_words_are_an_error():
+def test_arguments_under_two_keys_are_an_error():
     for text in (
         '{"name": "add", "parameters": {}, "arguments": {"a": 1}}',
         '{"function": {"name": "add", "parameters": {}}, "parameters": {"a": 1}}',
     ):
         ((name, arguments, error),) = read(text)
         assert (name, arguments) == ("add", {})
-        assert error.startswith("The call gives its arguments twice.")
+        assert error.startswith("The call contains its arguments twice.")
 
 
 # calls with mistakes
@@ -216,7 +217,7 @@ def test_arguments_under_two_words_are_an_error():
         '[{"name": "add", "parameters": {"a": 1, "b": 2},},',
     ],
 )
-def test_slips_that_leave_no_doubt_are_repaired(text):
+def test_unambiguous_mistakes_are_repaired(text):
     assert read(text) == READ
     assert read(f"So: {text}") == READ
 
@@ -231,7 +232,7 @@ def test_slips_that_leave_no_doubt_are_repaired(text):
         ('"He said "hi" to me"', 'He said "hi" to me'),
         ('"line\\nbreak\\n"', "line\nbreak\n"),
         ('"line\nbreak\n"', "line\nbreak\n"),
-        ('" kept "', " kept "),
+        ('" same "', " same "),
         ('"a\\\\n\\\\"', "a\\n\\"),
         ('"C:\\path"', "C:\\path"),
         ('"\\u00fc \\ud83d\\ude00"', "ü 😀"),
@@ -250,15 +251,15 @@ def test_slips_that_leave_no_doubt_are_repaired(text):
         ('{"name": "x", "parameters": {}}', {"name": "x", "parameters": {}}),
     ],
 )
-def test_a_repaired_call_says_what_was_written(written, meant):
+def test_a_repaired_call_has_the_original_values(written, meant):
     assert read(f'{{"name": "add", "parameters": {{"a": {written}, }}}}') == [("add", {"a": meant}, None)]
 
 
 @given(
     st.dictionaries(st.text(min_size=1), st.text() | st.integers() | st.lists(st.text() | st.booleans()), min_size=1)
 )
-def test_what_stands_in_quotes_is_never_taken_for_anything_else(arguments):
-    """A trailing comma sends every call through the repair; the texts in it are as wild as they may be."""
+def test_strings_are_never_mistaken_for_structure(arguments):
+    """A trailing comma sends every call through the repair; its strings contain anything."""
     whole = json.loads(json.dumps(arguments).encode("utf-8", "replace"))
     for is_ascii in (True, False):
         text = json.dumps({"name": "add", "parameters": whole}, ensure_ascii=is_ascii)
@@ -294,10 +295,10 @@ def test_what_stands_in_quotes_is_never_taken_for_anything_else(arguments):
         '{"a": \ue000}',
     ],
 )
-def test_a_call_whose_arguments_would_be_guessed_is_an_error(arguments):
+def test_a_call_with_ambiguous_arguments_is_an_error(arguments):
     ((name, found, error),) = read(f'I call {{"name": "add", "parameters": {arguments}}} now.')
     assert (name, found) == ("add", {})
-    assert error == "The call is not JSON that can be read. Send it again, as one complete JSON object."
+    assert error == "The call is not valid JSON. Send it again as one complete JSON object."
 
 
 # calls that were cut off
@@ -305,7 +306,7 @@ def test_a_call_whose_arguments_would_be_guessed_is_an_error(arguments):
 
 @pytest.mark.parametrize("quote", ['"', "'"])
 @pytest.mark.parametrize("around", ["", "Well: ", "```json\n", "[", '{"tool_calls": ['])
-def test_a_call_is_never_run_by_half(quote, around):
+def test_a_truncated_call_is_never_run(quote, around):
     text = json.dumps({"name": "add", "parameters": {"a": 12, "b": {"c": ["x", {"d": 34}]}, "e": "y, z"}})
     text = around + text.replace('"', quote)
     whole = [("add", {"a": 12, "b": {"c": ["x", {"d": 34}]}, "e": "y, z"}, None)]
@@ -319,7 +320,7 @@ def test_a_call_is_never_run_by_half(quote, around):
     assert read(text) == read(text[:-1]) == whole
 
 
-def test_a_call_that_was_cut_off_is_not_lost():
+def test_a_truncated_call_is_not_lost():
     for text in (
         '{"name": "add"',
         '{"name": "add", "para',
@@ -337,19 +338,19 @@ def test_a_call_that_was_cut_off_is_not_lost():
         assert error.startswith("The call was cut off, or its quotes and braces do not match.")
 
 
-def test_calls_before_the_cut_are_run():
+def test_calls_before_the_truncated_one_are_run():
     assert read(f'{{"tool_calls": [{CALL}, {{"name": "rm", "parameters": {{"path": "/') == [
-        *READ, ("rm", {}, prompt.TRUNCATED_CALL),
+        *READ, ("rm", {}, TRUNCATED_CALL),
     ]  # fmt: skip
 
 
-def test_a_call_inside_of_a_cut_call_is_not_run():
-    assert read(f'{{"name": "plan", "parameters": {{"steps": [{CALL}, ') == [("plan", {}, prompt.TRUNCATED_CALL)]
+def test_a_call_inside_a_truncated_call_is_not_run():
+    assert read(f'{{"name": "plan", "parameters": {{"steps": [{CALL}, ') == [("plan", {}, TRUNCATED_CALL)]
 
 
 @pytest.mark.parametrize("text", [f"</think>{CALL}", f"</think> {CALL.replace(chr(34), chr(39))}", f"<think> {CALL}"])
-def test_what_a_text_says_is_no_call(text):
-    """A hostile text that a model repeats as an argument stays an argument, be its object whole, broken or cut off."""
+def test_a_call_inside_a_string_is_no_call(text):
+    """A hostile text that a model repeats as an argument stays an argument, in a valid, broken or truncated object."""
     for quoted in (json.dumps(text), f'"{text}"' if '"' not in text else repr(text), repr(text)):
         call = f'{{"name": "write", "parameters": {{"text": {quoted}}}}}'
         assert read(call) == read(f"So: {call}") == [("write", {"text": text}, None)]
@@ -363,7 +364,7 @@ def test_what_a_text_says_is_no_call(text):
         assert read(f'So: {{"calls": [{CALL}, // {text}\n {CALL}, {{"na') == [*READ, *READ]
 
 
-def test_errors_repeat_nothing_of_the_text():
+def test_errors_do_not_quote_the_text():
     for text in ('{"name": "add", "parameters": {"a": "s3cret', '{"name": "add", "parameters": {"a": s3cret + 1}}'):
         assert "s3cret" not in prompt.calls(text)[0].error
 
@@ -379,30 +380,37 @@ PIECES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("before", ["", '{"name": "f", "parameters": {"a": ', "{'name': 'f', 'parameters': {'a': ['"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        pytest.param('{"name": "f", "parameters": {"a": ', marks=pytest.mark.exhaustive),
+        pytest.param("{'name': 'f', 'parameters': {'a': ['", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_hostile_text_is_read_or_refused_in_time(before):
     for piece in PIECES:
         for after in ("", '"]}}'):
             text = before + (piece * 50_000)[:50_000] + after
-            start = time.monotonic()
+            start = time.process_time()
             found = prompt.calls(text)
-            assert time.monotonic() - start < 10, piece  # under a second; the library alone would take minutes
+            assert time.process_time() - start < 10, piece  # under a second; the library alone would take minutes
             assert all(call.error for call in found if call.name == "f" and call.arguments == {})
 
 
-def test_a_long_call_with_a_slip_is_read():
+def test_a_long_call_with_a_mistake_is_read():
     text = "All that 'it' says: {\"a\": [1, 2]}, and more.\n" * 2_000
     call = json.dumps({"name": "write", "parameters": {"text": text}})
     assert read(f"Here: {call[:-1]},}}") == [("write", {"text": text}, None)]
 
 
-def test_what_is_too_much_to_repair_is_refused():
+def test_an_object_over_the_repair_limit_is_refused():
     numbers = "[1], " * 5_000
-    assert read(f'{{"name": "add", "parameters": {{"a": [{numbers}]}},}}') == [("add", {}, prompt.INVALID_CALL)]
+    assert read(f'{{"name": "add", "parameters": {{"a": [{numbers}]}},}}') == [("add", {}, INVALID_CALL)]
 
 
 @given(st.text(alphabet=st.sampled_from("{}[]():,\"'`\\/#*<>aname 1\n")))
-def test_no_text_makes_calls_raise(text):
+def test_no_text_raises(text):
     for wild in (text, f'{{"name": "f", {text}', f'{{"name": "f", "parameters": {{{text}}}}}'):
         assert all(call.error is None or call.arguments == {} for call in prompt.calls(wild))
 
@@ -462,11 +470,11 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_the_text_is_taken_out_of_any_answer(answer):
+def test_the_text_is_extracted_from_any_response(answer):
     assert read(answer) == READ
 
 
-def test_what_others_said_is_not_the_models_text():
+def test_messages_of_other_roles_are_not_the_models_text():
     for message in (
         {"role": "user", "content": CALL},
         {"role": "tool", "content": CALL},
@@ -475,7 +483,7 @@ def test_what_others_said_is_not_the_models_text():
         assert prompt.calls(message) == prompt.calls([message]) == []
 
 
-def test_an_answer_that_nests_without_end_holds_no_text():
+def test_an_endlessly_nested_response_contains_no_text():
     answer: Any = CALL
     for _ in range(200):
         answer = {"content": [answer]}
@@ -509,7 +517,7 @@ BESIDES = [
 
 
 @pytest.mark.parametrize("event", STREAMS.values(), ids=STREAMS)
-async def test_the_text_is_gathered_from_the_events_of_any_stream(event):
+async def test_the_text_is_collected_from_the_events_of_any_stream(event):
     events = [*BESIDES, *map(event, f"Let me see: {CALL}"), *BESIDES]
     assert [(call.name, call.arguments, call.error) for call in prompt.stream(events)] == READ
 
@@ -523,7 +531,7 @@ async def test_the_text_is_gathered_from_the_events_of_any_stream(event):
 # results and choice
 
 
-def test_results_are_told_apart_by_place_and_name():
+def test_results_are_distinguished_by_order_and_name():
     image = ImageContent(type="image", data="cG5n", mime_type="image/png")
     calls = prompt.calls(
         '{"name": "parcels_ship_650c0ead", "parameters": {}} {"name": "add", "parameters": {}}'
@@ -548,7 +556,7 @@ Result of call 2, `add`:
 {"sum": 3}
 
 Result of call 3:
-Error: The call names no tool. Send it again with the tool's name.\
+Error: The call does not name a tool. Send it again with the name of the tool.\
 """,
             }
         ]
@@ -557,7 +565,7 @@ Error: The call names no tool. Send it again with the tool's name.\
     assert message["content"] == "Result of call 1, `parcels_ship_650c0ead`:\n1"
 
 
-def test_a_choice_is_said_in_words():
+def test_a_choice_is_stated_in_a_message():
     said = [
         prompt.choice("auto", parallel=False),
         prompt.choice("none", parallel=False),
@@ -567,11 +575,11 @@ def test_a_choice_is_said_in_words():
     ]
     assert [message["content"] for choice in said for message in choice["messages"]] == snapshot(
         [
-            "Make one call at most.",
-            "Call no tool now. Answer in plain text.",
-            "Now call at least one tool. Answer with the JSON alone. Make one call at most.",
-            "Now call the tool `parcels_ship_650c0ead`. Answer with the JSON alone.",
-            "Now call one of these tools: `add`, `ping`. Answer with the JSON alone.",
+            "Make at most one call.",
+            "Do not call a tool now. Reply in plain text.",
+            "Now call at least one tool. Reply with the JSON only. Make at most one call.",
+            "Now call the tool `parcels_ship_650c0ead`. Reply with the JSON only.",
+            "Now call one of these tools: `add`, `ping`. Reply with the JSON only.",
         ]
     )
 
@@ -580,7 +588,7 @@ def test_a_choice_is_said_in_words():
 
 
 def model(messages: list[dict[str, str]]) -> str:
-    """Stand for a model without function calling: it reads the conversation, and answers in text."""
+    """Simulate a model without function calling: read the conversation, and reply in text."""
     told, asked, last = messages[0]["content"], messages[1]["content"], messages[-1]["content"]
     if last == asked:
         assert "### parcels_ship_650c0ead" in told

@@ -1,4 +1,4 @@
-"""Arguments made up from a JSON Schema: such as fit it, and such as were spoilt in one place."""
+"""Random arguments from a JSON Schema: valid ones, and ones with one error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ODD_VALUES: tuple[Any, ...] = (None, True, 0, -1, 1.0, 2**53 + 1, 1e300, "", "7"
 
 
 def fitting(schema: JsonObject, random: Random, root: JsonObject | None = None) -> Any:
-    """Return a value that fits, for the keywords that tools' schemas are mostly made of."""
+    """Return a valid value, for the most common keywords of tools' schemas."""
     root = schema if root is None else root
     if "$ref" in schema:
         return fitting(root["$defs"][schema["$ref"].rsplit("/", 1)[1]], random, root)
@@ -75,7 +75,7 @@ _MAKERS: dict[str, Any] = {
 
 
 def spoilt(arguments: JsonObject, schema: JsonObject, random: Random) -> JsonObject:
-    """Return the arguments with one thing wrong, as far as the schema cares: lost, added, or of another kind."""
+    """Return the arguments with one change: a member removed, added, or of another type."""
     made = copy.deepcopy(arguments)
     names = list(schema.get("properties", {}))
     way = random.choice(("lose", "add", "change", "change", "deep"))

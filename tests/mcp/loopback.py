@@ -1,4 +1,4 @@
-"""A FastMCP server on a free port of this machine, for as long as a block lasts."""
+"""A FastMCP server on a free local port during a `with` block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastmcp import FastMCP
 
 @contextlib.contextmanager
 def over_http(server: FastMCP) -> Iterator[str]:
-    """Serve over HTTP in a thread, and give the URL."""
+    """Serve over HTTP in a thread, and yield the URL."""
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(server.http_app(), log_level="error", lifespan="on", timeout_graceful_shutdown=1)
     running = uvicorn.Server(config)

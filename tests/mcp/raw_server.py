@@ -1,6 +1,6 @@
-"""An MCP server over stdio out of the standard library alone, which starts at once and misbehaves as it is told.
+"""An MCP server over stdio that needs only the standard library, starts quickly and misbehaves on request.
 
-The first argument says how it is at its start, the tool's name how it answers a call.
+The first argument selects its behaviour at the start, the name of the called tool its behaviour in a call.
 """
 
 import json

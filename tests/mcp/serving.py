@@ -1,4 +1,4 @@
-"""Servers under test: one in this process over HTTP, and one in a process of its own over stdio or HTTP."""
+"""Servers under test: in this process over HTTP, or in another process over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST = 30.0
 
 @asynccontextmanager
 async def over_http(kit: Toolkit, **options: Any) -> AsyncIterator[str]:
-    """Serve a toolkit here, and give its URL."""
+    """Serve a toolkit in this process, and yield its URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     running = asyncio.create_task(aserve(kit, "http", sockets=[listener], **options))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
@@ -38,7 +38,7 @@ async def over_http(kit: Toolkit, **options: Any) -> AsyncIterator[str]:
 
 @contextmanager
 def process(script: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a script in a process of its own, which ends with the test."""
+    """Run a script in another process, which ends with the test."""
     pipe = subprocess.PIPE
     started = subprocess.Popen(
         [sys.executable, "-c", script, *arguments], env=ENVIRONMENT, stdin=pipe, stdout=pipe, stderr=pipe, text=True

@@ -1,6 +1,6 @@
-"""Servers that others have written: their tools come in, are called, go out as they came, and stand odd arguments.
+"""Servers of other authors: their tools are imported, called and exported unchanged, and survive odd arguments.
 
-Each is looked for in the folders of `AHVN_TOOLS_SERVERS` (separated as in PATH), then in PATH; where one is missing its
+Each is searched in the folders of `AHVN_TOOLS_SERVERS` (separated as in PATH), then in PATH; where one is missing its
 tests are skipped, and say how to install it.
 """
 
@@ -37,7 +37,7 @@ class Real:
 
     install: str
     arguments: tuple[str, ...] = ()
-    """What follows the program; `{folder}` is a folder of its own."""
+    """Arguments of the program; `{folder}` is a temporary folder."""
     env: tuple[tuple[str, str], ...] = ()
     calls: tuple[tuple[str, dict[str, Any], str], ...] = ()
     """A tool, its arguments, and a part of the text that comes back; `{folder}` as above."""
@@ -146,7 +146,7 @@ def command(name: str) -> list[str]:
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Toolkit, Path]]:
-    """Give a toolkit with the tools of one server, its name and its folder."""
+    """The name of a server, a toolkit with its tools, and its folder."""
     name = request.param
     words = command(name)
     folder = tmp_path_factory.mktemp(name).resolve()
@@ -176,16 +176,16 @@ def wire(tool: Any) -> dict[str, Any]:
     return tool.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def test_every_tool_comes_in(server) -> None:
+def test_every_tool_is_imported(server) -> None:
     name, toolkit, _ = server
-    told = toolkit.servers[name]
-    assert dict(told.refused) == {}
-    assert [spec.name for spec in toolkit] == list(told.tools)
-    assert len(told.tools) > 0
+    remote = toolkit.servers[name]
+    assert dict(remote.refused) == {}
+    assert [spec.name for spec in toolkit] == list(remote.tools)
+    assert len(remote.tools) > 0
 
 
-def test_a_tool_goes_out_as_it_came(server) -> None:
-    """But for `execution`, which is about tasks: a tool is run here, not as a task there."""
+def test_tool_is_exported_as_it_was_imported(server) -> None:
+    """Except for `execution`, which describes tasks on the server."""
     name, toolkit, _ = server
     for spec in toolkit:
         came = wire(toolkit.servers[name].tools[spec.name])
@@ -201,8 +201,8 @@ def without_dialect(tool: dict[str, Any]) -> dict[str, Any]:
     return {**tool, "inputSchema": schema}
 
 
-async def test_a_gateway_lists_what_came(server) -> None:
-    """Served on, each tool is as it was, but for a title and a list of tags that FastMCP adds where there is none."""
+async def test_gateway_lists_the_imported_tools_unchanged(server) -> None:
+    """FastMCP adds a title and a list of tags where there are none."""
     name, toolkit, _ = server
     came = toolkit.servers[name].tools
     async with Client(toolkit.to_fastmcp_server()) as client:
@@ -215,22 +215,22 @@ async def test_a_gateway_lists_what_came(server) -> None:
         assert {**shown, "title": before.get("title")} == {"title": None, **before}
 
 
-def test_a_server_that_has_not_changed_has_no_news(server) -> None:
+def test_refresh_of_an_unchanged_server_has_no_changes(server) -> None:
     name, toolkit, _ = server
     assert not toolkit.refresh_mcp(name)[name]
 
 
-def test_calls_give_what_the_server_says(server) -> None:
+def test_calls_return_the_servers_result(server) -> None:
     name, toolkit, folder = server
     for tool, arguments, expected in SERVERS[name].calls:
         given = json.loads(json.dumps(arguments).replace("{folder}", str(folder)))
         result = toolkit.exec(tool, given)
-        told = result.text + " ".join(block.type for block in result.content)
-        assert expected.replace("{folder}", str(folder)) in told, (tool, told)
-        assert result.is_error == (name == "mcp-server-fetch")  # it asks for robots.txt, where nobody listens
+        text = result.text + " ".join(block.type for block in result.content)
+        assert expected.replace("{folder}", str(folder)) in text, (tool, text)
+        assert result.is_error == (name == "mcp-server-fetch")  # it requests robots.txt, and the port is closed
 
 
-def test_the_twin_of_a_call_is_async(server) -> None:
+def test_async_call_returns_the_same_kind_of_result(server) -> None:
     name, toolkit, folder = server
     tool, arguments, _ = SERVERS[name].calls[-1]
     given = json.loads(json.dumps(arguments).replace("{folder}", str(folder)))
@@ -238,7 +238,7 @@ def test_the_twin_of_a_call_is_async(server) -> None:
 
 
 class Recorder:
-    """A client that keeps what it is sent."""
+    """A client that records the arguments of calls."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -251,7 +251,7 @@ class Recorder:
         return ToolSpec.from_function(lambda: None, name="nothing").exec().to_mcp()
 
 
-def test_what_fits_is_sent_unchanged_and_what_does_not_fit_never_leaves(server) -> None:
+def test_valid_arguments_are_sent_unchanged_and_invalid_ones_are_refused(server) -> None:
     """200 sets of arguments for each tool, half of them spoilt: the server's own schema accepts each that is sent."""
     name, toolkit, _ = server
     random = Random(5)
@@ -275,8 +275,8 @@ def test_what_fits_is_sent_unchanged_and_what_does_not_fit_never_leaves(server) 
     assert refused > 0 or all(not tool.input_schema.get("properties") for tool in toolkit.servers[name].tools.values())
 
 
-def test_odd_arguments_neither_end_nor_stop_a_server(server) -> None:
-    """Each call ends with a value, the server's own error or a refusal; the connection stands all the time."""
+def test_unusual_arguments_do_not_stop_a_server(server) -> None:
+    """Each call ends with a value, the server's error or a refusal, and the connection stays open."""
     name, toolkit, _ = server
     random = Random(7)
     for tool in toolkit.servers[name].tools.values():
@@ -290,7 +290,7 @@ def test_odd_arguments_neither_end_nor_stop_a_server(server) -> None:
             assert code in {None, "invalid_parameters", "tool_error"}, (tool.name, given, result.error)
 
 
-def test_a_server_that_was_killed_is_started_again_by_the_next_call(server) -> None:
+def test_next_call_restarts_a_killed_server(server) -> None:
     name, toolkit, folder = server
     tool, arguments, _ = SERVERS[name].calls[-1]
     given = json.loads(json.dumps(arguments).replace("{folder}", str(folder)))
@@ -304,7 +304,7 @@ def test_a_server_that_was_killed_is_started_again_by_the_next_call(server) -> N
     assert {process.pid for process in psutil.Process().children()} - {process.pid for process in before}
 
 
-def test_the_repository_is_bound_and_no_model_sees_it(tmp_path: Path) -> None:
+def test_bound_repository_is_absent_from_the_export(tmp_path: Path) -> None:
     words = command("mcp-server-git")
     commit(tmp_path)
     toolkit = Toolkit("git").add_mcp(words, name="git", preset={"*": {"repo_path": str(tmp_path)}}, include=["git_*"])
@@ -316,19 +316,19 @@ def test_the_repository_is_bound_and_no_model_sees_it(tmp_path: Path) -> None:
         toolkit.remove_mcp("git")
 
 
-def test_a_server_sees_no_variable_that_it_was_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_does_not_inherit_secrets_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     words = command("mcp-server-everything")
     monkeypatch.setenv("MY_API_KEY", "sk-live-4242424242424242")
     toolkit = Toolkit("everything").add_mcp(words, name="everything", include=["get-env"])
     try:
-        told = toolkit.exec("get-env", {}).text
-        assert "PATH" in told
-        assert "sk-live" not in told
+        text = toolkit.exec("get-env", {}).text
+        assert "PATH" in text
+        assert "sk-live" not in text
     finally:
         toolkit.remove_mcp("everything")
 
 
-def test_progress_is_a_stream() -> None:
+def test_progress_is_streamed() -> None:
     words = command("mcp-server-everything")
     toolkit = Toolkit("everything").add_mcp(words, name="everything")
     try:
@@ -342,7 +342,7 @@ def test_progress_is_a_stream() -> None:
         toolkit.remove_mcp("everything")
 
 
-def test_a_question_to_the_user_reaches_the_handler() -> None:
+def test_question_to_the_user_reaches_the_handler() -> None:
     words = command("mcp-server-everything")
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What every file of tests here is checked for: nothing is left running."""
+"""Check after each test file that no thread, task or process still runs."""
 
 from __future__ import annotations
 

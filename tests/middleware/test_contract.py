@@ -1,4 +1,4 @@
-"""What every middleware that is shipped keeps to: calls and chunks pass as they are, from everywhere, to their end."""
+"""The contract of all shipped middleware: calls and chunks pass unchanged, from every entry point, to their end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ from ahvn_tools.middleware.record.middleware import record
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.truncate import truncate
-from tests.execution.entry_points import RESULT_DOORS, STREAM_DOORS, VALUE_DOORS, run, until
+from tests.execution.entry_points import (
+    ENTRY_POINTS,
+    RESULT_ENTRY_POINTS,
+    STREAM_ENTRY_POINTS,
+    VALUE_ENTRY_POINTS,
+    run,
+    until,
+)
 
 MADE: dict[str, Callable[[Any], Middleware]] = {
     "approve": lambda _: approve(lambda _: True),
@@ -37,10 +44,10 @@ MADE: dict[str, Callable[[Any], Middleware]] = {
     "trace": lambda _: trace(content=True),
     "truncate": lambda _: truncate(),
 }
-"""Each as it lets every call through."""
+"""Each middleware with options that let every call through."""
 
 
-def test_every_middleware_of_the_room_is_here():
+def test_every_middleware_of_the_package_is_listed():
     names = [found.name for found in pkgutil.iter_modules(middleware.__path__)]
     modules = [importlib.import_module(f"{middleware.__name__}.{name}") for name in names]
     shipped = {name for name, module in zip(names, modules, strict=True) if hasattr(module, name)}
@@ -98,24 +105,30 @@ def kit(request, tmp_path) -> Toolkit:
     return kit
 
 
-@pytest.mark.parametrize("door", [*VALUE_DOORS, *RESULT_DOORS])
+def representative(entry_points: dict[str, Any], *names: str) -> list[Any]:
+    """Return these entry points for the default run, and the others for the exhaustive one."""
+    marks = [pytest.mark.exhaustive]
+    return [name if name in names else pytest.param(name, marks=marks) for name in entry_points]
+
+
+@pytest.mark.parametrize("entry_point", representative(ENTRY_POINTS, "call", "aexec"))
 @pytest.mark.parametrize("name", ["echo", "aecho"])
-def test_a_call_comes_through_every_door(kit, name, door):
-    made = (VALUE_DOORS | RESULT_DOORS)[door](kit[name], word="tea")
-    assert (made if door in VALUE_DOORS else made.value) == "tea"
+def test_a_call_passes_from_every_entry_point(kit, name, entry_point):
+    result = ENTRY_POINTS[entry_point](kit[name], word="tea")
+    assert (result if entry_point in VALUE_ENTRY_POINTS else result.value) == "tea"
 
 
-@pytest.mark.parametrize("door", STREAM_DOORS)
+@pytest.mark.parametrize("entry_point", STREAM_ENTRY_POINTS)
 @pytest.mark.parametrize("name", ["count", "acount"])
-def test_chunks_pass_in_their_order_then_the_whole(kit, name, door):
-    results = STREAM_DOORS[door](kit[name], until=3)
+def test_chunks_pass_in_order_before_the_whole_result(kit, name, entry_point):
+    results = STREAM_ENTRY_POINTS[entry_point](kit[name], until=3)
     assert [(result.value, result.is_last) for result in results] == [
         (0, False), (1, False), (2, False), ([0, 1, 2], True),
     ]  # fmt: skip
     assert len({result.id for result in results}) == 1
 
 
-def test_each_call_has_an_id_of_its_own_and_its_result_has_it(kit):
+def test_each_call_has_a_unique_id_that_its_result_repeats(kit):
     answer = {
         "tool_calls": [{"id": f"c{n}", "function": {"name": "echo", "arguments": '{"word": "tea"}'}} for n in range(3)]
     }
@@ -124,15 +137,15 @@ def test_each_call_has_an_id_of_its_own_and_its_result_has_it(kit):
     assert [message["tool_call_id"] for message in made] == ["c0", "c1", "c2"]
 
 
-@pytest.mark.parametrize("door", VALUE_DOORS)
-def test_call_raises_what_the_tool_raised(kit, door):
+@pytest.mark.parametrize("entry_point", representative(VALUE_ENTRY_POINTS, "call"))
+def test_call_raises_what_the_tool_raised(kit, entry_point):
     with pytest.raises(LookupError, match="nothing there"):
-        VALUE_DOORS[door](kit["fail"])
+        VALUE_ENTRY_POINTS[entry_point](kit["fail"])
 
 
-@pytest.mark.parametrize("door", RESULT_DOORS)
-def test_exec_gives_the_failure(kit, door):
-    result = RESULT_DOORS[door](kit["fail"])
+@pytest.mark.parametrize("entry_point", representative(RESULT_ENTRY_POINTS, "exec"))
+def test_exec_returns_the_failure(kit, entry_point):
+    result = RESULT_ENTRY_POINTS[entry_point](kit["fail"])
     assert (result.error.code, result.text) == ("tool_error", "LookupError: nothing there")
 
 
@@ -160,7 +173,7 @@ async def test_a_sync_call_works_inside_a_running_loop(kit):
     assert kit.call("echo", {"word": "tea"}) == kit.call("aecho", {"word": "tea"}) == "tea"
 
 
-def test_many_threads_and_loops_call_at_once_and_each_gets_its_own(kit):
+def test_calls_from_many_threads_and_loops_receive_their_own_results(kit):
     answers: dict[str, Any] = {}
 
     def sync(place: int) -> None:
@@ -187,14 +200,14 @@ async def test_a_call_cancelled_at_any_await_ends_and_the_next_one_works(kit):
             await asyncio.sleep(0)
         is_done = task.done()
         task.cancel()
-        made = (await asyncio.gather(task, return_exceptions=True))[0]
-        assert made.value == str(turns) if is_done else isinstance(made, asyncio.CancelledError)
+        result = (await asyncio.gather(task, return_exceptions=True))[0]
+        assert result.value == str(turns) if is_done else isinstance(result, asyncio.CancelledError)
         assert open_calls == []
         assert asyncio.all_tasks() == {asyncio.current_task()}
     assert await kit.acall("hold", {"word": "still here"}) == "still here"
 
 
-async def test_a_reader_that_goes_leaves_nothing_running(kit):
+async def test_a_reader_that_leaves_ends_the_call(kit):
     for taken in range(3):
         reader = kit.astream("acount", {"until": 5 + taken})
         for _ in range(taken):
@@ -203,7 +216,7 @@ async def test_a_reader_that_goes_leaves_nothing_running(kit):
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_a_sync_reader_that_goes_leaves_nothing_running(kit):
+def test_a_sync_reader_that_leaves_ends_the_call(kit):
     ended = threading.Event()
 
     async def tick() -> list[int]:
@@ -220,7 +233,7 @@ def test_a_sync_reader_that_goes_leaves_nothing_running(kit):
     assert until(ended.is_set)
 
 
-def test_an_error_of_a_middleware_inside_passes_with_its_code(kit):
+def test_an_error_of_inner_middleware_passes_with_its_code(kit):
     async def refuse(call, next):
         raise ToolError("not today")
 

@@ -1,4 +1,4 @@
-"""Which calls are repeatable: those that annotations say so of, and those that somebody names."""
+"""Which calls may be made twice: by annotations, and by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def told_of(names: tuple[str, ...], tools=(), all_tools: bool = False, **annotat
 def print_nothing() -> None: ...
 
 
-def test_the_annotations_of_a_tool_say_it():
+def test_annotations_mark_a_tool_as_repeatable():
     assert told_of(("read",), readOnlyHint=True) == told_of(("read",), idempotentHint=True) == ["read"]
     assert told_of(("read",)) == told_of(("read",), destructiveHint=True, readOnlyHint=False) == []
 
@@ -35,5 +35,5 @@ def test_tools_may_be_named():
     assert told_of(("delete", "delete_all"), all_tools=True) == ["delete", "delete_all"]
 
 
-def test_a_text_is_one_name_and_its_parts_are_none():
+def test_a_str_is_one_tool_name():
     assert told_of(("delete", "delete_all", "all"), tools="delete_all") == ["delete_all"]

@@ -35,11 +35,11 @@ def test_more_calls_than_the_rate_are_refused():
     kit, began = kit_of(per_minute=3)
     results = [kit.exec("note") for _ in range(5)]
     assert codes(results) == ["ok", "ok", "ok", "limit_exceeded", "limit_exceeded"]
-    assert "at most 3 a minute" in results[-1].error.message
+    assert "the limit is 3 per minute" in results[-1].error.message
     assert len(began) == 3
 
 
-def test_call_raises_and_says_when_there_is_room():
+def test_call_raises_with_the_seconds_to_wait():
     kit, _ = kit_of(per_minute=1)
     kit.call("note")
     with pytest.raises(LimitExceededError) as caught:
@@ -48,14 +48,14 @@ def test_call_raises_and_says_when_there_is_room():
     assert 50 < caught.value.retry_after <= 60
 
 
-def test_a_call_waits_for_its_turn_when_it_may():
+def test_a_call_waits_for_its_start_time_within_wait():
     kit, began = kit_of(per_second=2, wait=5)
     started = time.monotonic()
     assert codes(kit.exec("note") for _ in range(5)) == ["ok"] * 5
     assert [int(at - started + 0.01) >= turn // 2 for turn, at in enumerate(began)] == [True] * 5
 
 
-def test_a_call_that_would_wait_too_long_is_refused_at_once_and_takes_no_turn():
+def test_a_call_that_would_wait_too_long_is_refused_at_once_and_not_counted():
     kit, _ = kit_of(per_second=1, per_minute=2, wait=1.5)
     started = time.monotonic()
     assert codes(kit.exec("note") for _ in range(4)) == ["ok", "ok", "limit_exceeded", "limit_exceeded"]
@@ -91,7 +91,7 @@ def test_no_second_has_more_calls_than_allowed_over_threads_and_loops():
     assert all(at - started > turn // 10 - 0.01 for turn, at in enumerate(began))
 
 
-def test_a_session_has_so_many_calls_and_refused_ones_do_not_count():
+def test_a_session_has_a_limit_and_refused_calls_do_not_count():
     kit, _ = kit_of(per_session=2)
     ann, bob = kit.session(user="ann"), kit.session(user="bob")
     assert codes(ann.exec("note") for _ in range(3)) == ["ok", "ok", "limit_exceeded"]
@@ -118,17 +118,17 @@ def codes_of(run: Run) -> list[str]:
     return codes(result for _, result in run.results)
 
 
-def test_a_run_has_so_many_calls_and_the_next_one_as_many():
+def test_each_run_has_the_same_limit():
     kit, began = kit_of(per_run=2)
     for _ in range(2):
         run = kit.run(several(4))
         assert sorted(codes_of(run)) == ["limit_exceeded", "limit_exceeded", "ok", "ok"]
-    told = next(result.text for _, result in run.results if result.is_error)
-    assert told == "Too many calls at once: at most 2. Call 'note' again in your next answer."
+    message = next(result.text for _, result in run.results if result.is_error)
+    assert message == "Too many calls in one answer: the limit is 2. Call 'note' again in your next answer."
     assert len(began) == 4
 
 
-async def test_runs_at_once_are_counted_apart():
+async def test_concurrent_runs_are_counted_separately():
     kit, _ = kit_of(per_run=2)
     runs = await asyncio.gather(*(kit.session().arun(several(2)) for _ in range(20)))
     assert [codes_of(run) for run in runs] == [["ok", "ok"]] * 20
@@ -154,7 +154,7 @@ def test_the_sessions_that_are_counted_are_bounded(monkeypatch):
     assert codes([others[1].exec("note"), first.exec("note")]) == ["limit_exceeded", "ok"]
 
 
-def test_on_one_tool_it_counts_that_tool_alone():
+def test_on_a_tool_it_counts_only_the_calls_of_that_tool():
     def free() -> int:
         return 1
 
@@ -166,7 +166,7 @@ def test_on_one_tool_it_counts_that_tool_alone():
     assert codes(results) == ["ok", "ok", "ok", "limit_exceeded"]
 
 
-async def test_a_call_cancelled_while_it_waits_runs_nothing_and_holds_up_nobody():
+async def test_a_call_cancelled_while_it_waits_does_not_run_or_delay_others():
     kit, began = kit_of(per_second=1, wait=5)
     await kit.aexec("note")
     waiting = asyncio.create_task(kit.aexec("note"))
@@ -189,6 +189,6 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("options", NONSENSE)
-def test_limits_that_make_no_sense_are_refused(options):
+def test_invalid_limits_are_refused(options):
     with pytest.raises(ToolSpecError):
         limit(**options)

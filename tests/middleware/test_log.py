@@ -43,7 +43,7 @@ def lines(caplog):
     return lambda: [record.getMessage() for record in caplog.records]
 
 
-def test_a_line_says_tool_arguments_outcome_duration_and_result(lines, caplog):
+def test_a_line_contains_tool_arguments_outcome_duration_and_result(lines, caplog):
     kit_of(add).session(session_id="s1").exec("add", {"a": 1})
     (line,) = lines()
     assert line.startswith('add {"a": 1} -> ok in 0.')
@@ -54,13 +54,13 @@ def test_a_line_says_tool_arguments_outcome_duration_and_result(lines, caplog):
     assert 0 <= record.duration < 5
 
 
-def test_a_failed_call_says_its_code(lines):
+def test_the_line_of_a_failed_call_contains_its_code(lines):
     kit_of(add).exec("add", {"a": "x"})
     assert "-> invalid_parameters in " in lines()[0]
 
 
 @pytest.mark.parametrize("name", ["ann", "raise"])
-def test_secret_arguments_and_bound_values_are_masked_wherever_they_stand(lines, name):
+def test_secret_arguments_and_bound_values_are_masked_everywhere(lines, name):
     kit = kit_of(sign_in)
     kit.bind("account", default=CANARY + "-bound")
     kit.exec("sign_in", {"name": name, "phrase": CANARY, "options": {"apiKey": CANARY + "-2", "colour": "red"}})
@@ -73,7 +73,7 @@ def test_secret_arguments_and_bound_values_are_masked_wherever_they_stand(lines,
     assert "<account>" in line
 
 
-def test_what_a_resolver_gave_is_masked(lines):
+def test_the_value_of_a_resolver_is_masked(lines):
     kit = kit_of(sign_in)
     kit.bind("account", resolver=lambda: CANARY)
     kit.exec("sign_in", {"name": "ann", "phrase": "x", "options": {}})
@@ -90,7 +90,7 @@ def test_long_arguments_and_results_are_cut(lines):
     assert line.count("x…") == 2
 
 
-def test_a_line_stays_one_line(lines):
+def test_line_breaks_are_escaped(lines):
     def echo(text: str) -> str:
         return text
 
@@ -103,7 +103,7 @@ def test_results_can_be_left_out(lines):
     assert lines()[0].endswith(" s")
 
 
-def test_arguments_are_those_that_came_not_what_the_body_made_of_them(lines):
+def test_arguments_are_logged_as_they_were_before_the_body(lines):
     def empty(items: list[int]) -> int:
         items.clear()
         return 0
@@ -128,7 +128,7 @@ async def test_a_cancelled_call_is_logged_as_interrupted(lines, caplog):
     assert caplog.records[0].is_interrupted
 
 
-def test_what_a_middleware_inside_raises_is_logged_and_passes(lines):
+def test_an_exception_of_inner_middleware_is_logged_and_raised(lines):
     @inline
     async def refuse(call, next):
         raise ToolError("no")
@@ -140,17 +140,17 @@ def test_what_a_middleware_inside_raises_is_logged_and_passes(lines):
     assert lines()[0].endswith(" s: no")
 
 
-def test_what_another_limit_refuses_was_not_interrupted(lines, caplog):
+def test_a_call_refused_by_a_limit_is_not_interrupted(lines, caplog):
     kit = kit_of(add)
     kit.use(limit(per_minute=1))
     kit.exec("add", {"a": 1})
     kit.exec("add", {"a": 1})
     assert "-> limit_exceeded in " in lines()[1]
-    assert "at most 1 a minute" in lines()[1]
+    assert "the limit is 1 per minute" in lines()[1]
     assert not caplog.records[1].is_interrupted
 
 
-def test_what_fails_in_a_middleware_shows_nothing_of_it(lines):
+def test_the_exception_text_of_a_middleware_is_not_logged(lines):
     @inline
     async def fail(call, next):
         raise ValueError(CANARY)
@@ -163,7 +163,7 @@ def test_what_fails_in_a_middleware_shows_nothing_of_it(lines):
 
 
 @pytest.mark.parametrize("leave", ["close", "cancel"])
-async def test_a_stream_that_nobody_reads_any_more_is_logged_with_what_there_was(lines, leave):
+async def test_a_stream_whose_reader_leaves_is_logged_with_its_partial_result(lines, leave):
     async def watch() -> AsyncIterator[str]:
         yield "one"
         yield "two"
@@ -182,7 +182,7 @@ async def test_a_stream_that_nobody_reads_any_more_is_logged_with_what_there_was
     assert lines()[0].endswith(' s: ["one", "two"]')
 
 
-def test_a_call_cancelled_by_its_id_is_logged_with_what_there_was(lines):
+def test_a_call_cancelled_by_its_id_is_logged_with_its_partial_result(lines):
     kit = kit_of()
 
     @kit.tool
@@ -196,7 +196,7 @@ def test_a_call_cancelled_by_its_id_is_logged_with_what_there_was(lines):
     assert lines()[0].endswith(' s: ["one"]')
 
 
-def test_an_interrupted_result_says_so(lines):
+def test_an_interrupted_result_is_logged_as_interrupted(lines):
     @inline
     async def stop(call, next):
         return ToolResult(is_interrupted=True)
@@ -207,7 +207,7 @@ def test_an_interrupted_result_says_so(lines):
     assert "-> cancelled, interrupted in " in lines()[0]
 
 
-def test_logger_and_level_are_the_callers_choice(caplog):
+def test_logger_and_level_can_be_chosen(caplog):
     caplog.set_level(logging.DEBUG, logger="mine")
     kit_of(add, logger="mine", level=logging.DEBUG).exec("add", {"a": 1})
     kit_of(add, logger=logging.getLogger("mine"), level=logging.WARNING).exec("add", {"a": 1})

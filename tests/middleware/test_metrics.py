@@ -86,7 +86,7 @@ def test_calls_are_counted_by_tool_and_outcome(measured):
     }
 
 
-async def test_calls_are_timed_in_seconds_in_the_buckets_of_the_conventions(measured):
+async def test_durations_are_in_seconds_in_the_buckets_of_the_conventions(measured):
     async def nap() -> None:
         await asyncio.sleep(0.05)
 
@@ -105,7 +105,7 @@ def test_a_failed_call_is_timed_under_its_code(measured):
     assert meters.calls() == {("hang", "error", "timeout"): 1}
 
 
-def test_what_a_middleware_inside_raises_is_counted(measured):
+def test_an_exception_of_inner_middleware_is_counted(measured):
     async def refuse(call, next):
         raise RuntimeError
 
@@ -160,7 +160,7 @@ async def test_a_stream_runs_until_its_reader_leaves(measured):
     assert meters.calls() == {("count", "cancelled", "cancelled"): 1}
 
 
-def test_a_body_that_ends_the_program_is_counted_under_what_it_raised(measured):
+def test_a_body_that_ends_the_program_is_counted_by_its_exception_type(measured):
     def leave() -> None:
         raise SystemExit
 
@@ -187,6 +187,6 @@ def test_calls_of_many_threads_are_all_counted(measured):
     assert meters.active() == {("add",): 0}
 
 
-def test_without_a_meter_the_global_provider_is_asked():
+def test_without_a_meter_the_global_provider_is_used():
     kit = Toolkit("k", middleware=[metrics()]).add(add)
     assert kit.call("add", {"a": 1}) == 2

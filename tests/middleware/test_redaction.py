@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from ahvn_tools import ToolError, Toolkit, ToolResult
-from ahvn_tools.middleware import Call, Next, inline, redaction
+from ahvn_tools.middleware import Call, Next, approve, inline, redaction
 from ahvn_tools.redaction import Secret
 
 
@@ -31,7 +30,7 @@ class Watch:
         @inline
         async def watch(call: Call, next: Next):
             self.arguments.append(redaction.redact_arguments(call))
-            self.digests.append(redaction.arguments_digest(call.arguments))
+            self.digests.append(approve.arguments_digest(call.arguments))
             result = await next(call)
             self.results.append(redaction.redact_result(call, result))
             return result
@@ -59,7 +58,7 @@ def test_secrets_are_masked_by_mark_and_by_name_at_any_depth():
     assert watch.arguments == [{"key": "***", "token": "***", "options": {"list": [{"password": "***", "page": 1}]}}]
 
 
-def test_what_is_named_as_a_secret_is_one_for_every_middleware():
+def test_a_secret_name_is_masked_by_every_middleware():
     seen = []
 
     async def look(call: Call, next: Next):
@@ -72,7 +71,7 @@ def test_what_is_named_as_a_secret_is_one_for_every_middleware():
     assert seen == [{"key", "api_key"}]
 
 
-def test_a_secret_argument_that_a_result_repeats_is_masked_wherever_it_was_given():
+def test_a_secret_argument_that_a_result_repeats_is_masked():
     kit, watch = watched(echo)
     kit.exec("echo", {"value": {"deep": [{"password": "sesame-open"}]}, "other": "sesame-open"})
     assert "sesame-open" not in json.dumps([watch.arguments, watch.results])
@@ -85,7 +84,7 @@ def test_secrets_of_one_name_are_all_masked():
     assert watch.results == ['[[{"password": "<password>"}, {"password": "<password>"}], 1]']
 
 
-def test_what_a_model_marks_as_secret_is_masked_at_any_depth():
+def test_fields_that_a_pydantic_model_marks_as_secret_are_masked_at_any_depth():
     def sign_in(logins: list[Login]) -> str:
         return logins[0].phrase.get_secret_value()
 
@@ -105,7 +104,7 @@ def test_a_secret_argument_is_masked_under_its_alias_and_under_its_name():
     assert watch.arguments == [{"words": "***"}, {"phrase": "***"}]
 
 
-def test_a_member_that_is_called_as_a_secret_argument_is_masked():
+def test_a_member_with_the_name_of_a_secret_argument_is_masked():
     def sign_in(options: dict[str, Any], phrase: Annotated[str, Secret] = "") -> str:
         return "in"
 
@@ -127,7 +126,7 @@ def test_a_bound_value_is_masked_in_arguments_results_keys_and_numbers():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_a_resolver_gave_is_masked(is_async):
+def test_the_value_of_a_resolver_is_masked(is_async):
     async def fetch() -> str:
         return "fetched-1234"
 
@@ -161,7 +160,7 @@ def test_a_bound_value_is_masked_where_the_body_was_not_reached():
     assert watch.results == ["<user> is away"]
 
 
-def test_a_state_that_cannot_be_read_does_not_fail_what_shows_the_call():
+def test_a_state_that_cannot_be_read_does_not_fail_the_log():
     class Broken(dict):
         def __getitem__(self, key):
             raise OSError("down")
@@ -186,14 +185,14 @@ def test_a_digest_is_the_same_for_the_same_arguments_only():
     assert len(set(watch.digests)) == 4
 
 
-def test_a_digest_tells_pydantics_secrets_apart_and_shows_none():
+def test_a_digest_distinguishes_pydantics_secrets():
     kit, watch = watched(echo)
     for secret in ("sesame-open", "sesame-shut", "sesame-open"):
         kit.exec("echo", {"value": ({"deep": SecretStr(secret)},)})
     assert watch.digests[0] == watch.digests[2] != watch.digests[1]
 
 
-def test_arguments_that_go_in_a_circle_are_told_by_their_type():
+def test_circular_arguments_are_represented_by_their_type():
     kit, watch = watched(echo)
     circle: list[Any] = []
     circle.append(circle)
@@ -202,19 +201,10 @@ def test_arguments_that_go_in_a_circle_are_told_by_their_type():
     assert len(watch.digests) == 1
 
 
-def test_what_has_no_json_form_is_told_by_its_type():
+def test_a_value_without_a_json_form_is_represented_by_its_type():
     assert redaction.as_json({1: object(), "b": b"\xff"}) == {"1": "<object>", "b": "_w=="}
 
 
-def test_long_texts_are_cut_and_half_characters_spelled_out():
+def test_long_texts_are_cut_and_lone_surrogates_escaped():
     assert redaction.as_text("x" * 10_000).endswith("more characters)")
     assert redaction.as_text("\ud800") == "\\ud800"
-
-
-def test_how_a_call_ended_is_a_code():
-    assert redaction.error_code(ToolResult(1)) is None
-    assert redaction.error_code(ToolResult(is_interrupted=True)) == "cancelled"
-    errors = [ToolError("no"), ValueError("no"), asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt()]
-    assert [redaction.exception_code(error) for error in errors] == [
-        "tool_error", "tool_error", "cancelled", "cancelled", "KeyboardInterrupt",
-    ]  # fmt: skip

@@ -18,7 +18,7 @@ QUICK = {"initial_delay": 0.001, "max_delay": 0.002}
 
 
 class Flaky:
-    """A body that raises what it is given, one after the other, and then succeeds."""
+    """A body that raises these exceptions, one per call, and then succeeds."""
 
     def __init__(self, *errors: BaseException) -> None:
         self.errors, self.count = list(errors), 0
@@ -38,40 +38,40 @@ def kit_of(flaky: Flaky, hints=("readOnlyHint",), **options) -> Toolkit:
 
 
 @pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint"])
-def test_a_marked_tool_is_tried_again_after_what_may_pass(hint):
+def test_a_tool_with_a_hint_is_retried_after_a_temporary_failure(hint):
     flaky = Flaky(ToolConnectionError("lost"), ConnectionResetError(), TimeoutError())
     result = kit_of(flaky, [hint], attempts=4).exec("run")
     assert result.value == "done"
     assert result.meta["attempts"] == flaky.count == 4
 
 
-def test_a_tool_without_a_mark_is_tried_once():
+def test_a_tool_without_a_hint_is_not_retried():
     flaky = Flaky(ConnectionError("gone"))
     assert kit_of(flaky, ["openWorldHint"]).exec("run").is_error
     assert flaky.count == 1
 
 
 @pytest.mark.parametrize("options", [{"all_tools": True}, {"tools": ["run"]}])
-def test_other_tools_are_tried_again_when_told(options):
+def test_tools_can_be_named_for_retries(options):
     flaky = Flaky(ConnectionError("gone"))
     assert kit_of(flaky, [], **options).exec("run").value == "done"
 
 
 @pytest.mark.parametrize("error", [ToolError("no such page"), ValueError("bug")])
-def test_what_will_not_pass_is_not_tried_again(error):
+def test_a_permanent_failure_is_not_retried(error):
     flaky = Flaky(error)
     assert kit_of(flaky).exec("run").is_error
     assert flaky.count == 1
 
 
-def test_codes_and_exceptions_are_the_callers_choice():
+def test_codes_and_exceptions_can_be_chosen():
     flaky = Flaky(ToolError("busy"), KeyError("x"))
     assert kit_of(flaky, codes=["tool_error"]).exec("run").value == "done"
     flaky = Flaky(KeyError("x"))
     assert kit_of(flaky, exceptions=(LookupError,)).exec("run").value == "done"
 
 
-def test_when_all_attempts_fail_the_last_failure_is_the_result_and_call_raises_it():
+def test_the_result_is_the_failure_of_the_last_attempt():
     last = ConnectionError("third")
     flaky = Flaky(ConnectionError("first"), ConnectionError("second"), last)
     with pytest.raises(ConnectionError) as caught:
@@ -83,7 +83,7 @@ def test_when_all_attempts_fail_the_last_failure_is_the_result_and_call_raises_i
     assert result.meta["attempts"] == 3
 
 
-def test_a_late_call_is_tried_again():
+def test_a_call_that_timed_out_is_retried():
     count = 0
 
     async def slow() -> str:
@@ -93,11 +93,11 @@ def test_a_late_call_is_tried_again():
         return "done"
 
     kit = Toolkit("kit", middleware=[retry(**QUICK)])
-    kit.add(ToolSpec.from_function(slow, annotations={"readOnlyHint": True}), timeout=0.1)
+    kit.add(ToolSpec.from_function(slow, annotations={"readOnlyHint": True}), timeout=0.5)
     assert kit.exec("slow").value == "done"
 
 
-def test_what_a_middleware_inside_raises_counts_by_its_code():
+def test_an_exception_of_inner_middleware_is_retried_by_its_code():
     count = 0
 
     async def refuse(call, next):
@@ -111,7 +111,7 @@ def test_what_a_middleware_inside_raises_counts_by_its_code():
     assert count == 3
 
 
-def test_a_failure_that_a_middleware_inside_has_put_in_its_place_is_judged_by_its_own_code():
+def test_a_failure_that_inner_middleware_replaced_is_retried_by_the_new_code():
     async def explain(call, next):
         return replace(await next(call), error=ErrorDetail(code="tool_error", message="It is Sunday."))
 
@@ -122,7 +122,7 @@ def test_a_failure_that_a_middleware_inside_has_put_in_its_place_is_judged_by_it
     assert flaky.count == 1
 
 
-def test_the_pauses_grow_and_end_in_time():
+def test_the_delays_grow_and_end_after_max_elapsed():
     flaky = Flaky(*[ConnectionError("gone")] * 50)
     started = time.monotonic()
     kit_of(flaky, attempts=50, initial_delay=0.05, max_delay=10, max_elapsed=0.5).exec("run")
@@ -145,7 +145,7 @@ def stream_of(*, fail_at: int) -> tuple[Toolkit, list[int]]:
     return kit, runs
 
 
-def test_a_stream_is_tried_again_only_before_its_first_chunk():
+def test_a_stream_is_retried_only_before_its_first_chunk():
     kit, runs = stream_of(fail_at=0)
     assert [result.value for result in kit.stream("count")] == [0, 1, 2, [0, 1, 2]]
     assert len(runs) == 2
@@ -159,7 +159,7 @@ def test_a_stream_is_tried_again_only_before_its_first_chunk():
     assert len(runs) == 2
 
 
-async def test_a_call_cancelled_in_a_pause_is_not_tried_again():
+async def test_a_call_cancelled_during_a_delay_is_not_retried():
     flaky = Flaky(*[ConnectionError("gone")] * 3)
     task = asyncio.create_task(kit_of(flaky, initial_delay=30, max_delay=60, max_elapsed=600).aexec("run"))
     assert await asyncio.to_thread(until, lambda: flaky.count == 1)
@@ -170,7 +170,7 @@ async def test_a_call_cancelled_in_a_pause_is_not_tried_again():
     assert flaky.count == 1
 
 
-async def test_a_call_cancelled_in_its_body_is_not_tried_again():
+async def test_a_call_cancelled_in_its_body_is_not_retried():
     runs = []
 
     async def wait() -> None:
@@ -192,6 +192,6 @@ def test_fewer_than_one_attempt_is_refused():
         retry(0)
 
 
-def test_without_tenacity_the_import_says_what_to_install():
+def test_without_tenacity_the_import_error_names_the_extra():
     code = "import sys; sys.modules['tenacity'] = None; import ahvn_tools.middleware.retry"
     assert 'pip install "ahvn-tools[retry]"' in program(code)[2]

@@ -91,9 +91,9 @@ def test_a_call_is_a_span_by_the_conventions():
     traced(add).exec("add", {"a": 1})
     span = only_span()
     assert (span.name, span.kind, span.status.status_code) == ("execute_tool add", SpanKind.INTERNAL, StatusCode.UNSET)
-    told = parts(span)
-    assert told.pop("gen_ai.tool.call.id").startswith("call_")
-    assert told == {
+    message = parts(span)
+    assert message.pop("gen_ai.tool.call.id").startswith("call_")
+    assert message == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "add",
         "gen_ai.tool.type": "function",
@@ -107,17 +107,17 @@ def test_a_span_carries_the_id_of_the_providers_call():
     assert parts(only_span())["gen_ai.tool.call.id"] == "c1"
 
 
-def test_a_span_of_a_session_says_which():
+def test_the_span_of_a_call_in_a_session_has_the_session_id():
     traced(add).session(session_id="s-1").exec("add", {"a": 1})
     assert parts(only_span())["gen_ai.conversation.id"] == "s-1"
 
 
-def test_a_tool_without_a_description_has_none_in_its_span():
+def test_a_span_has_no_description_if_the_tool_has_none():
     traced(child).exec("child")
     assert "gen_ai.tool.description" not in parts(spans()[-1])
 
 
-def test_without_a_tracer_the_global_provider_is_asked():
+def test_without_a_tracer_the_global_provider_is_used():
     kit = Toolkit("k", middleware=[trace()]).add(add)
     assert kit.call("add", {"a": 1}) == 2
     assert not spans()
@@ -135,7 +135,7 @@ def test_a_failed_tool_has_the_status_of_an_error_and_its_code():
     assert parts(only_span())["error.type"] == "tool_error"
 
 
-def test_arguments_that_do_not_fit_are_an_error_with_their_code():
+def test_invalid_arguments_are_an_error_with_their_code():
     traced(add).exec("add", {"a": "x"})
     assert parts(only_span())["error.type"] == "invalid_parameters"
 
@@ -148,7 +148,7 @@ def test_a_timeout_is_an_error_with_its_code():
     assert parts(only_span())["error.type"] == "timeout"
 
 
-def test_what_a_tool_raises_is_not_in_its_span_even_where_call_raises_it():
+def test_the_exception_of_a_tool_is_not_in_its_span():
     def fail(user: str) -> None:
         raise ValueError(f"nothing for {user}")
 
@@ -164,7 +164,7 @@ def test_what_a_tool_raises_is_not_in_its_span_even_where_call_raises_it():
     ("error", "code"),
     [(ToolError("no"), "tool_error"), (RuntimeError("no"), "tool_error")],
 )
-def test_what_a_middleware_inside_raises_is_the_error_of_the_span(error, code):
+def test_an_exception_of_inner_middleware_is_the_error_of_the_span(error, code):
     async def refuse(call, next):
         raise error
 
@@ -211,7 +211,7 @@ async def test_a_cancelled_call_ends_its_span():
     assert only_span().status.status_code is StatusCode.ERROR
 
 
-def test_a_loop_that_dies_under_a_call_leaves_no_open_span_and_no_noise(caplog):
+def test_a_loop_that_is_closed_during_a_call_leaves_no_open_span_and_no_log(caplog):
     async def hang() -> None:
         await asyncio.sleep(30)
 
@@ -247,7 +247,7 @@ async def test_spans_that_a_tool_opens_are_its_children_in_async_callers(tool):
     assert call.parent.span_id == caller.context.span_id
 
 
-def test_it_holds_with_middleware_that_needs_a_loop_and_with_a_timeout():
+def test_spans_are_nested_with_middleware_that_needs_a_loop_and_with_a_timeout():
     async def wait(call, next):
         await asyncio.sleep(0)
         return await next(call)
@@ -287,7 +287,7 @@ def test_the_reader_of_a_sync_stream_never_sees_the_span(tool):
     assert {s.parent.span_id for s in spans() if s.name == "inside"} == {call.context.span_id}
 
 
-async def test_two_streams_read_in_turn_have_a_span_each_and_no_noise(caplog):
+async def test_two_streams_read_in_turn_have_separate_spans_and_no_log(caplog):
     kit = traced(acount)
     first, second = kit.astream("acount", {"until": 3}), kit.astream("acount", {"until": 3})
     with caplog.at_level(logging.WARNING):
@@ -319,7 +319,7 @@ def test_a_sync_reader_that_leaves_ends_the_span():
     assert parts(call)["error.type"] == "cancelled"
 
 
-def test_calls_from_many_threads_have_a_span_each_under_their_own_caller():
+def test_calls_from_many_threads_have_spans_under_their_own_caller():
     kit = traced(child)
 
     def work(number: int) -> None:
@@ -347,12 +347,12 @@ def greet(name: str, key: Annotated[str, Secret], user: str) -> str:
     return f"{name}, {key}, {user}"
 
 
-def test_content_is_off_unless_asked_for():
+def test_content_is_off_by_default():
     traced(add).exec("add", {"a": 1})
     assert not {"gen_ai.tool.call.arguments", "gen_ai.tool.call.result"} & parts(only_span()).keys()
 
 
-def test_content_shows_arguments_and_result():
+def test_content_adds_arguments_and_result():
     traced(add, content=True).exec("add", {"a": 1})
     assert json.loads(parts(only_span())["gen_ai.tool.call.arguments"]) == {"a": 1}
     assert parts(only_span())["gen_ai.tool.call.result"] == "2"
@@ -367,7 +367,7 @@ def test_content_masks_secrets_and_bound_values():
     assert "user-123456" not in only_span().to_json()
 
 
-def test_content_shows_the_text_of_an_error_and_cuts_what_is_long():
+def test_content_adds_the_text_of_an_error_and_cuts_long_texts():
     def fail(text: str) -> str:
         raise ToolError("no")
 
@@ -377,7 +377,7 @@ def test_content_shows_the_text_of_an_error_and_cuts_what_is_long():
     assert len(parts(only_span())["gen_ai.tool.call.arguments"]) < 5_000
 
 
-def test_a_call_whose_span_nobody_samples_goes_on_as_any_other():
+def test_a_call_without_a_sampled_span_runs_normally():
     unsampled = TracerProvider(sampler=ALWAYS_OFF).get_tracer("tests")
     kit = Toolkit("k", middleware=[trace(unsampled, content=True)]).add(add)
     assert kit.call("add", {"a": 1}) == 2

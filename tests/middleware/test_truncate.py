@@ -29,7 +29,7 @@ def seen(returned, *args, **options) -> tuple[ToolResult, list[str]]:
     return result, [block.text for block in result.content if block.type == "text"]
 
 
-def test_a_long_text_is_shown_by_head_and_tail_and_kept_whole():
+def test_a_model_receives_head_and_tail_and_the_host_the_whole_text():
     whole = "".join(f"{n:04}" for n in range(250))
     result, texts = seen(whole, 100, head_ratio=0.7)
     assert texts == [f"{whole[:70]}\n[… 900 characters left out …]\n{whole[-30:]}"]
@@ -38,7 +38,7 @@ def test_a_long_text_is_shown_by_head_and_tail_and_kept_whole():
 
 
 @pytest.mark.parametrize(("outer", "left_out"), [(100, 900), (101, 900), (50, 950)])
-def test_what_is_cut_inside_already_is_counted_once(outer, left_out):
+def test_characters_that_inner_middleware_omitted_are_counted_once(outer, left_out):
     whole = "".join(f"{n:04}" for n in range(250))
     kit = Toolkit("kit", middleware=[truncate(outer)])
 
@@ -53,20 +53,20 @@ def test_what_is_cut_inside_already_is_counted_once(outer, left_out):
     assert result.meta["omitted_chars"] == left_out
 
 
-def test_what_a_tool_says_of_itself_is_no_note_of_ours():
+def test_a_note_in_the_tools_own_text_is_not_ours():
     result, (text,) = seen(ToolResult("x" * 200, meta={"omitted_chars": "a lot"}), 100)
     assert "[… 100 characters left out …]" in text
     assert result.meta["omitted_chars"] == 100
 
 
 @pytest.mark.parametrize("returned", ["x" * 100, {"a": 1}, None, 7])
-def test_what_is_short_passes_as_it_is(returned):
+def test_a_short_result_is_not_changed(returned):
     result, _ = seen(returned, 100)
     assert result.blocks is None
     assert "omitted_chars" not in result.meta
 
 
-def test_an_object_is_cut_as_its_json_text_and_stays_an_object_for_the_host():
+def test_an_object_is_cut_as_json_and_stays_complete_for_the_host():
     rows = {"rows": list(range(1000))}
     result, texts = seen(rows, 50)
     assert result.value == result.structured_content == rows
@@ -101,7 +101,7 @@ def test_the_text_of_a_file_is_cut_and_other_files_stay():
     assert len(shown[0]) < 60
 
 
-def test_a_file_that_is_shown_whole_stays_a_file():
+def test_a_short_file_stays_a_file():
     from mcp_types import EmbeddedResource, TextContent, TextResourceContents
 
     files = [
@@ -112,7 +112,7 @@ def test_a_file_that_is_shown_whole_stays_a_file():
     assert [block.type for block in result.content] == ["resource", "text", "resource"]
 
 
-def test_an_object_beside_images_is_cut_where_a_model_would_be_shown_it():
+def test_an_object_with_images_is_cut_as_its_json_text():
     from mcp_types import CallToolResult, ImageContent
 
     image = ImageContent(type="image", data=PIXEL, mime_type="image/png")
@@ -123,7 +123,7 @@ def test_an_object_beside_images_is_cut_where_a_model_would_be_shown_it():
     assert result.structured_content == whole
 
 
-def test_errors_and_chunks_pass_as_they_are():
+def test_errors_and_chunks_are_not_changed():
     def fail() -> str:
         raise ToolError("x" * 500)
 
@@ -151,13 +151,14 @@ def test_every_format_sends_the_short_text_to_its_model(name):
 
 
 @pytest.mark.parametrize("options", [{"max_chars": 0}, {"head_ratio": 1.1}, {"head_ratio": -0.1}])
-def test_limits_that_make_no_sense_are_refused(options):
+def test_invalid_limits_are_refused(options):
     with pytest.raises(ToolSpecError):
         truncate(**options)
 
 
+@pytest.mark.exhaustive
 @given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=5), most=st.integers(1, 60), head=st.floats(0, 1))
-def test_head_and_tail_are_as_long_as_they_may_be(texts, most, head):
+def test_head_and_tail_have_their_exact_length(texts, most, head):
     from mcp_types import TextContent
 
     _, shown = seen([TextContent(type="text", text=text) for text in texts], most, head_ratio=head)

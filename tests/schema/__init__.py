@@ -1,1 +1,1 @@
-"""Tests of the schema room: what a model is shown and what comes back."""
+"""Tests of the schema package: what a model sees, what a tool accepts and what it returns."""

@@ -1,4 +1,4 @@
-"""What a function's tool takes, what it refuses, and what it says when it refuses."""
+"""Arguments of function tools: what is accepted, what is refused, and the messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from typing_extensions import TypedDict
 
 from ahvn_tools import ToolError, ToolSpec
 from ahvn_tools.errors import InvalidParametersError
-from tests.schema.taking import Cat, Dog, Pair, Settings, Size, Taking
+from tests.schema.single_parameter import Cat, Dog, Pair, Settings, SingleParameterTool, Size
 
 CANARY = "Zq7canary"
 
@@ -93,7 +93,7 @@ Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
 
 
 def nested(levels: int) -> Any:
-    """Return a list that holds lists, `levels` of them."""
+    """Return nested lists with this many levels."""
     made: list[Any] = []
     for _ in range(levels - 1):
         made = [made]
@@ -102,7 +102,7 @@ def nested(levels: int) -> Any:
 
 class TestLaxValidation:
     @pytest.mark.parametrize(
-        ("annotation", "given", "expected"),
+        ("annotation", "value", "expected"),
         [
             (int, "12", 12),
             (int, True, 1),
@@ -120,36 +120,36 @@ class TestLaxValidation:
             (Point, {"x": "1"}, Point(x=1)),
         ],
     )
-    def test_values_are_converted_as_pydantic_does(self, annotation, given, expected):
-        received = Taking(annotation)(given)
+    def test_values_are_converted_as_pydantic_does(self, annotation, value, expected):
+        received = SingleParameterTool(annotation)(value)
         assert received == expected
         assert type(received) is type(expected)
 
-    @pytest.mark.parametrize("given", ["one", [1], {"a": 1}, 1.5, None])
-    def test_what_does_not_fit_is_refused(self, given):
-        assert Taking(int).refusal(given).startswith("Invalid arguments: 'it' ")
+    @pytest.mark.parametrize("value", ["one", [1], {"a": 1}, 1.5, None])
+    def test_invalid_values_are_refused(self, value):
+        assert SingleParameterTool(int).refusal(value).startswith("Invalid arguments: 'it' ")
 
-    def test_a_string_is_not_made_of_a_number(self):
-        assert Taking(str).refusal(5) == "Invalid arguments: 'it' should be a valid string."
+    def test_a_number_is_not_converted_to_a_string(self):
+        assert SingleParameterTool(str).refusal(5) == "Invalid arguments: 'it' should be a valid string."
 
-    def test_call_raises_what_exec_tells(self):
-        taking = Taking(int)
+    def test_call_raises_the_error_that_exec_returns(self):
+        tool = SingleParameterTool(int)
         with pytest.raises(InvalidParametersError) as caught:
-            taking.spec.call(it="one")
-        assert str(caught.value) == taking.refusal("one")
+            tool.spec.call(it="one")
+        assert str(caught.value) == tool.refusal("one")
 
-    def test_nothing_of_the_input_hangs_on_the_error(self):
-        """Loggers that print the whole chain of exceptions print no argument either."""
+    def test_the_error_and_its_causes_contain_no_input(self):
+        """A log of the whole chain of exceptions contains no argument."""
         with pytest.raises(InvalidParametersError) as caught:
-            Taking(list[int]).spec.call(it={CANARY: CANARY})
+            SingleParameterTool(list[int]).spec.call(it={CANARY: CANARY})
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None or caught.value.__suppress_context__
 
     @pytest.mark.parametrize("annotation", [Iterable[int], Sequence[int]])
     def test_an_iterable_is_checked_before_the_body_runs(self, annotation):
-        taking = Taking(annotation)
-        assert taking([1, "2"]) == [1, 2]
-        assert taking.refusal(["a"]) == (
+        tool = SingleParameterTool(annotation)
+        assert tool([1, "2"]) == [1, 2]
+        assert tool.refusal(["a"]) == (
             "Invalid arguments: 'it[0]' should be a valid integer, unable to parse string as an integer."
         )
 
@@ -212,33 +212,33 @@ class TestUnknownArguments:
         result = spec.exec(count=1, ratio=1, name="a", flag=True, cuont=2)
         assert result.error.message == "Invalid arguments: unknown argument 'cuont' (did you mean 'count'?)."
 
-    def test_unknown_arguments_are_told_before_missing_ones(self):
+    def test_unknown_arguments_are_listed_before_missing_ones(self):
         result = ToolSpec.from_function(_scalars).exec(nme="a")
         assert result.error.message.startswith("Invalid arguments: unknown argument 'nme' (did you mean 'name'?); ")
 
-    def test_null_does_not_make_an_unknown_argument_known(self):
+    def test_an_unknown_argument_is_refused_even_if_null(self):
         assert "unknown argument 'other'" in ToolSpec.from_function(_optional).exec(other=None).error.message
 
-    def test_null_does_not_slip_into_a_bound_parameter(self):
+    def test_a_bound_parameter_is_refused_even_if_null(self):
         spec = ToolSpec.from_function(_optional).bind("maybe", default=1)
         assert "unknown argument 'maybe'" in spec.exec(maybe=None).error.message
 
-    def test_near_misses_are_parameters_and_not_members_of_them(self):
+    def test_near_misses_are_parameters_and_not_their_properties(self):
         message = ToolSpec.from_function(_models).exec(label=1).error.message
         assert "'labels'" not in message.partition(")")[0]
 
     @pytest.mark.parametrize("name", [f"{CANARY} {CANARY}", f"{CANARY}@example.org", f"a{CANARY}" * 20, "4" + CANARY])
-    def test_a_name_that_is_no_plain_name_is_not_repeated(self, name):
-        message = Taking(int).spec.exec(**{name: 1}).error.message
-        assert "unknown argument with a name that is no parameter" in message
+    def test_an_invalid_name_is_not_repeated(self, name):
+        message = SingleParameterTool(int).spec.exec(**{name: 1}).error.message
+        assert "unknown argument with an invalid name" in message
         assert CANARY not in message
 
-    def test_a_member_that_a_closed_model_does_not_know_is_refused_without_its_name(self):
-        message = Taking(Closed).refusal({CANARY: 1})
-        assert message == "Invalid arguments: 'it' has a member that is not known."
+    def test_an_unknown_property_of_a_closed_model_is_refused_without_its_name(self):
+        message = SingleParameterTool(Closed).refusal({CANARY: 1})
+        assert message == "Invalid arguments: 'it' has an unknown property."
 
-    def test_null_does_not_make_a_member_of_a_closed_model_known(self):
-        assert Taking(Closed).refusal({CANARY: None}) == "Invalid arguments: 'it' has a member that is not known."
+    def test_an_unknown_property_of_a_closed_model_is_refused_even_if_null(self):
+        assert SingleParameterTool(Closed).refusal({CANARY: None}) == "Invalid arguments: 'it' has an unknown property."
 
 
 class TestNonFiniteNumbers:
@@ -275,99 +275,104 @@ class TestNonFiniteNumbers:
             (Finite, lambda n: {"value": n}),
         ],
     )
-    def test_they_are_refused_wherever_they_stand(self, annotation, wrap, number):
-        assert Taking(annotation).refusal(wrap(number))
+    def test_they_are_refused_at_any_depth(self, annotation, wrap, number):
+        assert SingleParameterTool(annotation).refusal(wrap(number))
 
     def test_they_are_refused_in_parameters_without_annotation(self):
         assert "NaN and Infinity" in ToolSpec.from_function(lambda it: None, name="f").exec(it=[math.nan]).error.message
 
     @pytest.mark.parametrize("text", ["NaN", "nan", "Infinity", "-inf"])
-    def test_their_names_are_refused_where_a_number_is_wanted(self, text):
-        assert Taking(float).refusal(text)
-        assert Taking(Decimal).refusal(text)
-        assert Taking(list[float]).refusal([text])
+    def test_their_names_are_refused_for_a_number(self, text):
+        assert SingleParameterTool(float).refusal(text)
+        assert SingleParameterTool(Decimal).refusal(text)
+        assert SingleParameterTool(list[float]).refusal([text])
 
     def test_a_text_that_is_too_large_for_a_float_is_refused(self):
-        assert Taking(float).refusal("1e999")
+        assert SingleParameterTool(float).refusal("1e999")
 
-    def test_their_names_are_texts_where_a_text_is_wanted(self):
-        assert Taking(str)("NaN") == "NaN"
-        assert Taking(Any)("NaN") == "NaN"
+    def test_their_names_are_accepted_as_strings(self):
+        assert SingleParameterTool(str)("NaN") == "NaN"
+        assert SingleParameterTool(Any)("NaN") == "NaN"
 
     @pytest.mark.parametrize("text", ["[NaN]", "[1, -Infinity]", "[1e999]", '[{"a": [NaN]}]'])
     def test_a_json_text_with_one_is_not_parsed(self, text):
-        assert Taking(list).refusal(text) == "Invalid arguments: 'it' should be a valid list."
+        assert SingleParameterTool(list).refusal(text) == "Invalid arguments: 'it' should be a valid list."
 
-    def test_subclasses_of_float_are_seen_through(self):
-        assert Taking(Any).refusal(type("Float", (float,), {})(math.nan))
+    def test_subclasses_of_float_are_refused_too(self):
+        assert SingleParameterTool(Any).refusal(type("Float", (float,), {})(math.nan))
 
     @pytest.mark.parametrize("annotation", [Open, Checked])
     def test_inside_a_pydantic_model_its_own_config_decides(self, annotation):
-        received = Taking(annotation)({"value": math.inf, "note": math.inf})
+        received = SingleParameterTool(annotation)({"value": math.inf, "note": math.inf})
         assert (received.value, received.note) == (math.inf, math.inf)
 
-    def test_a_model_that_allows_them_does_not_open_what_is_beside_it(self):
-        taking = Taking(list[Open | Any])
-        assert taking([{"value": math.inf}])[0].value == math.inf
-        assert taking.refusal([{"value": math.inf}, math.inf])
+    def test_a_model_that_allows_them_does_not_allow_them_elsewhere(self):
+        tool = SingleParameterTool(list[Open | Any])
+        assert tool([{"value": math.inf}])[0].value == math.inf
+        assert tool.refusal([{"value": math.inf}, math.inf])
 
 
 class TestExtremes:
     @pytest.mark.parametrize("annotation", [Any, list, list[Any], object])
     def test_exactly_200_levels_pass(self, annotation):
-        assert Taking(annotation)(nested(200)) == nested(200)
+        assert SingleParameterTool(annotation)(nested(200)) == nested(200)
 
     @pytest.mark.parametrize("annotation", [Any, list, list[Any], object, int, str, dict[str, Any]])
     @pytest.mark.parametrize("levels", [201, 5_000])
     def test_more_than_200_levels_are_refused(self, annotation, levels):
-        assert Taking(annotation).refusal(nested(levels)) == ("Invalid arguments: they nest more than 200 levels deep.")
+        assert SingleParameterTool(annotation).refusal(nested(levels)) == (
+            "Invalid arguments: they are nested more than 200 levels deep."
+        )
 
     def test_200_levels_pass_as_json_text(self):
-        assert Taking(list)(json.dumps(nested(200))) == nested(200)
+        assert SingleParameterTool(list)(json.dumps(nested(200))) == nested(200)
 
     def test_more_than_200_levels_of_json_text_are_refused(self):
-        assert Taking(list).refusal(json.dumps(nested(201))) == (
-            "Invalid arguments: they nest more than 200 levels deep."
+        assert SingleParameterTool(list).refusal(json.dumps(nested(201))) == (
+            "Invalid arguments: they are nested more than 200 levels deep."
         )
 
     @pytest.mark.parametrize("text", ["[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"a":' * 100_000])
     def test_a_text_of_100_000_brackets_is_refused(self, text):
-        assert Taking(list).refusal(text).startswith("Invalid arguments: ")
+        assert SingleParameterTool(list).refusal(text).startswith("Invalid arguments: ")
 
     def test_a_list_that_holds_itself_is_refused(self):
         cyclic: list[Any] = []
         cyclic.append(cyclic)
-        assert "200 levels" in Taking(Any).refusal(cyclic)
+        assert "200 levels" in SingleParameterTool(Any).refusal(cyclic)
 
     @pytest.mark.parametrize("annotation", [int, Any, float | int, list[int], dict[str, Any], Point, Size, Literal[1]])
     @pytest.mark.parametrize("number", [10**4300, -(10**4300), 10**9000], ids=["least", "negative", "huge"])
     def test_integers_of_more_than_4300_digits_are_refused(self, annotation, number):
         wrapped = {list[int]: [number], dict[str, Any]: {"a": [number]}, Point: {"x": number}}.get(annotation, number)
-        assert Taking(annotation).refusal(wrapped) == "Invalid arguments: an integer has more than 4300 digits."
+        assert (
+            SingleParameterTool(annotation).refusal(wrapped)
+            == "Invalid arguments: an integer has more than 4300 digits."
+        )
 
     @pytest.mark.parametrize("annotation", [int, Any, list[int]])
     def test_integers_of_4300_digits_pass(self, annotation):
         number = 10**4300 - 1
-        assert Taking(annotation)([number] if annotation == list[int] else number)
+        assert SingleParameterTool(annotation)([number] if annotation == list[int] else number)
 
-    def test_integers_beside_strings_and_behind_defaults_are_looked_at_too(self):
+    def test_integers_in_unions_and_with_defaults_are_limited_too(self):
         def f(text: str, count: int = 1, other: int = 2) -> None: ...
 
         assert ToolSpec.from_function(f).exec(text="a", other=10**4300).error.code == "invalid_parameters"
 
     @pytest.mark.parametrize("text", ["9" * 4301, "[" + "9" * 4301 + "]"])
-    def test_integers_in_texts_are_refused_without_an_exception(self, text):
-        assert Taking(int).refusal(text)
-        assert Taking(list[int]).refusal(text)
+    def test_integers_in_strings_are_refused_without_an_exception(self, text):
+        assert SingleParameterTool(int).refusal(text)
+        assert SingleParameterTool(list[int]).refusal(text)
 
     def test_many_errors_in_one_value_make_one_short_message(self):
-        message = Taking(list[int]).refusal(["a"] * 3_000)
+        message = SingleParameterTool(list[int]).refusal(["a"] * 3_000)
         assert message.endswith("; and 2995 more.")
         assert len(message) < 1_000
 
     def test_a_long_list_of_choices_is_cut(self):
         choices = Literal[tuple(f"choice{number}" for number in range(500))]
-        message = Taking(choices).refusal("x")
+        message = SingleParameterTool(choices).refusal("x")
         assert "'choice0', 'choice1'" in message
         assert len(message) < 500
 
@@ -447,7 +452,7 @@ ECHOES = [
 class TestNoEcho:
     @pytest.mark.parametrize(("annotation", "value"), ECHOES, ids=lambda value: str(value)[:40])
     def test_no_message_repeats_a_part_of_the_input(self, annotation, value):
-        message = Taking(annotation).refusal(value)
+        message = SingleParameterTool(annotation).refusal(value)
         assert CANARY[:6].casefold() not in message.casefold()
         assert message.startswith("Invalid arguments: ")
 
@@ -462,26 +467,26 @@ class TestNoEcho:
         ],
     )
     def test_no_message_repeats_a_number_of_the_input(self, annotation, value):
-        message = Taking(annotation).refusal(value)
+        message = SingleParameterTool(annotation).refusal(value)
         assert "735" not in message
         assert "2024" not in message
 
-    def test_a_short_value_is_found_as_a_word(self):
-        taking = Taking(Annotated[str, _failing(lambda value: ValueError(f"no {value} here"))])
-        assert taking.refusal("ab") == "Invalid arguments: 'it' is not valid."
+    def test_a_short_value_is_detected_as_a_word(self):
+        tool = SingleParameterTool(Annotated[str, _failing(lambda value: ValueError(f"no {value} here"))])
+        assert tool.refusal("ab") == "Invalid arguments: 'it' is not valid."
 
     def test_an_empty_value_hides_nothing(self):
-        taking = Taking(Annotated[str, _failing(lambda value: ValueError("give some text"))])
-        assert taking.refusal("") == "Invalid arguments: 'it' is not valid: give some text."
+        tool = SingleParameterTool(Annotated[str, _failing(lambda value: ValueError("write some text"))])
+        assert tool.refusal("") == "Invalid arguments: 'it' is not valid: write some text."
 
-    def test_a_text_about_a_very_large_input_is_not_shown(self):
-        taking = Taking(Annotated[list, _failing(lambda value: ValueError("too many rows"))])
-        assert taking.refusal([1]) == "Invalid arguments: 'it' is not valid: too many rows."
-        assert taking.refusal(list(range(2_000))) == "Invalid arguments: 'it' is not valid."
+    def test_a_validators_text_about_a_very_large_input_is_omitted(self):
+        tool = SingleParameterTool(Annotated[list, _failing(lambda value: ValueError("too many rows"))])
+        assert tool.refusal([1]) == "Invalid arguments: 'it' is not valid: too many rows."
+        assert tool.refusal(list(range(2_000))) == "Invalid arguments: 'it' is not valid."
 
-    def test_a_validator_that_says_nothing_is_told_as_not_valid(self):
-        taking = Taking(Annotated[str, _failing(lambda value: ValueError())])
-        assert taking.refusal("x") == "Invalid arguments: 'it' is not valid."
+    def test_an_empty_validator_text_becomes_not_valid(self):
+        tool = SingleParameterTool(Annotated[str, _failing(lambda value: ValueError())])
+        assert tool.refusal("x") == "Invalid arguments: 'it' is not valid."
 
 
 class TestMessages:
@@ -514,8 +519,8 @@ class TestMessages:
             ),
         ],
     )
-    def test_they_name_the_place_and_what_is_wanted(self, annotation, value, message):
-        assert message in Taking(annotation).refusal(value)
+    def test_they_name_the_location_and_the_rule(self, annotation, value, message):
+        assert message in SingleParameterTool(annotation).refusal(value)
 
     def test_a_models_own_text_may_name_its_fields(self):
         class Span(BaseModel):
@@ -526,37 +531,39 @@ class TestMessages:
             def check(self):
                 raise ValueError("start must be before end")
 
-        assert Taking(Span).refusal({"start": 5, "end": 3}) == (
+        assert SingleParameterTool(Span).refusal({"start": 5, "end": 3}) == (
             "Invalid arguments: 'it' is not valid: start must be before end."
         )
 
-    def test_equal_problems_are_told_once(self):
-        assert Taking(dict[str, int]).refusal({"a": "x", "b": "y"}).count("should be") == 1
+    def test_equal_problems_are_listed_once(self):
+        assert SingleParameterTool(dict[str, int]).refusal({"a": "x", "b": "y"}).count("should be") == 1
 
 
 class TestValidatorsThatRaise:
     @pytest.mark.parametrize("error", [KeyError, TypeError, ZeroDivisionError, AttributeError, RecursionError, OSError])
-    def test_what_is_no_value_error_is_told_by_its_type(self, error):
-        taking = Taking(Annotated[str, _failing(error)])
-        assert taking.refusal(CANARY) == f"Invalid arguments: checking them raised {error.__name__}."
+    def test_an_error_other_than_value_error_is_reported_by_its_type(self, error):
+        tool = SingleParameterTool(Annotated[str, _failing(error)])
+        assert tool.refusal(CANARY) == f"Invalid arguments: validation raised {error.__name__}."
 
-    def test_the_developer_finds_it_as_the_cause(self):
+    def test_the_error_is_the_cause(self):
         with pytest.raises(InvalidParametersError) as caught:
-            Taking(Annotated[str, _failing(KeyError)])("x")
+            SingleParameterTool(Annotated[str, _failing(KeyError)])("x")
         assert isinstance(caught.value.__cause__, KeyError)
 
-    def test_one_that_raises_after_a_repair_is_told_the_same_way(self):
-        assert Taking(Annotated[list, _failing(KeyError)]).refusal("[1]") == (
-            "Invalid arguments: checking them raised KeyError."
+    def test_an_error_after_a_repair_is_reported_the_same_way(self):
+        assert SingleParameterTool(Annotated[list, _failing(KeyError)]).refusal("[1]") == (
+            "Invalid arguments: validation raised KeyError."
         )
 
-    def test_a_tool_error_of_a_validator_speaks_to_the_model(self):
-        result = Taking(Annotated[str, _failing(lambda _: ToolError("ask the user first"))]).spec.exec(it="x")
+    def test_the_text_of_a_validators_tool_error_reaches_the_model(self):
+        result = SingleParameterTool(Annotated[str, _failing(lambda _: ToolError("ask the user first"))]).spec.exec(
+            it="x"
+        )
         assert (result.error.code, result.error.message) == ("tool_error", "ask the user first")
 
     def test_a_keyboard_interrupt_is_not_caught(self):
         with pytest.raises(KeyboardInterrupt):
-            Taking(Annotated[str, _failing(lambda _: KeyboardInterrupt())]).spec.exec(it="x")
+            SingleParameterTool(Annotated[str, _failing(lambda _: KeyboardInterrupt())]).spec.exec(it="x")
 
 
 class TestSignatures:
@@ -579,7 +586,7 @@ class TestSignatures:
         assert spec.call() == 4
         assert spec.exec(userId=5).error.code == "invalid_parameters"
 
-    def test_a_default_factory_gives_each_call_its_own(self):
+    def test_a_default_factory_makes_a_fresh_default_for_each_call(self):
         def f(items: list[int] = Field(default_factory=list)) -> list[int]:
             items.append(1)
             return items
@@ -596,13 +603,13 @@ class TestSignatures:
         assert spec.exec(limit=11).error.message == "Invalid arguments: 'limit' should be less than or equal to 10."
 
     def test_defaults_are_not_validated(self):
-        def f(count: int = "none given") -> str:  # type: ignore[assignment]
+        def f(count: int = "none") -> str:  # type: ignore[assignment]
             return repr(count)
 
-        assert ToolSpec.from_function(f).call() == "'none given'"
-        assert ToolSpec.from_function(f).call(count=None) == "'none given'"
+        assert ToolSpec.from_function(f).call() == "'none'"
+        assert ToolSpec.from_function(f).call(count=None) == "'none'"
 
-    def test_any_word_can_be_a_parameter(self):
+    def test_a_parameter_may_have_any_name(self):
         def f(self: int, args: int, kwargs: int, arguments: int, name: int, body: int, plan: int, loc: int = 8):
             return [self, args, kwargs, arguments, name, body, plan, loc]
 
@@ -633,34 +640,34 @@ ANNOTATIONS = [
     Any, int, list[int], dict[str, int], Point, list[Point], Point | int, Pet, Settings, Pair, Plain, Literal[1, 2],
     Size, dict[str, list[Point]], tuple[int, str], set[int], Iterable[int],
 ]  # fmt: skip
-TAKING = [Taking(annotation) for annotation in ANNOTATIONS]
+TOOLS = [SingleParameterTool(annotation) for annotation in ANNOTATIONS]
 
 
-@given(taking=st.sampled_from(TAKING), value=JSON)
+@given(tool=st.sampled_from(TOOLS), value=JSON)
 @settings(deadline=None)
-def test_no_value_of_a_caller_is_ever_changed_and_none_raises_anything_else(taking, value):
+def test_arguments_never_change_and_never_raise_another_error(tool, value):
     before = copy.deepcopy(value)
-    result = taking.spec.exec(it=value)
-    taking.received.clear()
+    result = tool.spec.exec(it=value)
+    tool.received.clear()
     assert value == before
     assert result.error is None or result.error.code == "invalid_parameters"
 
 
 @given(
-    taking=st.sampled_from(TAKING),
+    tool=st.sampled_from(TOOLS),
     value=st.builds(json.dumps, JSON) | st.lists(st.builds(json.dumps, JSON), max_size=3),
 )
 @settings(deadline=None)
-def test_json_texts_of_a_caller_are_never_changed_and_none_raises_anything_else(taking, value):
+def test_json_text_arguments_never_change_and_never_raise_another_error(tool, value):
     before = copy.deepcopy(value)
-    result = taking.spec.exec(it=value)
-    taking.received.clear()
+    result = tool.spec.exec(it=value)
+    tool.received.clear()
     assert value == before
     assert result.error is None or result.error.code == "invalid_parameters"
 
 
-def test_recursion_limits_are_as_they_were():
-    """Deep input is refused by counting, never by raising Python's own limit."""
+def test_validation_does_not_change_the_recursion_limit():
+    """Deep input is refused by counting; Python's own limit is never raised."""
     before = sys.getrecursionlimit()
-    Taking(Any).refusal(nested(50_000))
+    SingleParameterTool(Any).refusal(nested(50_000))
     assert sys.getrecursionlimit() == before

@@ -1,4 +1,4 @@
-"""Effort: a check that would hold the process for ever is known to before it starts."""
+"""The cost of a validation is known before it starts, so that one that would take hours is refused."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ CHOICES = [{"const": number} for number in range(1000)]
 LISTED = {"enum": [[number] for number in range(1000)]}
 
 
-def takes(schema, value):
-    """Return how many steps a check takes, by asking for it."""
-    effort, text = ValidationCost(schema), json.dumps(value)
+def count_steps(schema, value):
+    """Return the number of steps of a check, found by bisection."""
+    cost, text = ValidationCost(schema), json.dumps(value)
     low, high = 0, 10_000_000
     while low < high:
         middle = (low + high) // 2
-        if effort.exceeds_limit(value, text, middle):
+        if cost.exceeds_limit(value, text, middle):
             low = middle + 1
         else:
             high = middle
     return low
 
 
-def test_each_schema_is_a_step_for_each_part_of_the_value():
+def test_each_schema_is_one_step_for_each_part_of_the_value():
     items = {"items": {"anyOf": [{}, {}, {}]}}
     value = [0] * 10
-    assert takes(items, value) == 1 + 10 * 4
-    assert takes({"properties": {"a": items}}, {"a": value, "b": value}) == 1 + 1 + 10 * 4
-    assert takes(items, "text, with [ marks {") == 1
+    assert count_steps(items, value) == 1 + 10 * 4
+    assert count_steps({"properties": {"a": items}}, {"a": value, "b": value}) == 1 + 1 + 10 * 4
+    assert count_steps(items, "text, with [ marks {") == 1
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_each_schema_is_a_step_for_each_part_of_the_value():
         ({"anyOf": [{"$ref": "#/$defs/a"}] * 2, "$defs": {"a": {"items": {}}}}, [1], 1 + 4 + 2),
     ],
 )
-def test_every_way_from_a_value_to_its_parts_is_counted(schema, value, steps):
-    assert takes(schema, value) == steps
+def test_every_applicator_is_counted(schema, value, steps):
+    assert count_steps(schema, value) == steps
 
 
-def test_a_recursive_schema_is_counted_as_deep_as_the_value_is():
+def test_a_recursive_schema_is_counted_to_the_depth_of_the_value():
     twice = {"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
     value: dict = {}
     for _ in range(5):
         value = {"a": value}
-    assert takes(twice, value) > 100
+    assert count_steps(twice, value) > 100
     for _ in range(60):
         value = {"a": value}
     start = time.perf_counter()
@@ -79,26 +79,26 @@ def test_a_recursive_schema_is_counted_as_deep_as_the_value_is():
     assert time.perf_counter() - start < 0.5
 
 
-def test_a_bomb_is_too_much_for_any_value():
+def test_an_exponential_schema_exceeds_the_limit_for_any_value():
     assert ValidationCost(bomb(60)).exceeds_limit({}, "{}")
 
 
-def test_references_that_lead_nowhere_are_an_error():
+def test_a_reference_without_a_target_is_an_error():
     with pytest.raises(DefinitionError):
         ValidationCost({"$ref": "#/no"})
 
 
-def test_an_answer_that_would_hold_the_process_for_seconds_is_refused_at_once():
+def test_a_result_that_takes_seconds_to_check_is_refused_at_once():
     schema = {"type": "object", "properties": {"a": {"items": {"anyOf": CHOICES}}}}
-    answers = ResultParser("pick", schema)
-    answer = said(structured_content={"a": [999] * 50_000})
+    parser = ResultParser("pick", schema)
+    result = said(structured_content={"a": [999] * 50_000})
     start = time.perf_counter()
     with pytest.raises(InvalidResultError, match="too long to check"):
-        answers.parse(answer)
+        parser.parse(result)
     assert time.perf_counter() - start < 1
 
 
-def test_a_large_answer_of_a_usual_schema_is_fine():
+def test_a_large_result_of_a_usual_schema_is_accepted():
     row = {
         "type": "object",
         "properties": {"n": {"type": "integer"}, "t": {"anyOf": [{"type": "string"}, {"type": "null"}]}},

@@ -1,4 +1,4 @@
-"""The texts of docstrings: four styles, one reading."""
+"""The texts of docstrings in four styles."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ class TestStyles:
         assert read.parameters["rest"] == "More words."
         assert " ".join(read.parameters["limit"].split()) == "How many notes. At most ten. Defaults to 3."
 
-    def test_what_comes_back_is_described(self, text):
+    def test_the_return_value_is_described(self, text):
         assert parse(text).returns == "The titles."
 
     def test_indentation_as_in_a_method_makes_no_difference(self, text):
         indented = "\n".join(f"    {line}" if line and number else line for number, line in enumerate(text.split("\n")))
         assert parse(indented) == parse(text)
 
-    def test_a_tool_shows_it(self, text):
+    def test_a_tool_uses_the_texts(self, text):
         def search(query: str, limit: int = 3) -> list[str]:
             return []
 
@@ -109,26 +109,26 @@ class TestOptions:
         search.__doc__ = GOOGLE
         return ToolSpec.from_function(search, **options)
 
-    def test_the_long_part_can_be_left_out(self):
+    def test_the_long_description_can_be_omitted(self):
         assert self.made(include_long_description=False).description == "Search the notes."
 
-    def test_the_docstring_can_be_taken_whole(self):
+    def test_the_whole_docstring_can_be_the_description(self):
         spec = self.made(parse_docstring=False)
         assert spec.description == GOOGLE.strip()
         assert "description" not in spec.params["query"]
         assert (spec.definition.returns, spec.definition.usage) == ("", "")
 
-    def test_a_given_description_wins_and_parameters_are_still_described(self):
+    def test_an_explicit_description_wins_and_parameters_are_still_described(self):
         spec = self.made(description="Find.")
         assert spec.description == "Find."
         assert spec.params["query"]["description"] == "Words to look for."
 
-    def test_example_texts_are_kept_apart(self):
+    def test_examples_are_separate_from_the_description(self):
         assert 'search("tides")' in self.made().definition.usage
         assert "tides" not in self.made().description
 
 
-class TestWhatIsNotRead:
+class TestIgnoredParts:
     def test_a_default_in_the_text_creates_none_and_is_never_evaluated(self, tmp_path):
         trace = tmp_path / "trace"
 
@@ -146,7 +146,7 @@ class TestWhatIsNotRead:
         assert spec.exec().error.message == "Invalid arguments: 'query' is missing."
         assert not trace.exists()
 
-    def test_types_in_the_text_do_not_beat_annotations(self):
+    def test_annotations_win_over_types_in_the_text(self):
         def f(count: int, free) -> None:
             """Do it.
 
@@ -159,7 +159,7 @@ class TestWhatIsNotRead:
         assert params["count"] == {"type": "integer", "description": "A count."}
         assert params["free"] == {"description": "Anything."}
 
-    def test_parameters_that_the_function_does_not_have_are_left_out(self):
+    def test_unknown_parameters_are_ignored(self):
         def f(a: int) -> None:
             """Do it.
 
@@ -170,19 +170,19 @@ class TestWhatIsNotRead:
 
         assert list(ToolSpec.from_function(f).params) == ["a"]
 
-    def test_attributes_are_no_parameters(self):
+    def test_attributes_are_not_parameters(self):
         assert parse("Do it.\n\nAttributes:\n    a: One.\n").parameters == {}
 
     def test_a_parameter_without_text_is_not_described(self):
         assert parse("Do it.\n\nArgs:\n    a:\n").parameters == {}
 
 
-class TestCorners:
+class TestEdgeCases:
     @pytest.mark.parametrize("text", [None, "", "  \n  "])
-    def test_without_text_there_are_no_texts(self, text):
+    def test_an_empty_docstring_has_no_texts(self, text):
         assert parse(text) == Docstring()
 
-    def test_several_names_in_one_entry_are_described_alike(self):
+    def test_several_names_in_one_entry_share_its_description(self):
         text = "Do it.\n\nParameters\n----------\na, b : int\n    Numbers.\n"
         assert parse(text).parameters == {"a": "Numbers.", "b": "Numbers."}
 
@@ -197,7 +197,7 @@ class TestCorners:
         assert read.parameters == {}
 
     @given(text=st.text(max_size=200) | st.text(alphabet=":@ \nArgsparm-=", max_size=60))
-    def test_no_text_makes_reading_fail(self, text):
+    def test_any_text_can_be_parsed(self, text):
         read = parse(text)
         assert isinstance(read.short_description, str)
         assert all(isinstance(description, str) for description in read.parameters.values())

@@ -1,4 +1,4 @@
-"""A function with a JSON Schema of its own: the schema is shown and enforced, and then the function's types."""
+"""Functions with an explicit JSON Schema: the schema is exported and enforced, and then the function's types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Point(BaseModel):
     y: int = 7
 
 
-def move(point: Point, speed: int = 1, user: str = "nobody") -> list[int | str]:
+def move(point: Point, speed: int = 1, user: str = "missing") -> list[int | str]:
     """Move to a point."""
     return [point.x, point.y, speed, user]
 
@@ -34,17 +34,17 @@ def made(**changes):
     return ToolSpec.from_function(move, input_schema={**SCHEMA, **changes})
 
 
-def test_the_given_schema_is_shown():
+def test_the_explicit_schema_is_exported():
     assert made().input_schema == SCHEMA
 
 
-def test_both_are_enforced():
+def test_the_schema_and_the_types_are_enforced():
     assert "'point.x' should be at most 10" in made().exec(point={"x": 11}).error.message
     assert "'point.y' should be a valid integer" in made().exec(point={"x": 1, "y": "a"}).error.message
 
 
-def test_the_function_gets_its_own_types():
-    assert made().call(point={"x": 1}) == [1, 7, 1, "nobody"]
+def test_the_function_receives_its_own_types():
+    assert made().call(point={"x": 1}) == [1, 7, 1, "missing"]
 
 
 def test_the_schema_coerces_nothing():
@@ -52,40 +52,40 @@ def test_the_schema_coerces_nothing():
 
 
 def test_repairs_apply_to_both():
-    assert made().call(point='{"x": 1.0, "y": null}', speed=2.0, user=None) == [1, 7, 2, "nobody"]
+    assert made().call(point='{"x": 1.0, "y": null}', speed=2.0, user=None) == [1, 7, 2, "missing"]
 
 
-def test_what_the_schema_leaves_open_the_function_may_refuse():
+def test_the_function_may_refuse_what_the_schema_accepts():
     assert "unknown argument 'other'" in made().exec(point={"x": 1}, other=1).error.message
 
 
-def test_a_bound_parameter_is_taken_out_of_the_given_schema():
+def test_a_bound_parameter_is_removed_from_the_explicit_schema():
     spec = made().bind("user", default="ann")
     assert list(spec.params) == ["point", "speed"]
     assert spec.call(point={"x": 1}) == [1, 7, 1, "ann"]
     assert "unknown argument 'user'" in spec.exec(point={"x": 1}, user="bob").error.message
 
 
-def test_a_parameter_that_the_schema_does_not_show_can_be_bound():
+def test_a_parameter_that_is_not_in_the_schema_can_be_bound():
     shown = {"type": "object", "properties": {"point": SCHEMA["properties"]["point"]}, "required": ["point"]}
     spec = ToolSpec.from_function(move, input_schema=shown).bind("user", default="ann")
     assert list(spec.params) == ["point"]
     assert spec.call(point={"x": 1}) == [1, 7, 1, "ann"]
 
 
-def test_a_bound_value_is_checked_by_the_functions_type():
+def test_a_bound_value_is_validated_by_the_functions_type():
     spec = made().bind("point", default=Point(x=99))
-    assert spec.call() == [99, 7, 1, "nobody"]
+    assert spec.call() == [99, 7, 1, "missing"]
 
 
-def test_a_property_that_is_no_parameter_is_refused_where_the_tool_is_made():
-    with pytest.raises(DefinitionError, match=r"'sped', which is no parameter\. Did you mean 'speed'"):
+def test_a_property_that_is_not_a_parameter_is_refused_at_creation():
+    with pytest.raises(DefinitionError, match=r"'sped', which is not a parameter\. Did you mean 'speed'"):
         made(properties={"sped": {"type": "integer"}}, required=[])
 
 
-def test_a_required_property_that_is_no_parameter_is_refused_where_the_tool_is_made():
-    schema = {"type": "object", "properties": {}, "required": ["nobody"]}
-    with pytest.raises(DefinitionError, match="'nobody', which is no parameter"):
+def test_a_required_property_that_is_not_a_parameter_is_refused_at_creation():
+    schema = {"type": "object", "properties": {}, "required": ["missing"]}
+    with pytest.raises(DefinitionError, match="'missing', which is not a parameter"):
         ToolSpec.from_function(lambda: None, name="f", input_schema=schema)
 
 
@@ -94,17 +94,17 @@ def test_a_required_property_that_is_no_parameter_is_refused_where_the_tool_is_m
     [
         ({"type": "intgr"}, r"at \['properties'\]\['n'\]\['type'\]: \"intgr\" is not valid"),
         ({"type": "string", "pattern": "("}, 'is not a "regex"'),
-        ({"$ref": "#/$defs/Nobody"}, "'/\\$defs/Nobody' does not exist"),
+        ({"$ref": "#/$defs/Missing"}, "'/\\$defs/Missing' does not exist"),
         ({"$ref": "http://127.0.0.1:1/schema"}, "cannot fetch"),
     ],
 )
-def test_an_unusable_schema_is_refused_with_the_place_and_the_reason(node, reason):
+def test_an_unusable_schema_is_refused_with_its_path_and_the_reason(node, reason):
     with pytest.raises(DefinitionError, match=reason):
         ToolSpec.from_function(lambda n: n, name="f", input_schema={"type": "object", "properties": {"n": node}})
 
 
-def test_the_given_schema_may_be_changed_afterwards():
+def test_later_changes_of_the_explicit_schema_have_no_effect():
     schema = {"type": "object", "properties": {"point": {"type": "object"}}}
     spec = ToolSpec.from_function(move, input_schema=schema)
     schema["properties"]["point"]["type"] = "integer"
-    assert spec.call(point={"x": 1}) == [1, 7, 1, "nobody"]
+    assert spec.call(point={"x": 1}) == [1, 7, 1, "missing"]

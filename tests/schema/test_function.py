@@ -1,4 +1,4 @@
-"""A function's parameters: what is shown, what is refused where the tool is made, and the check of bound values."""
+"""A function's parameters: their schema, what is refused at creation, and the validation of bound values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
     second: int
 
 
-class TestWhatIsRefusedWhereTheToolIsMade:
+class TestRefusedAtCreation:
     @pytest.mark.parametrize("annotation", [Database, Callable[[], int], type, type[Point], re.Match, list[Database]])
     def test_a_type_without_json_form(self, annotation):
         def f(it) -> None: ...
@@ -47,13 +47,13 @@ class TestWhatIsRefusedWhereTheToolIsMade:
         with pytest.raises(DefinitionError, match=r"Parameter 'it' of 'f'.*binds=\{'it': 'state.key'\}"):
             ToolSpec.from_function(f)
 
-    def test_a_name_that_nothing_defines(self):
+    def test_an_undefined_name(self):
         def f(it: Nowhere) -> None: ...  # noqa: F821
 
         with pytest.raises(DefinitionError, match="'it' of 'f' is annotated 'Nowhere': name 'Nowhere' is not defined"):
             ToolSpec.from_function(f)
 
-    def test_what_pydantic_advises_is_passed_on(self):
+    def test_pydantics_advice_is_in_the_message(self):
         class Bad(BaseModel):
             model_config = ConfigDict(arbitrary_types_allowed=True)
             database: Database
@@ -63,8 +63,8 @@ class TestWhatIsRefusedWhereTheToolIsMade:
         with pytest.raises(DefinitionError, match="'it' of 'f'"):
             ToolSpec.from_function(f)
 
-    def test_a_typed_dict_of_typing_is_refused_with_the_way_out_or_works(self):
-        """Before Python 3.12 pydantic wants the one of typing_extensions, and the message says so."""
+    def test_a_typed_dict_of_typing_is_refused_with_a_fix_or_works(self):
+        """Before Python 3.12 pydantic requires the TypedDict of typing_extensions, and the message says so."""
 
         class Settings(TypedDict):
             size: int
@@ -85,19 +85,19 @@ class TestWhatIsRefusedWhereTheToolIsMade:
         with pytest.raises(DefinitionError, match="Parameter 'bad'"):
             ToolSpec.from_function(f)
 
-    def test_one_that_is_bound_does_not_hide_one_that_is_not(self):
+    def test_a_bound_parameter_does_not_hide_an_unbound_one(self):
         def f(bound: Nowhere, shown: Database) -> None: ...  # noqa: F821
 
         with pytest.raises(DefinitionError, match="Parameter 'shown'"):
             ToolSpec.from_function(f, binds={"bound": "there"})
 
     def test_a_callable_without_signature(self):
-        with pytest.raises(DefinitionError, match="tells no signature; wrap it"):
+        with pytest.raises(DefinitionError, match="has no readable signature; wrap it"):
             ToolSpec.from_function(dict.update)
 
 
-class TestWhereNamesAreLookedUp:
-    def test_in_the_closure_even_while_parts_of_it_are_not_set_yet(self):
+class TestNameLookup:
+    def test_names_in_a_closure_with_empty_cells_are_found(self):
         class Local(BaseModel):
             size: int
 
@@ -109,7 +109,7 @@ class TestWhereNamesAreLookedUp:
         assert spec.call(it={"size": 1}) == 4
 
 
-class TestBoundWhereTheToolIsMade:
+class TestBoundAtCreation:
     def test_a_parameter_needs_no_schema(self):
         def count(database: Database, offset: int = 0) -> int:
             return len(database.rows) + offset
@@ -119,7 +119,7 @@ class TestBoundWhereTheToolIsMade:
         assert list(spec.params) == ["offset"]
         assert spec.call(offset=1) == 2
 
-    def test_it_is_passed_as_it_is(self):
+    def test_its_value_is_passed_without_conversion(self):
         def same(database: Database) -> int:
             return id(database)
 
@@ -128,7 +128,7 @@ class TestBoundWhereTheToolIsMade:
         spec.state["db"] = database
         assert spec.call() == id(database)
 
-    def test_it_cannot_be_shown_again(self):
+    def test_it_cannot_be_unbound(self):
         def count(database: Database) -> int:
             return 1
 
@@ -155,12 +155,12 @@ class TestBoundWhereTheToolIsMade:
 
 
 class TestSchema:
-    def test_titles_that_were_given_are_kept_and_made_ones_are_not(self):
+    def test_explicit_titles_stay_and_generated_ones_do_not(self):
         def f(a: int, b: Annotated[int, Field(title="Bee")]) -> None: ...
 
         assert ToolSpec.from_function(f).params == {"a": {"type": "integer"}, "b": {"type": "integer", "title": "Bee"}}
 
-    def test_text_in_annotated_is_a_description_and_beats_the_docstring(self):
+    def test_text_in_annotated_is_a_description_and_wins_over_the_docstring(self):
         def f(a: Annotated[int, "From the annotation."], b: int) -> None:
             """Do it.
 
@@ -185,7 +185,7 @@ class TestSchema:
         assert "$defs" not in spec.input_schema
         assert "required" not in spec.input_schema
 
-    def test_recursive_models_are_shown_and_checked(self):
+    def test_recursive_models_are_exported_and_validated(self):
         def depth(tree: Tree) -> int:
             return 1 + max((depth(child) for child in tree.children), default=0)
 
@@ -193,7 +193,7 @@ class TestSchema:
         assert spec.call(tree={"name": "a", "children": [{"name": "b", "children": None}]}) == 2
         assert "'tree.children[0].name' is missing" in spec.exec(tree={"name": "a", "children": [{}]}).error.message
 
-    def test_what_a_schema_hands_out_can_be_changed_without_harm(self):
+    def test_changes_of_a_returned_schema_have_no_effect(self):
         spec = ToolSpec.from_function(lambda a: a, name="f")
         spec.input_schema["properties"]["a"]["type"] = "string"
         spec.params.clear()
@@ -201,7 +201,7 @@ class TestSchema:
         assert spec.params == {"a": {}}
 
 
-class TestTheCheckOfABoundValue:
+class TestBoundValueValidation:
     def made(self, annotation, default=...):
         received = []
 
@@ -238,7 +238,7 @@ class TestTheCheckOfABoundValue:
     def test_the_object_itself_is_passed(self, annotation, value):
         assert self.made(annotation)(value) is value
 
-    def test_an_iterator_is_not_used_up(self):
+    def test_an_iterator_is_not_consumed(self):
         items = iter([1, 2])
         assert list(self.made(Iterable[int])(items)) == [1, 2]
 
@@ -253,13 +253,13 @@ class TestTheCheckOfABoundValue:
         ],
         ids=str,
     )
-    def test_what_has_to_be_converted_is_replaced(self, annotation, value, expected):
+    def test_a_value_that_needs_conversion_is_replaced(self, annotation, value, expected):
         received = self.made(annotation)(value)
         assert received == expected
         assert type(received) is type(expected)
 
     @pytest.mark.parametrize("annotation", [int, list[int], dict[str, int], Point, Iterable[int]])
-    def test_what_does_not_fit_is_told_by_parameter_key_and_type_alone(self, annotation):
+    def test_an_invalid_value_is_reported_only_by_parameter_key_and_type(self, annotation):
         class Odd:
             def __repr__(self):
                 return CANARY
@@ -274,13 +274,13 @@ class TestTheCheckOfABoundValue:
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
 
-    def test_the_repairs_for_models_are_not_for_bound_values(self):
+    def test_bound_values_are_not_repaired(self):
         with pytest.raises(UnboundStateError):
             self.made(list[int])("[1]")
         with pytest.raises(UnboundStateError):
             self.made(int, 5)(None)
 
-    def test_a_default_factory_gives_each_call_its_own(self):
+    def test_a_default_factory_makes_a_fresh_default_for_each_call(self):
         def f(items: list[int] = Field(default_factory=list)) -> list[int]:
             items.append(1)
             return items
@@ -288,7 +288,7 @@ class TestTheCheckOfABoundValue:
         spec = ToolSpec.from_function(f).bind("items")
         assert [spec.call(), spec.call()] == [[1], [1]]
 
-    def test_constraints_that_stand_in_the_default_hold_for_bound_values_too(self):
+    def test_constraints_in_the_default_apply_to_bound_values_too(self):
         def f(n: int = Field(default=4, ge=1)) -> int:
             return n
 
@@ -297,7 +297,7 @@ class TestTheCheckOfABoundValue:
         spec.state = {"n": 0}
         assert spec.exec().error.code == "unbound_state"
 
-    def test_the_expected_type_is_told_without_what_its_metadata_hold(self):
+    def test_the_expected_type_is_reported_without_its_metadata(self):
         def f(text: Annotated[str, Field(min_length=3)]) -> str:
             return text
 
@@ -305,7 +305,7 @@ class TestTheCheckOfABoundValue:
         spec.state = {"text": 1}
         assert spec.exec().error.message.endswith("does not fit 'Annotated[str, …]'; set state key 'text'.")
 
-    def test_secrets_are_told_by_annotation(self):
+    def test_secrets_are_recognized_by_annotation(self):
         def f(
             a: Annotated[str, Secret], b: SecretStr, c: Annotated[str, Secret(), Field(min_length=2)] = "xx"
         ) -> None: ...

@@ -1,4 +1,4 @@
-"""Tools whose truth is a JSON Schema: jsonschema-rs decides, after the repairs and no other coercion."""
+"""Tools defined by a JSON Schema: jsonschema-rs decides, after the repairs and without other coercion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CANARY = "Zq7canary"
 
 
 class Recorder(Tool):
-    """A FastMCP tool that keeps what it is run with."""
+    """A FastMCP tool that records the arguments of its runs."""
 
     async def run(self, arguments: dict[str, Any]) -> WireResult:
         RECEIVED.append(arguments)
@@ -42,7 +42,7 @@ def tool_of(properties: dict[str, Any], **rest: Any) -> ToolSpec:
 
 
 def sent(spec: ToolSpec, **arguments: Any) -> dict[str, Any]:
-    """Call the tool and return what its body got."""
+    """Call the tool and return what its body received."""
     RECEIVED.clear()
     result = spec.exec(**arguments)
     assert result.error is None, result.error.message
@@ -66,8 +66,8 @@ POINT = {
 }
 
 
-class TestWhatIsAccepted:
-    def test_what_fits_arrives_as_it_was_sent(self):
+class TestAcceptedArguments:
+    def test_valid_arguments_arrive_unchanged(self):
         spec = tool_of({"it": POINT, "free": {}})
         assert sent(spec, it={"x": 1, "z": 2}, free=[None]) == {"it": {"x": 1, "z": 2}, "free": [None]}
 
@@ -77,7 +77,7 @@ class TestWhatIsAccepted:
     def test_nothing_else_is_coerced(self, node, value):
         assert refusal(tool_of({"it": node}), it=value).startswith("Invalid arguments: 'it' should be of type ")
 
-    def test_a_default_is_not_put_in(self):
+    def test_a_default_is_not_added(self):
         assert sent(tool_of({"it": {"type": "integer", "default": 5}})) == {}
 
     def test_unknown_names_pass_where_the_schema_is_open(self):
@@ -87,14 +87,14 @@ class TestWhatIsAccepted:
         spec = tool_of({"count": INTEGER}, additionalProperties=False)
         assert refusal(spec, cuont=1) == "Invalid arguments: unknown argument 'cuont' (did you mean 'count'?)."
 
-    def test_unknown_names_are_refused_by_name_when_nothing_is_left_to_give(self):
+    def test_unknown_names_are_refused_when_there_are_no_parameters(self):
         spec = tool_of({"user": {"type": "string"}}, additionalProperties=False).bind("user", default="ann")
-        assert refusal(spec, other=1) == "Invalid arguments: unknown argument 'other' (there are none)."
+        assert refusal(spec, other=1) == "Invalid arguments: unknown argument 'other' (no names are known)."
 
-    def test_null_does_not_slip_through_a_closed_schema(self):
+    def test_a_closed_schema_refuses_an_unknown_null(self):
         assert "unknown argument 'other'" in refusal(tool_of({"it": INTEGER}, additionalProperties=False), other=None)
 
-    def test_python_values_are_made_json(self):
+    def test_python_values_are_converted_to_json(self):
         spec = tool_of({"it": {}})
         assert sent(spec, it=(dt.date(2024, 1, 1), {1})) == {"it": ["2024-01-01", [1]]}
 
@@ -105,7 +105,7 @@ class TestWhatIsAccepted:
     @pytest.mark.parametrize("wrap", [lambda n: n, lambda n: [n], lambda n: {"a": (n,)}])
     def test_nan_and_infinity_are_refused(self, wrap, number):
         assert refusal(tool_of({"it": {}}), it=wrap(number)) == (
-            "Invalid arguments: NaN and Infinity are no JSON numbers."
+            "Invalid arguments: NaN and Infinity are not JSON numbers."
         )
 
     def test_extremes_are_refused(self):
@@ -118,7 +118,7 @@ class TestWhatIsAccepted:
     def test_true_and_false_are_schemas_too(self):
         spec = tool_of({"any": True, "none": False})
         assert sent(spec, any=1) == {"any": 1}
-        assert refusal(spec, none=1) == "Invalid arguments: 'none' does not fit the schema (falseSchema)."
+        assert refusal(spec, none=1) == "Invalid arguments: 'none' does not match the schema (falseSchema)."
         spec.bind("any", default=2)
         assert sent(spec) == {"any": 2}
 
@@ -138,23 +138,23 @@ class TestRepairs:
         ],
         ids=str,
     )
-    def test_json_text_is_parsed_where_a_container_is_wanted(self, node, value, expected):
+    def test_json_text_is_parsed_for_a_container(self, node, value, expected):
         spec = tool_of({"it": node}, **{"$defs": {"Point": POINT}})
         assert sent(spec, it=value) == {"it": expected}
 
     @pytest.mark.parametrize(
         "node", [{"type": "string"}, {}, {"type": ["string", "array"]}, {"anyOf": [{"type": "string"}, POINT]}]
     )
-    def test_a_string_keeps_its_text(self, node):
+    def test_a_string_is_not_parsed(self, node):
         assert sent(tool_of({"it": node}), it='{"x": 1}') == {"it": '{"x": 1}'}
 
     @pytest.mark.parametrize("text", ["[NaN]", "[1e999]", "[", "[" * 100_000, "1", "[" + "9" * 4301 + "]"])
-    def test_a_text_that_is_no_plain_json_is_refused(self, text):
+    def test_text_that_is_not_plain_json_is_refused(self, text):
         assert refusal(tool_of({"it": {"type": "array"}}), it=text) == (
             "Invalid arguments: 'it' should be of type array."
         )
 
-    def test_null_means_absent_where_it_is_refused_and_nothing_is_required(self):
+    def test_null_means_absent_for_an_optional_property_that_refuses_it(self):
         spec = tool_of({"size": INTEGER, "it": POINT, "more": {"type": "array", "items": POINT}})
         assert sent(spec, size=None, it={"x": 1, "y": None}, more=[{"x": 1, "y": None}]) == {
             "it": {"x": 1},
@@ -163,10 +163,10 @@ class TestRepairs:
 
     def test_null_stays_where_it_is_legal(self):
         spec = tool_of({"it": POINT, "maybe": {"type": ["integer", "null"]}, "free": {}})
-        given = {"it": {"x": 1, "note": None}, "maybe": None, "free": None}
-        assert sent(spec, **given) == given
+        arguments = {"it": {"x": 1, "note": None}, "maybe": None, "free": None}
+        assert sent(spec, **arguments) == arguments
 
-    def test_null_for_something_required_is_told_as_such(self):
+    def test_null_for_a_required_property_is_reported_as_such(self):
         assert refusal(tool_of({"it": POINT}, required=["it"]), it=None) == "Invalid arguments: 'it' must not be null."
         assert refusal(tool_of({"it": POINT}), it={"x": None}) == "Invalid arguments: 'it.x' must not be null."
         assert refusal(tool_of({"it": POINT}), it={}) == "Invalid arguments: 'it.x' is missing."
@@ -186,7 +186,7 @@ class TestRepairs:
         ],
         ids=str,
     )
-    def test_null_stays_where_a_branch_takes_it_unless_nothing_else_helps(self, node, is_legal):
+    def test_null_stays_where_a_branch_accepts_it_unless_no_other_repair_applies(self, node, is_legal):
         def branch(tag, size):
             members = {"tag": {"const": tag}, "size": size, "other": INTEGER}
             return {"type": "object", "properties": members, "required": ["tag"]}
@@ -196,13 +196,13 @@ class TestRepairs:
         assert sent(spec, it={"tag": 2, "size": None, "other": None}) == {"it": {"tag": 2, **kept}}
         assert sent(spec, it={"tag": 1, "size": None, "other": None}) == {"it": {"tag": 1}}
 
-    def test_text_in_text_is_parsed_a_bounded_number_of_times(self):
+    def test_nested_json_text_is_parsed_to_a_limit(self):
         node, value = {"type": "array", "items": INTEGER}, [1]
         for _ in range(17):
             node, value = {"type": "array", "items": node}, [json.dumps(value)]
         assert refusal(tool_of({"it": node}), it=value).endswith("should be of type array.")
 
-    def test_null_in_an_entry_of_a_free_object_is_refused_and_not_dropped(self):
+    def test_null_in_a_free_object_is_refused_and_not_removed(self):
         spec = tool_of({"it": {"type": "object", "additionalProperties": INTEGER}})
         assert refusal(spec, it={"ann": None}) == "Invalid arguments: a value in 'it' should be of type integer."
 
@@ -236,7 +236,7 @@ class TestRepairs:
             "it": {"size": 1, "next": {"size": 2}}
         }
 
-    def test_a_reference_to_itself_alone_is_no_endless_loop(self):
+    def test_a_reference_to_itself_does_not_loop(self):
         spec = tool_of({"it": {"$ref": "#/$defs/A"}}, **{"$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, INTEGER]}}})
         assert repr(sent(spec, it=3.0)["it"]) == "3"
 
@@ -258,20 +258,20 @@ class TestMessages:
             ({"minItems": 1}, [], "'it' should have at least this many items: 1"),
             ({"maxItems": 0}, [1], "'it' should have at most this many items: 0"),
             ({"pattern": "^a$"}, "b", "'it' should match the pattern \"^a$\""),
-            ({"uniqueItems": True}, [1, 1], "'it' does not fit the schema (uniqueItems)"),
-            ({"anyOf": [INTEGER, {"type": "null"}]}, "x", "'it' does not fit the schema (anyOf)"),
+            ({"uniqueItems": True}, [1, 1], "'it' does not match the schema (uniqueItems)"),
+            ({"anyOf": [INTEGER, {"type": "null"}]}, "x", "'it' does not match the schema (anyOf)"),
             ({"type": "array", "items": POINT}, [{"x": "a"}], "'it[0].x' should be of type integer"),
-            ({"type": "object", "minProperties": 1}, {}, "'it' does not fit the schema (minProperties)"),
-            ({"type": "object", "additionalProperties": False}, {"a": 1}, "'it' has a member that is not known"),
+            ({"type": "object", "minProperties": 1}, {}, "'it' does not match the schema (minProperties)"),
+            ({"type": "object", "additionalProperties": False}, {"a": 1}, "'it' has an unknown property"),
         ],
         ids=str,
     )
-    def test_they_name_the_place_and_what_is_wanted(self, node, value, message):
+    def test_they_name_the_location_and_the_rule(self, node, value, message):
         assert message in refusal(tool_of({"it": node}), it=value)
 
-    def test_what_is_wrong_with_all_of_them_is_told_of_the_arguments(self):
+    def test_a_problem_of_all_arguments_together_is_reported_as_such(self):
         assert refusal(tool_of({"it": {}}, minProperties=1)) == (
-            "Invalid arguments: the whole does not fit the schema (minProperties)."
+            "Invalid arguments: the argument object does not match the schema (minProperties)."
         )
 
     def test_they_are_capped(self):
@@ -302,9 +302,9 @@ class TestMessages:
         message = refusal(tool_of({"it": node}), it=value)
         assert CANARY not in message
 
-    def test_a_name_that_is_no_plain_name_is_not_repeated(self):
+    def test_an_invalid_name_is_not_repeated(self):
         message = refusal(tool_of({"it": INTEGER}, additionalProperties=False), **{f"{CANARY} {CANARY}": 1})
-        assert message.startswith("Invalid arguments: unknown argument with a name that is no parameter")
+        assert message.startswith("Invalid arguments: unknown argument with an invalid name")
         assert CANARY not in message
 
 
@@ -316,24 +316,24 @@ class TestBoundParameters:
         assert sent(spec, it=1) == {"it": 1, "user": "ann"}
         assert list(spec.params) == ["it"]
 
-    def test_a_bound_value_is_made_json_first(self):
+    def test_a_bound_value_is_converted_to_json(self):
         spec = tool_of({"day": {"type": "string"}}).bind("day", default=dt.date(2024, 1, 1))
         assert sent(spec) == {"day": "2024-01-01"}
 
-    def test_a_bound_secret_is_sent_and_not_its_stars(self):
+    def test_a_bound_secret_is_sent_and_not_its_mask(self):
         spec = tool_of({"login": {"type": "object"}, "token": {"type": "string"}}).bind("login").bind("token")
         spec.state = {"login": {"keys": [SecretStr("hunter2")]}, "token": SecretStr("t0p")}
         assert sent(spec) == {"login": {"keys": ["hunter2"]}, "token": "t0p"}
 
-    def test_without_a_value_it_is_left_out_when_it_is_not_required(self):
+    def test_an_optional_bound_parameter_without_a_value_is_omitted(self):
         assert sent(tool_of({"it": INTEGER, "user": {"type": "string"}}).bind("user")) == {}
 
-    def test_without_a_value_it_is_an_error_when_it_is_required(self):
+    def test_a_required_bound_parameter_without_a_value_is_an_error(self):
         spec = tool_of({"user": {"type": "string"}}, required=["user"]).bind("user", "session.user")
         with pytest.raises(UnboundStateError, match=r"'user' is bound to 'session\.user'"):
             spec.call()
 
-    def test_a_value_that_does_not_fit_is_told_by_parameter_key_and_type(self):
+    def test_an_invalid_bound_value_is_reported_by_parameter_key_and_type(self):
         spec = tool_of({"user": {"$ref": "#/$defs/Name"}}, **{"$defs": {"Name": {"type": "integer"}}})
         spec.bind("user", "session.user", CANARY)
         with pytest.raises(UnboundStateError) as caught:
@@ -341,7 +341,7 @@ class TestBoundParameters:
         assert CANARY not in str(caught.value)
         assert "'session.user'" in str(caught.value)
 
-    def test_definitions_that_only_a_bound_parameter_used_are_not_shown(self):
+    def test_definitions_that_only_a_bound_parameter_used_are_removed(self):
         spec = tool_of({"it": INTEGER, "user": {"$ref": "#/$defs/User"}}, **{"$defs": {"User": {"type": "string"}}})
         assert "$defs" not in spec.bind("user", default="a").input_schema
 
@@ -362,14 +362,14 @@ class TestSchemas:
         ],
         ids=named,
     )
-    def test_one_that_is_none_is_refused_where_the_tool_is_made(self, schema):
+    def test_an_invalid_one_is_refused_at_creation(self, schema):
         def f(it: Any = None) -> None: ...
 
         with pytest.raises(DefinitionError):
             ToolSpec.from_function(f, input_schema=schema)
 
     @pytest.mark.parametrize("default", [math.nan, {1, 2}])
-    def test_one_that_is_no_json_is_refused(self, default):
+    def test_one_that_is_not_json_is_refused(self, default):
         with pytest.raises(DefinitionError, match="JSON"):
             tool_of({"it": {"default": default}})
 
@@ -387,7 +387,7 @@ class TestSchemas:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            with pytest.raises(DefinitionError, match="hold all it refers to"):
+            with pytest.raises(DefinitionError, match="contain everything that it refers to"):
                 tool_of({"it": {"$ref": f"http://127.0.0.1:{server.server_port}/schema.json"}})
         finally:
             server.shutdown()
@@ -398,10 +398,10 @@ class TestSchemas:
     def test_nothing_is_read_from_the_disk(self, tmp_path):
         there = tmp_path / "schema.json"
         there.write_text('{"type": "integer"}')
-        with pytest.raises(DefinitionError, match="hold all it refers to"):
+        with pytest.raises(DefinitionError, match="contain everything that it refers to"):
             tool_of({"it": {"$ref": there.as_uri()}})
 
-    def test_the_schema_that_was_given_may_be_changed_afterwards(self):
+    def test_later_changes_of_the_schema_have_no_effect(self):
         properties = {"it": {"type": "integer"}}
         spec = tool_of(properties)
         properties["it"]["type"] = "string"
@@ -426,8 +426,8 @@ VALUES = st.recursive(
 
 @given(node=NODES, value=VALUES)
 @settings(deadline=None, max_examples=200)
-def test_it_accepts_exactly_what_the_schema_accepts_when_there_is_nothing_to_repair(node, value):
-    """None of the values has a null in it, or a text that is JSON."""
+def test_without_repairs_it_accepts_exactly_what_the_schema_accepts(node, value):
+    """No value contains a null or a JSON text."""
     spec = tool_of({"it": node}, required=["it"])
     before = copy.deepcopy(value)
     RECEIVED.clear()

@@ -1,4 +1,4 @@
-"""What comes back: the value, the structured content and the blocks, for every kind of return annotation."""
+"""Results: the value, the structured content and the blocks, for every kind of return annotation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ from typing_extensions import TypeAliasType
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, InvalidResultError
-from tests.execution.entry_points import DOORS, RESULT_DOORS, STREAM_DOORS, VALUE_DOORS, Door
+from tests.execution.entry_points import (
+    ENTRY_POINTS,
+    RESULT_ENTRY_POINTS,
+    STREAM_ENTRY_POINTS,
+    VALUE_ENTRY_POINTS,
+    EntryPoint,
+)
 
-each_door = pytest.mark.parametrize("door", RESULT_DOORS.values(), ids=RESULT_DOORS)
+each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
 
 
 class Colour(enum.Enum):
@@ -154,38 +160,42 @@ UNPROMISED: dict[str, tuple[Any, Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize(("annotation", "returned", "shown"), OBJECTS.values(), ids=OBJECTS)
-@each_door
-def test_an_object_is_its_own_structured_content(door: Door, annotation: Any, returned: Any, shown: Any) -> None:
-    result = door(returning(annotation, returned))
+@each_entry_point
+def test_an_object_is_its_own_structured_content(
+    entry_point: EntryPoint, annotation: Any, returned: Any, shown: Any
+) -> None:
+    result = entry_point(returning(annotation, returned))
     assert (result.value, result.structured_content, len(result.content)) == (shown, shown, 1)
 
 
 @pytest.mark.parametrize(("annotation", "returned", "shown"), WRAPPED.values(), ids=WRAPPED)
-@each_door
-def test_what_is_no_object_is_wrapped_for_mcp(door: Door, annotation: Any, returned: Any, shown: Any) -> None:
+@each_entry_point
+def test_a_value_other_than_an_object_is_wrapped_for_mcp(
+    entry_point: EntryPoint, annotation: Any, returned: Any, shown: Any
+) -> None:
     spec = returning(annotation, returned)
-    result = door(spec)
+    result = entry_point(spec)
     assert (result.value, result.structured_content) == (shown, {"result": shown})
     assert list(spec.output_schema["properties"]) == ["result"]
     assert spec.output_schema["x-fastmcp-wrap-result"] is True
 
 
 @pytest.mark.parametrize(("annotation", "returned", "shown", "structured"), UNPROMISED.values(), ids=UNPROMISED)
-@each_door
+@each_entry_point
 def test_without_a_schema_only_an_object_is_structured(
-    door: Door, annotation: Any, returned: Any, shown: Any, structured: Any
+    entry_point: EntryPoint, annotation: Any, returned: Any, shown: Any, structured: Any
 ) -> None:
     spec = returning(annotation, returned)
-    result = door(spec)
+    result = entry_point(spec)
     assert spec.output_schema is None
     assert (result.value, result.structured_content) == (shown, structured)
     assert len(result.content) == (0 if shown is None else 1)
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-def test_the_one_property_of_an_object_is_the_value(door: Door) -> None:
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+def test_the_one_property_of_an_object_is_the_value(entry_point: EntryPoint) -> None:
     for spec in (returning(One, One(only=5)), returning(..., {"only": 5}, output_schema=_ONE)):
-        made = door(spec)
+        made = entry_point(spec)
         assert getattr(made, "value", made) == 5
         assert getattr(made, "structured_content", {"only": 5}) == {"only": 5}
 
@@ -193,7 +203,7 @@ def test_the_one_property_of_an_object_is_the_value(door: Door) -> None:
 _ONE = {"type": "object", "properties": {"only": {"type": "integer"}}}
 
 
-def test_a_given_schema_that_wraps_has_its_value_wrapped() -> None:
+def test_an_explicit_schema_with_the_wrap_mark_wraps_the_value() -> None:
     schema = {"type": "object", "properties": {"result": {"type": "integer"}}, "x-fastmcp-wrap-result": True}
     result = returning(..., 5, output_schema=schema).exec()
     assert (result.value, result.structured_content) == (5, {"result": 5})
@@ -236,10 +246,12 @@ INVALID: dict[str, Any] = {
 
 @pytest.mark.parametrize("returned", INVALID.values(), ids=INVALID)
 @pytest.mark.parametrize("annotation", [..., Any, dict[str, Any], float])
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-def test_what_has_no_json_form_is_an_invalid_result(door: Door, annotation: Any, returned: Any) -> None:
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+def test_a_value_without_json_form_is_an_invalid_result(
+    entry_point: EntryPoint, annotation: Any, returned: Any
+) -> None:
     try:
-        error = door(returning(annotation, returned)).error
+        error = entry_point(returning(annotation, returned)).error
     except InvalidResultError as invalid:
         error = invalid
     assert error.code == "invalid_result"
@@ -248,17 +260,17 @@ def test_what_has_no_json_form_is_an_invalid_result(door: Door, annotation: Any,
 
 
 @pytest.mark.parametrize(("annotation", "returned"), [(int, "text"), (Point, {"z": 1}), (list[int], {"a": 1})])
-@each_door
-def test_a_value_that_is_not_what_was_promised_is_shown_as_what_it_is(
-    door: Door, annotation: Any, returned: Any
+@each_entry_point
+def test_a_value_of_another_type_than_annotated_is_serialized_by_its_own_type(
+    entry_point: EntryPoint, annotation: Any, returned: Any
 ) -> None:
-    assert door(returning(annotation, returned)).value == returned
+    assert entry_point(returning(annotation, returned)).value == returned
 
 
-@each_door
-def test_a_union_is_shown_by_the_member_that_fits(door: Door) -> None:
-    assert door(returning(Union[Aliased, Square], Square(side=2))).value == {"side": 2, "area": 4}
-    assert door(returning(Union[Aliased, Square], Aliased(outerName=1))).value == {"outerName": 1, "other": 0}
+@each_entry_point
+def test_a_union_is_serialized_by_the_matching_member(entry_point: EntryPoint) -> None:
+    assert entry_point(returning(Union[Aliased, Square], Square(side=2))).value == {"side": 2, "area": 4}
+    assert entry_point(returning(Union[Aliased, Square], Aliased(outerName=1))).value == {"outerName": 1, "other": 0}
 
 
 @pytest.mark.parametrize(
@@ -272,30 +284,30 @@ def test_a_union_is_shown_by_the_member_that_fits(door: Door) -> None:
         Annotated[Iterator[int], "numbers"],
     ],
 )
-def test_a_stream_promises_the_wrapped_list_of_its_items(annotation: Any) -> None:
+def test_the_schema_of_a_stream_is_the_wrapped_list_of_its_items(annotation: Any) -> None:
     spec = returning(annotation, iter([1, 2]))
     assert spec.output_schema["properties"]["result"] == {"type": "array", "items": {"type": "integer"}}
     assert spec.exec().structured_content == {"result": [1, 2]}
 
 
-def test_a_stream_of_anything_promises_nothing_unless_the_body_is_a_generator() -> None:
+def test_a_stream_of_any_items_has_a_schema_only_for_a_generator_body() -> None:
     assert returning(Iterator[Any], iter([1])).output_schema is None
     assert returning(Iterator, iter([1])).exec().value == [1]
 
 
-@each_door
-def test_an_annotation_that_names_nothing_promises_nothing(door: Door) -> None:
+@each_entry_point
+def test_an_undefined_annotation_has_no_schema(entry_point: EntryPoint) -> None:
     spec = returning("NoSuchName", 5)
-    assert (spec.output_schema, door(spec).value) == (None, 5)
+    assert (spec.output_schema, entry_point(spec).value) == (None, 5)
 
 
-@each_door
-def test_a_type_without_a_schema_promises_nothing(door: Door) -> None:
+@each_entry_point
+def test_a_type_without_json_schema_has_no_output_schema(entry_point: EntryPoint) -> None:
     class Plain:
         """No JSON form."""
 
     spec = returning(Plain, 5)
-    assert (spec.output_schema, door(spec).value) == (None, 5)
+    assert (spec.output_schema, entry_point(spec).value) == (None, 5)
 
 
 def great() -> int:
@@ -331,20 +343,20 @@ async def great_later() -> int:
     [great, great_below_zero, great_unannotated, great_within, great_optional, great_items, great_later],
     ids=lambda body: body.__name__,
 )
-@each_door
-def test_a_number_with_more_digits_than_python_writes_is_an_invalid_result(door: Door, body: Any) -> None:
-    result = door(ToolSpec.from_function(body))
+@each_entry_point
+def test_a_number_with_more_digits_than_python_prints_is_an_invalid_result(entry_point: EntryPoint, body: Any) -> None:
+    result = entry_point(ToolSpec.from_function(body))
     assert result.error.code == "invalid_result"
     assert "no JSON form" in result.text
 
 
-@pytest.mark.parametrize("door", STREAM_DOORS.values(), ids=STREAM_DOORS)
-def test_such_a_number_among_the_items_of_a_stream_is_an_invalid_result(door: Door) -> None:
-    assert [result.error.code for result in door(ToolSpec.from_function(great_items))] == ["invalid_result"] * 2
+@pytest.mark.parametrize("entry_point", STREAM_ENTRY_POINTS.values(), ids=STREAM_ENTRY_POINTS)
+def test_such_a_number_in_a_stream_is_an_invalid_result(entry_point: EntryPoint) -> None:
+    assert [result.error.code for result in entry_point(ToolSpec.from_function(great_items))] == ["invalid_result"] * 2
 
 
-@each_door
-def test_a_number_of_four_thousand_digits_is_a_result(door: Door) -> None:
+@each_entry_point
+def test_a_number_of_four_thousand_digits_is_a_result(entry_point: EntryPoint) -> None:
     def annotated() -> int:
         return 10**4000
 
@@ -352,12 +364,12 @@ def test_a_number_of_four_thousand_digits_is_a_result(door: Door) -> None:
         return 10**4000
 
     for body in (annotated, unannotated):
-        result = door(ToolSpec.from_function(body))
+        result = entry_point(ToolSpec.from_function(body))
         assert (result.value, result.text) == (10**4000, "1" + "0" * 4000)
 
 
-@pytest.mark.parametrize("door", VALUE_DOORS.values(), ids=VALUE_DOORS)
-def test_call_gives_an_int_of_any_size_where_one_is_promised(door: Door) -> None:
-    assert door(ToolSpec.from_function(great)) == 10**5000
+@pytest.mark.parametrize("entry_point", VALUE_ENTRY_POINTS.values(), ids=VALUE_ENTRY_POINTS)
+def test_call_returns_an_int_of_any_size_for_an_int_annotation(entry_point: EntryPoint) -> None:
+    assert entry_point(ToolSpec.from_function(great)) == 10**5000
     with pytest.raises(InvalidResultError):
-        door(ToolSpec.from_function(great_within))
+        entry_point(ToolSpec.from_function(great_within))

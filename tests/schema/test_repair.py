@@ -1,4 +1,4 @@
-"""What is repaired of what models send: JSON text, null for "absent", integral floats; and what is left alone."""
+"""Repairs of what models send: JSON text, null for "absent", integral floats; and what is not repaired."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import NotRequired, TypedDict
 
 from ahvn_tools import ToolSpec
-from tests.schema.taking import Cat, Dog, Pair, Settings, Size, Taking
+from tests.schema.single_parameter import Cat, Dog, Pair, Settings, SingleParameterTool, Size
 
 
 class Point(BaseModel):
@@ -91,8 +91,8 @@ class TestJsonText:
         ],
         ids=str,
     )
-    def test_is_parsed_where_a_container_is_wanted(self, annotation, text, expected):
-        received = Taking(annotation)(text)
+    def test_is_parsed_for_a_container(self, annotation, text, expected):
+        received = SingleParameterTool(annotation)(text)
         assert received == expected
         assert type(received) is type(expected)
 
@@ -111,7 +111,7 @@ class TestJsonText:
         ids=str,
     )
     def test_is_parsed_at_any_depth(self, annotation, value, expected):
-        assert Taking(annotation)(value) == expected
+        assert SingleParameterTool(annotation)(value) == expected
 
     @pytest.mark.parametrize(
         ("annotation", "value", "expected"),
@@ -123,18 +123,18 @@ class TestJsonText:
         ],
         ids=str,
     )
-    def test_what_was_in_a_text_is_repaired_in_turn(self, annotation, value, expected):
-        assert Taking(annotation)(value) == expected
+    def test_the_parsed_value_is_repaired_in_turn(self, annotation, value, expected):
+        assert SingleParameterTool(annotation)(value) == expected
 
     @pytest.mark.parametrize("text", ['["a"]', '{"a": 1}', "[", "null", '"a"'])
     @pytest.mark.parametrize("annotation", [str, Any, object, str | None, str | list[int], str | Point, bytes | str])
-    def test_a_string_parameter_keeps_its_text(self, annotation, text):
-        assert Taking(annotation)(text) == text
+    def test_is_not_parsed_for_a_string(self, annotation, text):
+        assert SingleParameterTool(annotation)(text) == text
 
-    def test_a_list_of_strings_keeps_its_texts(self):
-        assert Taking(list[str])(['["a"]', "{}"]) == ['["a"]', "{}"]
+    def test_is_not_parsed_in_a_list_of_strings(self):
+        assert SingleParameterTool(list[str])(['["a"]', "{}"]) == ['["a"]', "{}"]
 
-    def test_a_parameter_without_annotation_keeps_its_text(self):
+    def test_is_not_parsed_for_a_parameter_without_annotation(self):
         received = []
 
         def take(it):
@@ -143,7 +143,7 @@ class TestJsonText:
         ToolSpec.from_function(take).call(it="[1]")
         assert received == ["[1]"]
 
-    def test_text_in_text_is_parsed_sixteen_levels_deep(self):
+    def test_nested_text_is_parsed_sixteen_levels_deep(self):
         def layers(number):
             annotation, value = list[int], [1]
             for _ in range(number):
@@ -151,19 +151,19 @@ class TestJsonText:
             return annotation, value
 
         annotation, value = layers(16)
-        assert str(Taking(annotation)(value)).strip("[]") == "1"
+        assert str(SingleParameterTool(annotation)(value)).strip("[]") == "1"
         annotation, value = layers(17)
-        assert Taking(annotation).refusal(value).endswith("should be a valid list.")
+        assert SingleParameterTool(annotation).refusal(value).endswith("should be a valid list.")
 
     @pytest.mark.parametrize(
         "text", ["", "x", "1", "null", '"[1]"', "[1", "[1],", "[1] [2]", "['a']", "{1: 2}", "[NaN]"]
     )
-    def test_what_is_no_list_or_object_is_left_alone(self, text):
-        assert Taking(list).refusal(text) == "Invalid arguments: 'it' should be a valid list."
+    def test_text_of_a_scalar_is_not_parsed(self, text):
+        assert SingleParameterTool(list).refusal(text) == "Invalid arguments: 'it' should be a valid list."
 
     def test_a_text_of_the_wrong_container_is_refused(self):
-        assert Taking(list[int]).refusal('{"a": 1}') == "Invalid arguments: 'it' should be a valid list."
-        assert Taking(Point).refusal("[1]").startswith("Invalid arguments: 'it' ")
+        assert SingleParameterTool(list[int]).refusal('{"a": 1}') == "Invalid arguments: 'it' should be a valid list."
+        assert SingleParameterTool(Point).refusal("[1]").startswith("Invalid arguments: 'it' ")
 
 
 class TestNull:
@@ -180,7 +180,7 @@ class TestNull:
         ],
     )
     def test_means_absent_for_a_parameter_with_a_default(self, annotation, default):
-        assert Taking(annotation, default)(None) == default
+        assert SingleParameterTool(annotation, default)(None) == default
 
     @pytest.mark.parametrize(
         ("annotation", "value", "expected"),
@@ -205,8 +205,8 @@ class TestNull:
         ],
         ids=str,
     )
-    def test_means_absent_for_a_member_that_is_not_required_at_any_depth(self, annotation, value, expected):
-        assert Taking(annotation)(value) == expected
+    def test_means_absent_for_an_optional_member_at_any_depth(self, annotation, value, expected):
+        assert SingleParameterTool(annotation)(value) == expected
 
     @pytest.mark.parametrize(
         ("annotation", "value", "place"),
@@ -221,8 +221,8 @@ class TestNull:
         ],
         ids=str,
     )
-    def test_for_something_required_is_told_as_such(self, annotation, value, place):
-        assert f"{place} must not be null" in Taking(annotation).refusal(value)
+    def test_for_a_required_member_is_reported_as_such(self, annotation, value, place):
+        assert f"{place} must not be null" in SingleParameterTool(annotation).refusal(value)
 
     @pytest.mark.parametrize(
         ("annotation", "value"),
@@ -238,27 +238,31 @@ class TestNull:
         ids=str,
     )
     def test_stays_where_it_is_legal(self, annotation, value):
-        assert Taking(annotation, 5)(value) == value
+        assert SingleParameterTool(annotation, 5)(value) == value
 
-    def test_stays_in_a_member_that_takes_it(self):
-        assert Taking(Point)({"x": 1, "note": None, "y": None}) == Point(x=1, note=None)
-        assert Taking(Pet)({"kind": "dog", "lives": None}) == Dog(kind="dog", lives=None)
+    def test_stays_in_a_member_that_accepts_it(self):
+        assert SingleParameterTool(Point)({"x": 1, "note": None, "y": None}) == Point(x=1, note=None)
+        assert SingleParameterTool(Pet)({"kind": "dog", "lives": None}) == Dog(kind="dog", lives=None)
 
-    def test_stays_where_a_branch_takes_it_and_another_repair_is_enough(self):
-        assert Taking(First | Second)({"tag": 2.0, "size": None}) == Second(tag=2, size=None)
+    def test_stays_where_a_branch_accepts_it_and_another_repair_is_enough(self):
+        assert SingleParameterTool(First | Second)({"tag": 2.0, "size": None}) == Second(tag=2, size=None)
 
-    def test_goes_when_the_branch_that_takes_it_does_not_fit(self):
-        assert Taking(First | Second)({"tag": 1, "size": None}) == First(tag=1)
+    def test_is_removed_when_the_branch_that_accepts_it_does_not_match(self):
+        assert SingleParameterTool(First | Second)({"tag": 1, "size": None}) == First(tag=1)
 
     @pytest.mark.parametrize("annotation", [dict[str, int], Mapping[str, int], Counted])
-    def test_in_an_entry_of_a_free_object_is_refused_and_not_dropped(self, annotation):
-        assert Taking(annotation).refusal({"ann": None, "bob": 2}).startswith("Invalid arguments: a value in 'it' ")
+    def test_in_a_free_object_is_refused_and_not_removed(self, annotation):
+        assert (
+            SingleParameterTool(annotation)
+            .refusal({"ann": None, "bob": 2})
+            .startswith("Invalid arguments: a value in 'it' ")
+        )
 
     @pytest.mark.parametrize("annotation", [list[int], tuple[int, ...], set[int]])
-    def test_in_a_list_is_refused_and_not_dropped(self, annotation):
-        assert Taking(annotation).refusal([1, None]).startswith("Invalid arguments: 'it[1]' ")
+    def test_in_a_list_is_refused_and_not_removed(self, annotation):
+        assert SingleParameterTool(annotation).refusal([1, None]).startswith("Invalid arguments: 'it[1]' ")
 
-    def test_for_each_of_many_parameters_is_taken_at_once(self):
+    def test_is_removed_from_many_parameters_at_once(self):
         def f(a: int, b: int = 1, c: list[int] = [1], d: Point = Point(x=1), e: int | None = 1) -> list[Any]:
             return [a, b, c, d.x, e]
 
@@ -293,24 +297,24 @@ class TestIntegralFloats:
         ids=str,
     )
     def test_are_integers_at_any_depth(self, annotation, value, expected):
-        received = Taking(annotation)(value)
+        received = SingleParameterTool(annotation)(value)
         assert received == expected
         assert type(received) is type(expected)
         assert ".0" not in repr(received)
 
     @pytest.mark.parametrize("value", [1.5, "1.5", 0.1])
-    def test_others_are_not(self, value):
-        assert Taking(int).refusal(value)
-        assert Taking(Literal[1, 2]).refusal(value)
+    def test_other_floats_are_refused(self, value):
+        assert SingleParameterTool(int).refusal(value)
+        assert SingleParameterTool(Literal[1, 2]).refusal(value)
 
-    def test_a_float_stays_one_where_a_float_is_wanted(self):
-        assert type(Taking(float)(3.0)) is float
-        assert type(Taking(int | float)(3.0)) is float
-        assert type(Taking(Any)(3.0)) is float
+    def test_a_float_parameter_receives_a_float(self):
+        assert type(SingleParameterTool(float)(3.0)) is float
+        assert type(SingleParameterTool(int | float)(3.0)) is float
+        assert type(SingleParameterTool(Any)(3.0)) is float
 
-    def test_one_that_no_choice_equals_is_refused(self):
-        assert Taking(Literal[1, 2]).refusal(3.0) == "Invalid arguments: 'it' should be 1 or 2."
-        assert Taking(Size).refusal(3.0) == "Invalid arguments: 'it' should be 1 or 2."
+    def test_one_that_equals_no_literal_is_refused(self):
+        assert SingleParameterTool(Literal[1, 2]).refusal(3.0) == "Invalid arguments: 'it' should be 1 or 2."
+        assert SingleParameterTool(Size).refusal(3.0) == "Invalid arguments: 'it' should be 1 or 2."
 
 
 class TestTheCallersObjects:
@@ -325,15 +329,15 @@ class TestTheCallersObjects:
         ],
         ids=str,
     )
-    def test_are_never_changed_by_a_repair(self, annotation, value):
+    def test_do_not_change_in_a_repair(self, annotation, value):
         before = copy.deepcopy(value)
-        Taking(annotation)(value)
+        SingleParameterTool(annotation)(value)
         assert value == before
         assert repr(value) == repr(before)
 
-    def test_are_not_changed_where_one_object_stands_in_two_places(self):
+    def test_do_not_change_when_one_object_occurs_twice(self):
         shared = {"x": 1, "y": None}
-        assert Taking(list[Point])([shared, shared]) == [Point(x=1), Point(x=1)]
+        assert SingleParameterTool(list[Point])([shared, shared]) == [Point(x=1), Point(x=1)]
         assert shared == {"x": 1, "y": None}
 
     @given(
@@ -350,17 +354,17 @@ class TestTheCallersObjects:
         )
     )
     @settings(deadline=None)
-    def test_are_never_changed_by_whatever_is_repaired_in_them(self, points):
+    def test_never_change_whatever_the_repair(self, points):
         before = copy.deepcopy(points)
-        Taking(list[Point]).spec.exec(it=points)
+        SingleParameterTool(list[Point]).spec.exec(it=points)
         assert repr(points) == repr(before)
 
-    def test_many_repairs_in_one_list_are_made_on_one_copy(self):
-        """The work grows with the list and not with its square: with its square this would run for an hour."""
-        assert Taking(list[Literal[1]])([1.0] * 50_000) == [1] * 50_000
+    def test_many_repairs_in_one_list_share_one_copy(self):
+        """The work is linear in the length of the list; if it were quadratic, this test would run for an hour."""
+        assert SingleParameterTool(list[Literal[1]])([1.0] * 50_000) == [1] * 50_000
 
 
 def test_a_repair_is_not_tried_when_plain_validation_succeeds():
-    """`[1.0]` fits `list[float] | list[int]` as it is."""
-    received = Taking(list[float] | list[int])([1.0])
+    """`[1.0]` matches `list[float] | list[int]` without a repair."""
+    received = SingleParameterTool(list[float] | list[int])([1.0])
     assert [type(item) for item in received] == [float]

@@ -34,7 +34,7 @@ def made(code: str, *args: Any, **options: Any) -> ToolSpec:
     return ToolSpec.from_code(textwrap.dedent(code), *args, **options)
 
 
-def test_the_seeds_example_works():
+def test_the_basic_example_works():
     spec = ToolSpec.from_code(code=SUM, func_name="calculate_sum", env=None)
     assert spec(a=1, b="2") == 3
     assert spec.name == "calculate_sum"
@@ -42,12 +42,12 @@ def test_the_seeds_example_works():
     assert spec.source == SUM
 
 
-def test_a_spec_made_otherwise_has_no_source():
+def test_a_spec_from_another_source_has_no_code():
     assert ToolSpec.from_function(asyncio.sleep).source is None
 
 
 @pytest.mark.parametrize(
-    ("code", "name", "told"),
+    ("code", "name", "message"),
     [
         ("x = 1", None, "defines no function"),
         ("from math import sqrt", None, "defines no function"),
@@ -57,19 +57,19 @@ def test_a_spec_made_otherwise_has_no_source():
         ("from math import sqrt\ndef f(): ...", "sqrt", "no function 'sqrt'"),
     ],
 )
-def test_none_several_and_unknown_are_value_errors(code, name, told):
-    with pytest.raises(ValueError, match=told) as caught:
+def test_none_several_and_unknown_are_value_errors(code, name, message):
+    with pytest.raises(ValueError, match=message) as caught:
         made(code, name)
     assert isinstance(caught.value, DefinitionError)
 
 
 @pytest.mark.parametrize("name", [None, "f"])
-def test_code_that_makes_a_tool_itself_is_told_so(name):
-    with pytest.raises(DefinitionError, match=r"makes 'f' a tool itself \(@tool\); take the decorator away"):
+def test_code_with_its_own_tool_decorator_is_refused(name):
+    with pytest.raises(DefinitionError, match=r"decorates 'f' with @tool itself; remove the decorator"):
         made("from ahvn_tools import tool\n@tool\ndef f(a: int) -> int:\n    return a", name)
 
 
-def test_fastmcps_injection_is_fastmcps_to_give():
+def test_parameters_that_fastmcp_injects_are_hidden():
     spec = made(
         """
         from fastmcp.dependencies import Depends
@@ -86,7 +86,7 @@ def test_fastmcps_injection_is_fastmcps_to_give():
     assert pickle.loads(pickle.dumps(spec))(text="x") == "x noon"
 
 
-def test_what_is_no_text_is_refused():
+def test_code_must_be_a_str():
     with pytest.raises(DefinitionError, match="from_function"):
         ToolSpec.from_code(len)
 
@@ -96,7 +96,7 @@ def test_func_name_chooses_and_name_renames():
     assert (spec.name, spec()) == ("second", 2)
 
 
-def test_private_helpers_and_second_names_do_not_compete():
+def test_private_helpers_and_aliases_are_not_candidates():
     assert made("def _help(): return 1\ndef f() -> int: return _help()\ng = f").name == "f"
     assert made("def _only() -> int: return 1")() == 1
 
@@ -171,7 +171,7 @@ async def test_async_and_generator_functions_work():
     assert await made("async def f(n: int):\n    for i in range(n):\n        yield i").acall(n=2) == [0, 1]
 
 
-def test_env_gives_names_and_is_not_written():
+def test_env_provides_names_and_is_not_changed():
     env = {"rate": 2.0}
     spec = made("bonus = 1\ndef pay(hours: float) -> float: return hours * rate + bonus", env=env)
     assert spec(hours=3) == 7
@@ -192,7 +192,7 @@ def test_the_callers_globals_as_env_leave_the_callers_module_alone():
     assert sys.modules[__name__].__dict__ is globals()
 
 
-def test_the_code_sees_nothing_of_ours():
+def test_the_code_does_not_see_our_names():
     spec = made("def f() -> list[str]: return sorted(name for name in globals() if not name.startswith('__'))")
     assert spec() == ["f"]
 
@@ -203,18 +203,18 @@ def test_the_module_is_there_only_while_the_code_runs():
 
 
 @pytest.mark.parametrize("code", ["raise KeyError('k')", "import sys\nsys.exit(3)", "x = 1", "def f(a: nope): ..."])
-def test_nothing_is_left_behind_when_the_code_fails(code):
+def test_the_module_is_removed_if_the_code_fails(code):
     before = set(sys.modules)
     with pytest.raises(BaseException):  # whatever the code raises
         made(code)
     assert {name for name in set(sys.modules) - before if name.startswith("tool_code")} == set()
 
 
-def test_code_that_takes_its_module_away_is_no_trouble():
+def test_code_may_remove_its_own_module():
     assert made("import sys\ndel sys.modules[__name__]\ndef f() -> int: return 1")() == 1
 
 
-def test_what_the_code_raises_reaches_the_caller():
+def test_the_caller_receives_the_exceptions_of_the_code():
     with pytest.raises(ZeroDivisionError):
         made("1 / 0")
     with pytest.raises(SyntaxError):
@@ -251,7 +251,7 @@ def grow(point: Point, by: int = 1) -> Point:
 """
 
 
-def test_a_spec_from_code_travels(tmp_path):
+def test_a_spec_from_code_can_be_pickled(tmp_path):
     spec = ToolSpec.from_code(CODE, "grow", name="wax").bind("by", "settings.by", 5)
     twin = pickle.loads(pickle.dumps(spec))
     assert (twin.name, twin.source, dict(twin.binds)) == ("wax", CODE, {"by": "settings.by"})

@@ -129,7 +129,7 @@ double.__name__ = "double"
     ],
     ids=named,
 )
-async def test_a_callable_becomes_a_tool_at_every_door(function, arguments, value):
+async def test_a_callable_becomes_a_tool_from_every_entry_point(function, arguments, value):
     spec = ToolSpec.from_function(function)
     assert await asyncio.to_thread(spec, **arguments) == value
     assert await spec.acall(**arguments) == value
@@ -170,7 +170,7 @@ def test_positional_only_parameters_are_taken_by_name():
     assert (spec(a=3), spec(3, 1), spec(3, b=3)) == (1.5, 3.0, 1.0)
 
 
-def test_collecting_parameters_are_left_out():
+def test_variadic_parameters_are_hidden():
     def total(first: int, *more: int, flag: bool = False, **named: int) -> int:
         return first + len(more) + len(named)
 
@@ -180,7 +180,7 @@ def test_collecting_parameters_are_left_out():
     assert spec.exec(first=1, more=[1]).error.code == "invalid_parameters"
 
 
-def test_a_partials_arguments_are_sealed_and_the_partial_is_not_changed():
+def test_a_partials_arguments_are_fixed_and_the_partial_is_not_changed():
     partial = functools.partial(add, b=10)
     spec = ToolSpec.from_function(partial)
     assert list(spec.params) == ["a"]
@@ -194,7 +194,7 @@ def test_a_partials_arguments_are_sealed_and_the_partial_is_not_changed():
     assert partial(1, b=1) == 2
 
 
-def test_a_partial_may_fill_what_is_collected():
+def test_a_partial_may_fill_variadic_parameters():
     def total(first: int, *more: int, **named: int) -> int:
         return first + sum(more) + sum(named.values())
 
@@ -202,7 +202,7 @@ def test_a_partial_may_fill_what_is_collected():
     assert ToolSpec.from_function(functools.partial(total, x=4))(first=1) == 5
 
 
-def test_a_partial_may_hold_what_no_model_could_send():
+def test_a_partial_may_contain_values_without_a_json_form():
     def ask(db: sqlite3.Connection, question: str) -> int:
         return db.execute(question).fetchone()[0]
 
@@ -219,7 +219,7 @@ def test_a_partials_own_docstring_is_its_description():
     assert ToolSpec.from_function(partial).description == "Add one."
 
 
-def test_a_decorated_function_shows_what_it_wraps():
+def test_a_decorated_function_has_the_signature_of_the_wrapped_one():
     @functools.wraps(add)
     def logged(*args: Any, **kwargs: Any) -> int:
         return add(*args, **kwargs) + 100
@@ -232,7 +232,7 @@ def test_a_decorated_function_shows_what_it_wraps():
 
 
 def test_a_tool_is_not_decorated_twice():
-    with pytest.raises(DefinitionError, match="'add' is a tool already"):
+    with pytest.raises(DefinitionError, match="'add' is already a tool"):
         tool(name="outer")(tool(add))
 
 
@@ -250,7 +250,7 @@ def test_a_singledispatch_function_is_dispatched_on_its_first_argument():
     assert (spec(thing=1, suffix="!"), spec(thing="x"), spec(2)) == ("int!", "other", "int")
 
 
-def test_the_bare_decorator_gives_a_spec_around_the_function():
+def test_the_bare_decorator_returns_a_spec_of_the_function():
     def f(a: int) -> int:
         return a
 
@@ -273,32 +273,32 @@ def test_the_decorator_takes_options():
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
-        (Counter, "is a class; pass a function that makes one, an instance"),
+        (Counter, "is a class; use a function that creates an instance, an instance"),
         (functools.partial(Counter, 1), "is a class"),
-        (Counter.add, "unbound method.*pass the method of an instance, or make the class a ToolRegistry"),
+        (Counter.add, "unbound method.*use the method of an instance, or make the class a ToolRegistry"),
         (Counter.__call__, "unbound method"),
-        (lambda a: a, "give one: name="),
-        (vars(Counter)["size"], "property cannot be a tool; pass"),
-        (vars(Counter)["named"], "classmethod cannot be a tool; pass.*as the class or instance has it"),
-        (max, "tells no signature; wrap it"),
-        (functools.partial(max, 1), "tells no signature; wrap it"),
+        (lambda a: a, "set one: name="),
+        (vars(Counter)["size"], "property cannot be a tool; use"),
+        (vars(Counter)["named"], "classmethod cannot be a tool; use.*on its class or instance"),
+        (max, "has no readable signature; wrap it"),
+        (functools.partial(max, 1), "has no readable signature; wrap it"),
         (functools.partial(add, 1, 2, 3), "partial of 'add' cannot be called: too many"),
         (functools.partial(add, c=3), "partial of 'add' cannot be called: .*'c'"),
         (None, "NoneType cannot be a tool"),
         ("add", "str cannot be a tool"),
-        (tool(add), "'add' is a tool already; pass its `function`.*`clone\\(\\)`"),
-        (functools.partial(tool(add), 1), "is a tool already"),
+        (tool(add), "'add' is already a tool; use its `function`.*`clone\\(\\)`"),
+        (functools.partial(tool(add), 1), "is already a tool"),
     ],
     ids=named,
 )
-def test_what_cannot_be_a_tool_is_refused_with_what_to_pass(function, told):
-    with pytest.raises(DefinitionError, match=told):
+def test_an_object_that_cannot_be_a_tool_is_refused_with_a_fix(function, message):
+    with pytest.raises(DefinitionError, match=message):
         ToolSpec.from_function(function)
 
 
-def test_a_lambda_with_a_given_name_is_a_tool():
+def test_a_lambda_with_a_name_is_a_tool():
     assert ToolSpec.from_function(lambda a: a + 1, name="next")(a=1) == 2
 
 
@@ -339,17 +339,17 @@ def test_a_parameter_without_a_json_form_is_refused_by_name_unless_it_is_bound(n
         spec.unbind("db")
 
 
-def test_a_bound_parameter_without_a_json_form_gets_the_object_itself():
-    def which(thing: Opaque, a: int) -> bool:
-        return thing is given
+def test_a_bound_parameter_without_a_json_form_receives_the_object_itself():
+    def which(value: Opaque, a: int) -> bool:
+        return value is given
 
     given = Opaque()
-    spec = ToolSpec.from_function(which, binds={"thing": "session.thing"})
+    spec = ToolSpec.from_function(which, binds={"value": "session.thing"})
     spec.state["session"] = {"thing": given}
     assert spec(a=1) is True
 
 
-def test_a_return_annotation_that_cannot_be_resolved_promises_nothing():
+def test_an_unresolvable_return_annotation_means_no_output_schema():
     def f(a: int) -> Elsewhere:
         return a
 
@@ -386,7 +386,7 @@ class Shade(enum.Enum):
     LIGHT = "light"
 
 
-def test_the_callers_locals_are_looked_at_when_the_tool_is_made():
+def test_the_callers_locals_are_read_when_the_tool_is_made():
     def outer() -> Any:
         def f(a: "Later") -> int:  # a name of the caller
             return a
@@ -425,13 +425,13 @@ def test_a_recursive_model_is_resolved():
     assert ToolSpec.from_function(depth)(node={"children": [{"children": []}]}) == 2
 
 
-def test_a_model_that_is_not_whole_yet_is_told():
+def test_an_incomplete_model_is_refused():
     class Half(BaseModel):
         other: "Missing"  # noqa: F821
 
     def f(a: Half) -> int: ...
 
-    with pytest.raises(DefinitionError, match="'f' takes a type that is not whole yet"):
+    with pytest.raises(DefinitionError, match="'f' has a parameter type that is incomplete"):
         ToolSpec.from_function(f)
 
 
@@ -494,7 +494,7 @@ EPYDOC = """Find.
 
 
 @pytest.mark.parametrize("style", [GOOGLE, NUMPY, REST, EPYDOC], ids=["google", "numpy", "rest", "epydoc"])
-def test_a_docstring_describes_in_each_style_and_decides_nothing(style, capsys):
+def test_a_docstring_of_each_style_describes_and_does_not_change_types(style, capsys):
     def find(query: str, limit: Annotated[int, Field(description="At most.")]) -> str:
         return query
 
@@ -520,7 +520,7 @@ async def connected(spec: ToolSpec, **arguments: Any) -> Any:
         return await client.call_tool(spec.name, arguments)
 
 
-async def test_context_is_fastmcps_to_give():
+async def test_fastmcp_injects_its_context():
     @tool(tags={"a"})
     async def report(text: str, ctx: Context) -> str:
         """Report."""
@@ -536,7 +536,7 @@ async def test_context_is_fastmcps_to_give():
     assert (await connected(report, text="x")).data == "x by test"
 
 
-async def test_dependencies_are_fastmcps_to_give():
+async def test_fastmcp_injects_dependencies():
     def clock() -> str:
         return "noon"
 
@@ -549,7 +549,7 @@ async def test_dependencies_are_fastmcps_to_give():
     assert spec.exec(text="x", now="midnight").error.code == "invalid_parameters"
 
 
-async def test_an_optional_context_is_none_where_nothing_is_served():
+async def test_an_optional_context_is_none_outside_a_server():
     @tool
     def tell(text: str, ctx: Context | None = None) -> str:
         return f"{text} {ctx is None}"
@@ -568,7 +568,7 @@ async def test_an_injected_parameter_leaves_others_to_bind():
     assert (await connected(tell, text="x")).data == "x warm"
 
 
-def test_an_injected_function_stays_reachable():
+def test_an_injected_function_remains_available():
     def tell(text: str, ctx: Context | None = None) -> str:
         return text
 
@@ -653,7 +653,7 @@ def with_argument(text: str, mark: str = "?") -> str:
     ids=named,
 )
 @pytest.mark.parametrize("options", [{}, {"run_in_thread": False}], ids=repr)
-async def test_an_injected_parameter_is_in_no_schema_and_nobody_elses_to_give(function, value, options):
+async def test_an_injected_parameter_is_hidden_and_cannot_be_set(function, value, options):
     spec = ToolSpec.from_function(function, **options)
     assert list(spec.params) == ["text"]
     assert "now" not in f"{spec.input_schema}{spec.code}{spec.signature()}{spec.to_fastmcp().parameters}"
@@ -661,12 +661,12 @@ async def test_an_injected_parameter_is_in_no_schema_and_nobody_elses_to_give(fu
     assert spec.exec(text="x", now="midnight").error.code == "invalid_parameters"
     with pytest.raises(BindError, match="'now'"):
         spec.bind("now", default="midnight")
-    with pytest.raises(DefinitionError, match="'now', which is no parameter"):
+    with pytest.raises(DefinitionError, match="no parameter 'now'"):
         ToolSpec.from_function(function, binds={"now": "n"})
     assert pickle.loads(pickle.dumps(spec))(text="x") == value
 
 
-def test_an_injected_parameter_that_a_partial_fixes_is_the_partials():
+def test_an_injected_parameter_that_a_partial_fixes_is_not_injected():
     for function in (by_default, in_metadata):
         spec = ToolSpec.from_function(functools.partial(function, now="midnight"))
         assert list(spec.params) == ["text"]
@@ -679,7 +679,7 @@ def test_collected_arguments_do_not_reach_an_injected_parameter():
     bound = ToolSpec.from_function(with_open_names, binds={"others": "o"})
     bound.state["o"] = {"mark": "!"}
     assert bound(text="x") == "x noon!"
-    with pytest.raises(DefinitionError, match="could name in 'others'; leave out include_var_keyword"):
+    with pytest.raises(DefinitionError, match="could set in 'others'; remove include_var_keyword"):
         ToolSpec.from_function(with_open_names, include_var_keyword=True)
 
 
@@ -687,24 +687,24 @@ def test_a_dependency_may_read_another_argument_and_its_default():
     assert with_argument("x") == "x noon?"
 
 
-def test_injection_beside_a_type_of_no_json_form_is_possible():
-    def which(thing: Opaque, now: str = Depends(noon)) -> tuple[bool, str]:
-        return thing is given, now
+def test_injection_works_with_a_bound_type_without_a_json_form():
+    def which(value: Opaque, now: str = Depends(noon)) -> tuple[bool, str]:
+        return value is given, now
 
     given = Opaque()
-    spec = ToolSpec.from_function(which, binds={"thing": "thing"})
+    spec = ToolSpec.from_function(which, binds={"value": "thing"})
     spec.state["thing"] = given
     assert spec() == [True, "noon"]
 
 
-def test_what_fastmcp_cannot_inject_is_told():
+def test_an_injection_that_fastmcp_refuses_is_an_error():
     def twice(now: Annotated[str, Depends(noon)] = Depends(noon)) -> None: ...
 
     with pytest.raises(DefinitionError, match=r"FastMCP cannot inject into 'twice': .*more than one"):
         ToolSpec.from_function(twice)
 
 
-def test_a_default_of_fastmcps_that_is_no_dependency_stays_an_ordinary_one():
+def test_a_default_from_fastmcp_that_is_no_dependency_is_an_ordinary_default():
     def draw(text: str, image: Image = Image(data=b"x", format="png")) -> str:
         return text
 
@@ -723,7 +723,7 @@ def test_an_error_of_an_injected_function_is_raised_as_it_is():
 def test_an_injected_function_takes_the_options_of_a_function():
     @tool(parse_docstring=True, run_in_thread=False, include_long_description=True)
     def tell(text: str, ctx: Context | None = None) -> str:
-        """Tell."""
+        """Return a text."""
         return text
 
     assert tell(text="x") == "x"

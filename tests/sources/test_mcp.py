@@ -51,7 +51,7 @@ SCHEMA: dict[str, Any] = {
 
 
 class Echo(Tool):
-    """A tool with a run of its own: it gives back what it got."""
+    """A tool with its own `run`, which returns its arguments."""
 
     async def run(self, arguments: dict[str, Any]) -> FastMCPResult:
         return FastMCPResult(structured_content={"arguments": arguments, "more": 1})
@@ -68,7 +68,7 @@ def sent(spec: ToolSpec, **arguments: Any) -> dict[str, Any]:
 # tools of every kind
 
 
-def test_a_function_tool_keeps_what_it_says():
+def test_the_spec_of_a_function_tool_has_its_description():
     given = Tool.from_function(
         search,
         title="T",
@@ -90,7 +90,7 @@ def test_a_function_tool_keeps_what_it_says():
     assert spec(query="x", limit="3" if False else 3) == {"query": "x", "limit": 3, "tags": None}
 
 
-def test_options_win_over_what_the_tool_says():
+def test_options_take_precedence_over_the_tools_own_fields():
     spec = ToolSpec.from_mcp(
         Tool.from_function(search), name="find", description="", tags=(), title="F", binds={"limit": "limit"}
     )
@@ -141,7 +141,7 @@ async def test_a_proxied_tool_works_where_it_is_served():
         assert result.structured_content == {"query": "x", "limit": 2, "tags": None}
 
 
-def test_a_wire_tool_does_everything_but_calling():
+def test_a_wire_tool_without_a_client_does_everything_except_calls():
     wire = WireTool(
         name="my_tool", description="What it does.", input_schema=SCHEMA, _meta={"fastmcp": {"tags": ["a"]}}
     )
@@ -173,13 +173,13 @@ async def test_a_wire_tool_is_called_through_its_client():
         assert ToolSpec.from_mcp(wire, client=client, timeout=None).timeout is None
 
 
-@pytest.mark.parametrize("thing", [search, None, {"name": "x"}])
-def test_what_is_no_tool_is_refused(thing):
-    with pytest.raises(DefinitionError, match="is no MCP tool; pass"):
-        ToolSpec.from_mcp(thing)
+@pytest.mark.parametrize("value", [search, None, {"name": "x"}])
+def test_an_object_that_is_not_a_tool_is_refused(value):
+    with pytest.raises(DefinitionError, match="is not an MCP tool; pass"):
+        ToolSpec.from_mcp(value)
 
 
-def test_a_fastmcp_tool_travels():
+def test_a_fastmcp_tool_can_be_pickled():
     spec = ToolSpec.from_mcp(Tool.from_function(search)).bind("limit", default=4)
     assert pickle.loads(pickle.dumps(spec))(query="x")["limit"] == 4
 
@@ -199,7 +199,7 @@ def test_a_fastmcp_tool_travels():
     ],
     ids=str,
 )
-def test_an_unusable_schema_is_told_where_the_tool_is_made(schema):
+def test_an_unusable_schema_is_refused_when_the_tool_is_made(schema):
     with pytest.raises(DefinitionError, match=r"JSON Schema|describe an object"):
         echo(schema)
 
@@ -208,7 +208,7 @@ def test_no_reference_is_fetched():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.2)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
-        with pytest.raises(DefinitionError, match="hold all it refers to"):
+        with pytest.raises(DefinitionError, match="contain everything that it refers to"):
             echo({"type": "object", "properties": {"a": {"$ref": url}}})
         with pytest.raises(TimeoutError):
             listener.accept()
@@ -242,14 +242,14 @@ def test_a_bound_name_is_always_refused(schema):
     ],
     ids=str,
 )
-def test_what_models_get_wrong_is_repaired(arguments, got):
+def test_common_mistakes_of_models_are_repaired(arguments, got):
     received = sent(echo(), **arguments)
     assert received == got
     assert [type(value) for value in received.values()] == [type(value) for value in got.values()]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({}, "'query' is missing"),
         ({"query": None}, "'query' must not be null"),
@@ -261,34 +261,34 @@ def test_what_models_get_wrong_is_repaired(arguments, got):
     ],
     ids=named,
 )
-def test_nothing_else_is_coerced(arguments, told):
-    with pytest.raises(InvalidParametersError, match=told):
+def test_nothing_else_is_coerced(arguments, message):
+    with pytest.raises(InvalidParametersError, match=message):
         echo()(**arguments)
 
 
 # binding
 
 
-def test_a_property_that_only_the_schema_knows_can_be_bound():
+def test_a_property_of_the_schema_can_be_bound():
     spec = ToolSpec.from_mcp(Tool.from_function(search)).bind("tags", "session.tags", ["a"])
     assert spec(query="x")["tags"] == ["a"]
     spec.state["session"]["tags"] = ["b"]
     assert spec(query="x")["tags"] == ["b"]
 
 
-def test_a_name_that_the_schema_does_not_know_cannot_be_bound():
+def test_a_name_that_is_not_in_the_schema_cannot_be_bound():
     with pytest.raises(BindError, match=r"'quer'.*'query'"):
         echo().bind("quer")
     with pytest.raises(DefinitionError, match=r"'quer'.*'query'"):
         echo(binds={"quer": "a"})
 
 
-def test_a_bound_value_is_made_json():
+def test_a_bound_value_is_converted_to_json():
     spec = echo().bind("since", default=dt.date(2024, 1, 2))
     assert sent(spec, query="x") == {"query": "x", "since": "2024-01-02"}
 
 
-def test_a_bound_value_that_does_not_fit_is_told_without_it():
+def test_the_error_about_an_invalid_bound_value_does_not_contain_it():
     spec = echo().bind("limit", "user.limit", "classified")
     with pytest.raises(UnboundStateError, match=r"'limit' is bound to 'user\.limit'") as caught:
         spec(query="x")
@@ -299,12 +299,12 @@ def test_an_optional_bound_parameter_without_a_value_is_left_out():
     assert sent(echo().bind("limit", "user.limit"), query="x") == {"query": "x"}
 
 
-def test_a_required_bound_parameter_without_a_value_is_told():
+def test_a_required_bound_parameter_without_a_value_is_an_error():
     with pytest.raises(UnboundStateError, match=r"'query' is bound to 'user\.query'"):
         echo().bind("query", "user.query")()
 
 
-def test_a_bound_value_is_checked_against_what_its_property_refers_to():
+def test_a_bound_value_is_checked_against_the_reference_of_its_property():
     schema = {
         "type": "object",
         "properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}, "c": {"$ref": "#/$defs/C"}},
@@ -329,7 +329,7 @@ def positive(value: int) -> int:
     return value
 
 
-def test_what_the_tools_own_validation_refuses_is_told_without_the_values():
+def test_the_error_of_the_tools_own_validation_contains_no_values():
     def pay(amount: Annotated[int, AfterValidator(positive)], token: str = Field(min_length=20)) -> int:
         return amount
 
@@ -342,7 +342,7 @@ def test_what_the_tools_own_validation_refuses_is_told_without_the_values():
     assert "classified" not in str(caught.value)
 
 
-def test_a_tools_exception_is_raised_as_it_is():
+def test_a_tools_exception_is_raised_unchanged():
     def fail(a: int) -> int:
         raise KeyError(a)
 

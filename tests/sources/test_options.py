@@ -1,4 +1,4 @@
-"""Options: what each says of a tool, and what is told about a wrong one."""
+"""Options: their effect on a tool, and the errors about wrong ones."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def search(query: str, limit: int = 10) -> list[str]:
 NAMES = {"title": "Find", "version": "2.1", "description": "Look around.", "name": "find"}
 
 
-def test_an_unknown_option_names_the_near_one():
+def test_the_error_about_an_unknown_option_suggests_a_similar_one():
     with pytest.raises(DefinitionError, match=r"'desciption'.*'description'"):
         ToolSpec.from_function(search, desciption="x")
 
 
 @pytest.mark.parametrize("option", ["auth", "task"])
-def test_options_of_serving_are_refused_as_such(option):
+def test_options_of_serving_are_refused(option):
     with pytest.raises(DefinitionError, match=f"{option!r} is an option of serving"):
         ToolSpec.from_function(search, **{option: object()})
 
@@ -50,7 +50,7 @@ def test_options_of_serving_are_refused_as_such(option):
         lambda **options: ToolSpec.from_mcp(ToolSpec.from_function(search).to_mcp(), **options),
     ],
 )
-def test_every_door_refuses_an_unknown_option(make):
+def test_every_entry_point_refuses_an_unknown_option(make):
     with pytest.raises(DefinitionError, match="'tagz'"):
         make(tagz={"a"})
 
@@ -63,7 +63,7 @@ def test_from_code_refuses_an_option_before_the_code_runs():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"timeout": 0}, "greater than 0"),
         ({"timeout": -1}, "greater than 0"),
@@ -71,50 +71,50 @@ def test_from_code_refuses_an_option_before_the_code_runs():
         ({"timeout": "3"}, "greater than 0"),
         ({"timeout": float("nan")}, "greater than 0"),
         ({"timeout": float("inf")}, "greater than 0"),
-        ({"timeout": 1, "run_in_thread": False}, "leave out run_in_thread=False"),
-        ({"tags": "search"}, "set of texts"),
-        ({"tags": [1]}, "set of texts"),
-        ({"binds": "query"}, "parameter -> state key"),
+        ({"timeout": 1, "run_in_thread": False}, "remove run_in_thread=False"),
+        ({"tags": "search"}, "set of strings"),
+        ({"tags": [1]}, "set of strings"),
+        ({"binds": "query"}, "a dict such as"),
         ({"binds": {"nope": "a"}}, "'nope'"),
         ({"binds": {"querry": "a"}}, "Did you mean 'query'"),
-        ({"examples": ["x"]}, "An example is a dict"),
-        ({"examples": {"query": "x"}}, "An example is a dict"),
-        ({"examples": [{"inputs": 3}]}, "An example is a dict"),
-        ({"examples": iter([{"query": "x"}])}, "give a list"),
-        ({"annotations": 5}, "annotations is a dict"),
-        ({"annotations": {"readOnly": True}}, "'readOnly', which is no hint of MCP's.*'readOnlyHint'"),
+        ({"examples": ["x"]}, "An example must be a dict"),
+        ({"examples": {"query": "x"}}, "An example must be a dict"),
+        ({"examples": [{"inputs": 3}]}, "An example must be a dict"),
+        ({"examples": iter([{"query": "x"}])}, "pass a list"),
+        ({"annotations": 5}, "annotations must be a dict"),
+        ({"annotations": {"readOnly": True}}, "'readOnly', which is not an MCP hint.*'readOnlyHint'"),
         ({"annotations": {"nope": True}}, "'nope'"),
-        ({"icons": ["x"]}, "icons is a dict"),
-        ({"icons": 3}, "icons is a list of MCP icons, not a int.*'src'"),
-        ({"icons": {"src": "x"}}, "icons is a list of MCP icons, not a dict"),
+        ({"icons": ["x"]}, "icons must be a dict"),
+        ({"icons": 3}, "icons must be a list of MCP icons, not 3"),
+        ({"icons": {"src": "x"}}, "icons must be a list of MCP icons, not {'src'"),
         ({"icons": [{"href": "x"}]}, "An icon is a dict"),
         ({"meta": {"a": object()}}, "no JSON form"),
         ({"meta": {"a": float("nan")}}, "no JSON form"),
-        ({"meta": {"fastmcp": "x"}}, "FastMCP keeps"),
-        ({"name": 5}, "name is a text"),
-        ({"title": 5}, "title is a text"),
-        ({"description": 5}, "description is a text"),
-        ({"version": 5}, "version is a text"),
+        ({"meta": {"fastmcp": "x"}}, "FastMCP's object"),
+        ({"name": 5}, "name must be a str"),
+        ({"title": 5}, "title must be a str"),
+        ({"description": 5}, "description must be a str"),
+        ({"version": 5}, "version must be a str"),
         ({"output_schema": {"type": "integer"}}, "must describe an object"),
         ({"output_schema": {"type": "object", "properties": {"x": {"type": "bogus"}}}}, "Not a usable JSON Schema"),
-        ({"output_schema": []}, "output_schema is a dict"),
-        ({"input_schema": []}, "input_schema is a dict"),
+        ({"output_schema": []}, "output_schema must be a dict"),
+        ({"input_schema": []}, "input_schema must be a dict"),
         ({"input_schema": {"type": "object", "required": 5}}, "Not a usable JSON Schema"),
         ({"input_schema": {"type": "array"}}, "must describe an object"),
-        ({"input_schema": {"type": "object", "properties": {"q": {}}}}, "'q', which is no parameter"),
+        ({"input_schema": {"type": "object", "properties": {"q": {}}}}, "'q', which is not a parameter"),
     ],
 )
-def test_a_bad_value_is_told_where_the_tool_is_made(options: dict[str, Any], told: str):
-    with pytest.raises(DefinitionError, match=told):
+def test_a_wrong_value_is_refused_when_the_tool_is_made(options: dict[str, Any], message: str):
+    with pytest.raises(DefinitionError, match=message):
         ToolSpec.from_function(search, **options)
 
 
-def test_a_malformed_key_is_told_where_the_tool_is_made():
+def test_a_malformed_key_is_refused_when_the_tool_is_made():
     with pytest.raises(StateKeyError, match=r"a\.\.b"):
         ToolSpec.from_function(search, binds={"query": "a..b"})
 
 
-def test_names_and_texts_are_in_every_form():
+def test_names_and_texts_are_in_every_export():
     spec = ToolSpec.from_function(search, **NAMES)
     definition, wire, served = spec.definition, spec.to_mcp(), spec.to_fastmcp()
     assert {key: getattr(definition, key) for key in NAMES} == NAMES
@@ -124,11 +124,11 @@ def test_names_and_texts_are_in_every_form():
     assert wire.meta == {"fastmcp": {"tags": [], "version": "2.1"}}
 
 
-def test_given_empty_texts_are_no_description():
+def test_an_empty_description_is_no_description():
     assert ToolSpec.from_function(search, description="").description == ""
 
 
-def test_annotations_are_written_as_on_the_wire():
+def test_annotations_have_their_wire_names():
     wanted = {"readOnlyHint": True, "title": "T"}
     for given in (
         wanted,
@@ -141,7 +141,7 @@ def test_annotations_are_written_as_on_the_wire():
         assert spec.to_fastmcp().annotations == ToolAnnotations(read_only_hint=True, title="T")
 
 
-def test_icons_and_meta_are_in_every_form():
+def test_icons_and_meta_are_in_every_export():
     icons = [{"src": "https://example.org/a.png", "mimeType": "image/png"}]
     for given in (icons, [Icon(src="https://example.org/a.png", mime_type="image/png")]):
         spec = ToolSpec.from_function(search, icons=given, meta={"team": "core"}, tags={"b", "a"})
@@ -154,12 +154,12 @@ def test_icons_and_meta_are_in_every_form():
         assert spec.to_fastmcp().tags == {"a", "b"}
 
 
-def test_the_wire_form_is_the_one_fastmcp_makes():
+def test_the_wire_form_equals_fastmcps():
     spec = ToolSpec.from_function(search, **NAMES, tags={"a"}, meta={"k": 1}, annotations={"readOnlyHint": True})
     assert spec.to_mcp() == spec.to_fastmcp().to_mcp_tool()
 
 
-def test_examples_of_both_forms_are_shown_without_what_is_bound():
+def test_examples_of_both_forms_do_not_contain_bound_parameters():
     given = [{"query": "x", "limit": 1}, {"inputs": {"query": "y", "limit": 2}, "expected": ["y"], "note": "n"}]
     spec = ToolSpec.from_function(search, examples=given, binds={"limit": "search.limit"})
     assert spec.examples is given
@@ -184,7 +184,7 @@ def test_no_examples_are_none():
     assert ToolSpec.from_function(search).definition.examples is None
 
 
-def test_the_docstring_gives_the_texts():
+def test_the_docstring_provides_the_texts():
     spec = ToolSpec.from_function(search)
     assert spec.description == "Search the shelf.\n\nAll of it, from left to right."
     assert spec.params["query"]["description"] == "What to look for."
@@ -202,7 +202,7 @@ def test_without_parsing_the_whole_docstring_is_the_description():
     assert "description" not in spec.params["query"]
 
 
-def test_a_given_input_schema_is_shown_and_enforced():
+def test_an_input_schema_option_is_exported_and_enforced():
     schema = {
         "type": "object",
         "properties": {"query": {"type": "string", "minLength": 3}, "limit": {"type": "integer", "maximum": 5}},
@@ -222,7 +222,7 @@ def test_a_given_input_schema_is_shown_and_enforced():
 REQUIRED = {"required": ["query"]}
 
 
-def test_a_given_output_schema_is_shown_and_names_the_value():
+def test_an_output_schema_option_is_exported_and_names_the_value():
     schema = {"type": "object", "properties": {"hits": {"type": "integer"}}, "required": ["hits"]}
 
     def count(text: str) -> Any:
@@ -234,7 +234,7 @@ def test_a_given_output_schema_is_shown_and_names_the_value():
     assert spec.exec(text="abc").structured_content == {"hits": 3}
 
 
-def test_the_collecting_parameters_are_shown_on_request():
+def test_variadic_parameters_are_visible_on_request():
     def total(first: int, *more: int, **named: int) -> int:
         return first + sum(more) + sum(named.values())
 
@@ -247,14 +247,14 @@ def test_the_collecting_parameters_are_shown_on_request():
     assert spec.exec(first=1, named={"first": 4}).error.code == "invalid_parameters"
 
 
-def test_the_same_options_stand_on_methods_and_code():
+def test_the_same_options_work_on_methods_and_code():
     class Shelf(ToolRegistry):
         @reg_toolspec(**NAMES, tags={"a"}, examples=[{"query": "x"}])
         def search(self, query: str) -> str:
             return query
 
-    made = Shelf().toolspec("find")
+    result = Shelf().toolspec("find")
     coded = ToolSpec.from_code(
         "def search(query: str) -> str: return query", **NAMES, tags={"a"}, examples=[{"query": "x"}]
     )
-    assert made.definition == coded.definition
+    assert result.definition == coded.definition

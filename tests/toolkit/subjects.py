@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ahvn_tools import ToolRegistry, reg_toolspec
 
 
-def search(query: str, user: str = "nobody", limit: int = 3) -> str:
+def search(query: str, user: str = "guest", limit: int = 3) -> str:
     """Search the notes.
 
     Args:
@@ -22,7 +22,7 @@ def search(query: str, user: str = "nobody", limit: int = 3) -> str:
     return f"{user}:{query}:{limit}"
 
 
-async def asearch(query: str, user: str = "nobody") -> str:
+async def asearch(query: str, user: str = "guest") -> str:
     """Search the notes in a loop."""
     await asyncio.sleep(0)
     return f"{user}:{query}"
@@ -33,18 +33,18 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-def fail(user: str = "nobody") -> str:
+def fail(user: str = "guest") -> str:
     """Fail."""
     raise ValueError(f"nothing for {user}")
 
 
-def count(until: int, user: str = "nobody") -> Iterator[str]:
+def count(until: int, user: str = "guest") -> Iterator[str]:
     """Count."""
     for number in range(until):
         yield f"{user}{number}"
 
 
-async def acount(until: int, user: str = "nobody") -> AsyncIterator[str]:
+async def acount(until: int, user: str = "guest") -> AsyncIterator[str]:
     """Count in a loop."""
     for number in range(until):
         yield f"{user}{number}"

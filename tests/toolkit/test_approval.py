@@ -1,4 +1,4 @@
-"""Approval: calls that wait are data, bound to the tool, the exact arguments and the session; resuming checks again."""
+"""Approval: calls that wait, and resuming them; a request is bound to the tool, the arguments and the session."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_request_is_json_and_shows_no_secret():
     assert request.fingerprint == kit["remove"].definition.fingerprint
 
 
-def test_what_is_approved_runs_with_the_exact_arguments_and_every_call_is_answered_in_order():
+def test_approved_calls_run_with_the_exact_arguments_and_every_call_is_answered_in_order():
     kit, removed = kit_of()
     run = kit.resume(kit.run(ANSWER, format="openai"), approved=True)
     assert sorted(removed) == ["/x", "/y"]
@@ -70,7 +70,7 @@ def test_what_is_approved_runs_with_the_exact_arguments_and_every_call_is_answer
     assert run.pending == []
 
 
-async def test_it_is_the_same_from_async_code():
+async def test_approvals_work_the_same_from_async_code():
     kit, removed = kit_of()
     run = await kit.aresume(await kit.arun(ANSWER, format="openai"), approved={"c2": False, "c3": True})
     assert removed == ["/y"]
@@ -115,7 +115,7 @@ def test_a_request_alone_needs_its_secrets_again():
     assert removed == ["/x"]
 
 
-def test_arguments_that_were_changed_on_the_way_do_not_run():
+def test_a_request_with_changed_arguments_does_not_run():
     kit, removed = kit_of()
     request = kit.run(ANSWER, format="openai").pending[1].to_json()
     request["arguments"]["path"] = "/etc"
@@ -139,7 +139,7 @@ def test_a_tool_that_has_changed_since_does_not_run():
     assert removed == []
 
 
-def test_a_tool_that_is_gone_is_answered_as_any_other():
+def test_a_call_of_a_removed_tool_is_answered_like_any_other():
     kit, _ = kit_of()
     run = kit.run(ANSWER, format="openai")
     kit.remove("remove")
@@ -158,28 +158,28 @@ def test_a_request_of_one_session_is_not_resumed_in_another():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"approved": {"c1": True}}, r"No call 'c1' waits for approval\. Waiting: \['c2', 'c3'\]"),
         ({"approved": True, "arguments": {"cx": {}}}, "No call 'cx' waits"),
     ],
 )
-def test_a_decision_about_a_call_that_does_not_wait_is_refused(arguments, told):
+def test_a_decision_about_a_call_that_does_not_wait_is_refused(arguments, message):
     kit, removed = kit_of()
-    with pytest.raises(ToolkitError, match=told):
+    with pytest.raises(ToolkitError, match=message):
         kit.resume(kit.run(ANSWER, format="openai"), **arguments)
     assert removed == []
 
 
-def test_what_is_no_request_is_refused():
+def test_an_invalid_request_is_refused():
     kit, _ = kit_of()
-    with pytest.raises(ToolSpecError, match="no approval request"):
+    with pytest.raises(ToolSpecError, match="not an approval request"):
         kit.resume({"tool": "remove"}, approved=True)
     request = kit.run(ANSWER, format="openai").pending[1].to_json()
     for wrong in ({"arguments": "x"}, {"tool": None}, {"secrets": 5}, {"session_id": 1}, {"more": 1}):
-        with pytest.raises(ToolSpecError, match="no approval request"):
+        with pytest.raises(ToolSpecError, match="not an approval request"):
             kit.resume({**request, **wrong}, approved=True)
-    with pytest.raises(ToolSpecError, match="no approval request"):
+    with pytest.raises(ToolSpecError, match="not an approval request"):
         ApprovalRequest.from_json([])
     with pytest.raises(ToolkitError, match="approved=True or False"):
         kit.resume(kit.run(ANSWER, format="openai").pending[1], approved={"c3": True})
@@ -189,7 +189,7 @@ def test_what_is_no_request_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("answer", "came"),
+    ("answer", "text"),
     [
         (True, "removed /x"),
         (False, "The call of 'remove' was rejected. Do not try it again unless you are asked to."),
@@ -200,11 +200,11 @@ def test_what_is_no_request_is_refused():
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True])
-def test_an_approver_decides_at_once(answer, came, is_async):
-    asked: list[ApprovalRequest] = []
+def test_an_approver_decides_at_once(answer, text, is_async):
+    approvals: list[ApprovalRequest] = []
 
     def approver(request: ApprovalRequest) -> Any:
-        asked.append(request)
+        approvals.append(request)
         return answer
 
     async def later(request: ApprovalRequest) -> Any:
@@ -212,11 +212,11 @@ def test_an_approver_decides_at_once(answer, came, is_async):
 
     kit, _ = kit_of(approver=later if is_async else approver)
     result = kit.exec("remove", {"path": "/x"})
-    assert result.text == came
-    assert asked[0].arguments == {"path": "/x"}
+    assert result.text == text
+    assert approvals[0].arguments == {"path": "/x"}
 
 
-def test_what_an_approver_leaves_as_stars_is_what_the_model_gave():
+def test_a_masked_value_that_the_approver_leaves_is_the_models_value():
     got: list[Any] = []
 
     def pay(to: str, pin: Annotated[str, Secret], options: dict[str, Any], codes: list[Any]) -> None:
@@ -227,14 +227,14 @@ def test_what_an_approver_leaves_as_stars_is_what_the_model_gave():
         return {**request.arguments, "to": "ann", "more": 1}
 
     kit = Toolkit("bank", approver=approver).add(pay, requires_approval=True)
-    given = {"to": "bob", "pin": "1234", "options": {"password": "hush", "a": 1}, "codes": [{"token": "t"}]}
-    assert kit.exec("pay", given).error.code == "invalid_parameters"  # `more` is checked as any argument is
+    edits = {"to": "bob", "pin": "1234", "options": {"password": "hush", "a": 1}, "codes": [{"token": "t"}]}
+    assert kit.exec("pay", edits).error.code == "invalid_parameters"  # `more` is checked as any argument is
     kit = Toolkit("bank", approver=lambda request: {**request.arguments, "to": "ann"}).add(pay, requires_approval=True)
-    kit.call("pay", given)
+    kit.call("pay", edits)
     assert got == [("ann", "1234", {"password": "hush", "a": 1}, [{"token": "t"}])]
 
 
-def test_what_an_approver_changes_beside_a_secret_is_changed():
+def test_an_edit_next_to_a_masked_value_is_applied():
     def put(options: dict[str, Any], logins: list[dict[str, Any]], rows: list[int]) -> list[Any]:
         return [options, logins, rows]
 
@@ -242,12 +242,12 @@ def test_what_an_approver_changes_beside_a_secret_is_changed():
         return {"options": {"password": "***", "a": 2}, "logins": [{"token": "***", "n": 2}], "rows": [1, 2]}
 
     kit = Toolkit("k", approver=approver).add(put, requires_approval=True)
-    given = {"options": {"password": "hush", "a": 1}, "logins": [{"token": "t", "n": 1}], "rows": [1]}
-    assert kit.call("put", given) == [{"password": "hush", "a": 2}, [{"token": "t", "n": 2}], [1, 2]]
+    edits = {"options": {"password": "hush", "a": 1}, "logins": [{"token": "t", "n": 1}], "rows": [1]}
+    assert kit.call("put", edits) == [{"password": "hush", "a": 2}, [{"token": "t", "n": 2}], [1, 2]]
 
 
 @pytest.mark.parametrize("name", ["here", "later"])
-def test_an_approver_who_thinks_holds_up_nobody(name):
+def test_a_slow_approver_does_not_delay_other_calls(name):
     thinks, decided = threading.Event(), threading.Event()
 
     def approver(request: ApprovalRequest) -> bool:
@@ -276,7 +276,7 @@ def test_an_approver_who_thinks_holds_up_nobody(name):
     assert results == ["allowed"]
 
 
-async def test_an_approver_who_thinks_does_not_block_the_loop_of_the_caller():
+async def test_a_slow_approver_does_not_block_the_callers_loop():
     decided = threading.Event()
     kit, removed = kit_of(approver=lambda request: decided.wait(10))
     waiting = asyncio.create_task(kit.aexec("remove", {"path": "/x"}))
@@ -286,7 +286,7 @@ async def test_an_approver_who_thinks_does_not_block_the_loop_of_the_caller():
     assert (await waiting).value == "removed /x"
 
 
-def test_arguments_without_a_json_form_are_not_asked_about():
+def test_arguments_without_a_json_form_are_refused_before_the_approver_decides():
     circle: list[Any] = []
     circle.append(circle)
     kit, removed = kit_of(approver=lambda request: True)
@@ -294,7 +294,7 @@ def test_arguments_without_a_json_form_are_not_asked_about():
     assert removed == []
 
 
-def test_a_function_of_the_arguments_says_what_needs_an_approval():
+def test_a_function_of_the_arguments_decides_what_needs_an_approval():
     kit = Toolkit("files")
 
     def remove(path: str) -> str:
@@ -306,7 +306,7 @@ def test_a_function_of_the_arguments_says_what_needs_an_approval():
     assert kit.exec("remove", {"wrong": 1}).error.code == "approval_required"
 
 
-def test_an_approver_that_fails_lets_nothing_through():
+def test_a_failing_approver_approves_nothing():
     def approver(request: ApprovalRequest) -> bool:
         raise ConnectionError("hunter2-hunter2")
 
@@ -326,7 +326,7 @@ def test_an_approval_does_not_count_against_the_timeout():
     assert removed == ["/x"]
 
 
-def test_as_a_middleware_it_stands_around_what_it_is_told_to():
+def test_approve_as_a_middleware_applies_to_the_calls_that_when_selects():
     kit = Toolkit("files", middleware=[approve(when=lambda call: not call.has_hint("readOnlyHint"))])
 
     @kit.tool
@@ -347,7 +347,7 @@ def test_a_stream_of_a_call_that_waits_is_its_request_alone():
 
 
 def careful_kit(**options: Any) -> tuple[Toolkit, list[str]]:
-    """Return a toolkit with a tool that sees in its body whether it has to be allowed."""
+    """Return a toolkit with a tool that requires an approval in its body."""
     removed: list[str] = []
     kit = Toolkit("files", **options)
 
@@ -361,7 +361,7 @@ def careful_kit(**options: Any) -> tuple[Toolkit, list[str]]:
     return kit, removed
 
 
-def test_a_tool_may_ask_in_its_body_and_runs_again_when_it_is_allowed():
+def test_a_tool_may_require_an_approval_in_its_body_and_runs_again_when_approved():
     kit, removed = careful_kit()
     calls = [ToolCall(id=f"c{n}", name="remove", arguments={"path": path}) for n, path in enumerate(("/tmp/x", "/etc"))]
     run = kit.run(calls, format="openai")
@@ -372,14 +372,14 @@ def test_a_tool_may_ask_in_its_body_and_runs_again_when_it_is_allowed():
 
 
 @pytest.mark.parametrize(("answer", "code"), [(True, None), (False, "rejected"), ({"path": "/etc/y"}, None)])
-async def test_the_approver_decides_on_what_a_tool_asks_in_its_body(answer, code):
+async def test_the_approver_decides_on_an_approval_required_in_a_body(answer, code):
     kit, removed = careful_kit(approver=lambda request: answer)
     result = await kit.aexec("remove", {"path": "/etc/x"})
     assert (result.error and result.error.code) == code
     assert removed == ([] if code else ["/etc/y" if isinstance(answer, dict) else "/etc/x"])
 
 
-def test_without_a_toolkit_a_tool_that_asks_is_not_allowed():
+def test_outside_a_toolkit_a_required_approval_is_an_error():
     def remove(path: str, context: ToolContext) -> str:
         context.require_approval()
         return path
@@ -390,7 +390,7 @@ def test_without_a_toolkit_a_tool_that_asks_is_not_allowed():
         spec.call(path="/x")
 
 
-def asking(**given: Any) -> tuple[Toolkit, Any, list[Any]]:
+def asking(**edits: Any) -> tuple[Toolkit, Any, list[Any]]:
     paid: list[Any] = []
     kit = Toolkit("bank")
 
@@ -398,17 +398,17 @@ def asking(**given: Any) -> tuple[Toolkit, Any, list[Any]]:
     def pay(to: str, amount: int, pin: Annotated[str, Secret] = "", options: dict[str, Any] | None = None) -> None:
         paid.append((to, amount, pin, options))
 
-    arguments = {"to": "ann", "amount": 500, "pin": "1234", **given}
+    arguments = {"to": "ann", "amount": 500, "pin": "1234", **edits}
     return kit, kit.run([ToolCall(id="c1", name="pay", arguments=arguments)]), paid
 
 
-def test_what_the_approver_of_a_run_leaves_as_stars_is_what_the_model_gave():
+def test_a_masked_value_that_the_approver_of_a_run_leaves_is_the_models_value():
     kit, run, paid = asking(options={"password": "hush", "a": 1})
     kit.resume(run, approved=True, arguments={"c1": {**run.pending[0].arguments, "amount": 5}})
     assert paid == [("ann", 5, "1234", {"password": "hush", "a": 1})]
 
 
-def test_stars_are_no_secret():
+def test_a_model_may_pass_stars_as_a_value():
     kit, run, paid = asking()
     with pytest.raises(ToolkitError, match=r"does not hold its secret arguments \['pin'\]"):
         kit.resume(run.pending[0], approved=True, arguments={**run.pending[0].arguments, "amount": 5})
@@ -418,7 +418,7 @@ def test_stars_are_no_secret():
 @pytest.mark.parametrize(
     ("changed", "pin"), [({"to": "mallory"}, "1234"), ({}, "9999")], ids=["another argument", "another secret"]
 )
-def test_with_nothing_but_its_secrets_given_again_a_request_is_what_was_asked_for(changed, pin):
+def test_a_request_with_only_its_secrets_passed_again_is_the_original_call(changed, pin):
     kit, run, paid = asking()
     request = run.pending[0].to_json()
     request["arguments"] |= changed
@@ -433,7 +433,7 @@ def test_rejecting_a_request_needs_no_secrets():
 
 
 @pytest.mark.parametrize("approved", ["no", 1, None, {"c1": "no"}])
-def test_nothing_but_true_allows(approved):
+def test_only_true_approves(approved):
     kit, run, paid = asking()
     with pytest.raises(ToolkitError, match="approved=True"):
         kit.resume(run, approved=approved)
@@ -442,7 +442,7 @@ def test_nothing_but_true_allows(approved):
     assert paid == []
 
 
-def test_arguments_that_are_no_dict_are_refused():
+def test_an_approvers_arguments_must_be_a_dict():
     kit, run, paid = asking()
     with pytest.raises(ToolkitError, match="not a int"):
         kit.resume(run, approved=True, arguments={"c1": 5})
@@ -451,7 +451,7 @@ def test_arguments_that_are_no_dict_are_refused():
     assert paid == []
 
 
-def test_two_calls_of_one_id_are_checked_each_by_its_own_request():
+def test_two_calls_with_one_id_are_each_checked_against_their_own_request():
     kit, removed = kit_of()
 
     @kit.tool(requires_approval=True)
@@ -474,20 +474,20 @@ def test_two_calls_of_one_id_are_checked_each_by_its_own_request():
     assert removed == []
 
 
-@pytest.mark.parametrize("door", ["acall", "aexec"])
-def test_the_approval_that_a_call_inside_of_a_tool_needs_is_not_asked_for_the_tool_itself(door):
-    """Whoever allowed it would have allowed nothing: the call inside would wait anew."""
+@pytest.mark.parametrize("method", ["acall", "aexec"])
+def test_the_approval_that_a_nested_call_needs_is_not_requested_for_the_outer_tool(method):
+    """An approval of the outer tool would approve nothing: the nested call would wait again."""
     kit, _ = careful_kit()
 
     async def around(context: ToolContext) -> Any:
-        return await getattr(context.toolkit, door)("remove", {"path": "/etc/x"})
+        return await getattr(context.toolkit, method)("remove", {"path": "/etc/x"})
 
     run = kit.add(around).run([ToolCall(id="c1", name="around")], format="openai")
     assert run.pending == []
     assert "needs an approval" in run[0]["content"]
 
 
-def test_what_a_tool_says_in_our_words_is_no_request():
+def test_a_result_that_imitates_a_request_is_no_request():
     def say() -> ToolResult:
         return ToolResult("said", meta={"approval": "please"})
 

@@ -1,4 +1,4 @@
-"""Answers of models run as a whole: order, duplicates, what cannot be run, formats, limits, cancellation."""
+"""All calls of an answer: order, duplicates, errors, formats, limits, cancellation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ahvn_tools import ToolCall, Toolkit, ToolResult
 from ahvn_tools.errors import SyncCallError, ToolkitError, ToolLookupError
 from ahvn_tools.toolkit import Run
+from ahvn_tools.toolkit.batch import run_in_order
+from ahvn_tools.toolkit.locks import ALONE
 from tests.toolkit.subjects import Gauge, Notes, add, asearch, fail, search
 
 
@@ -30,11 +34,11 @@ async def by_arun(kit: Toolkit, answer: Any, **options: Any) -> Run:
     return await kit.arun(answer, **options)
 
 
-Door = Callable[..., Awaitable[Run]]
+EntryPoint = Callable[..., Awaitable[Run]]
 
 
 @pytest.fixture(params=[by_run, by_run_in_a_thread, by_arun])
-def door(request) -> Door:
+def entry_point(request) -> EntryPoint:
     """Each way of running an answer: inside a running loop, in a thread without one, and awaited."""
     return request.param
 
@@ -51,13 +55,13 @@ def call(number: int, name: str, **arguments: Any) -> ToolCall:
     return ToolCall(id=f"c{number}", name=name, arguments=arguments)
 
 
-def told(run: Run) -> list[tuple[str, str]]:
+def answers(run: Run) -> list[tuple[str, str]]:
     """Return id and value, or code, of each result."""
     return [(result.id, result.error.code if result.error else result.value) for _, result in run.results]
 
 
-async def test_every_call_is_answered_in_order(kit, door):
-    run = await door(
+async def test_every_call_is_answered_in_order(kit, entry_point):
+    run = await entry_point(
         kit,
         [
             call(1, "search", query="q"),
@@ -69,7 +73,7 @@ async def test_every_call_is_answered_in_order(kit, door):
             call(7, "search", query="q"),
         ],
     )
-    assert told(run) == [
+    assert answers(run) == [
         ("c1", "ann:q:3"),
         ("c2", "not_found"),
         ("c3", "ann:q"),
@@ -78,30 +82,44 @@ async def test_every_call_is_answered_in_order(kit, door):
         ("c6", "invalid_parameters"),
         ("c7", "ann:q:3"),
     ]
-    assert [made.name for made, _ in run.results] == ["search", "nothing", "asearch", "fail", "add", "add", "search"]
+    assert [outcomes.name for outcomes, _ in run.results] == [
+        "search",
+        "nothing",
+        "asearch",
+        "fail",
+        "add",
+        "add",
+        "search",
+    ]
     assert run.results[4][1].text == "The arguments are no JSON."
 
 
-async def test_one_call_is_answered_as_several_are(kit, door):
-    assert told(await door(kit, call(1, "search", query="q"))) == [("c1", "ann:q:3")]
-    assert told(await door(kit, (call(1, "asearch", query="q"),))) == [("c1", "ann:q")]
-    assert told(await door(kit, [ToolCall(id="c1", name="add", error="No.")])) == [("c1", "invalid_parameters")]
+async def test_one_call_is_answered_like_several(kit, entry_point):
+    assert answers(await entry_point(kit, call(1, "search", query="q"))) == [("c1", "ann:q:3")]
+    assert answers(await entry_point(kit, (call(1, "asearch", query="q"),))) == [("c1", "ann:q")]
+    assert answers(await entry_point(kit, [ToolCall(id="c1", name="add", error="No.")])) == [
+        ("c1", "invalid_parameters")
+    ]
 
 
-async def test_no_call_gives_no_message(kit, door):
-    assert (list(await door(kit, [])), list(await door(kit, [], format="openai"))) == ([], [])
-    assert list(await door(kit, {"role": "assistant", "content": "Hello."}, format="openai")) == []
+async def test_an_answer_without_calls_has_no_messages(kit, entry_point):
+    assert (list(await entry_point(kit, [])), list(await entry_point(kit, [], format="openai"))) == ([], [])
+    assert list(await entry_point(kit, {"role": "assistant", "content": "Hello."}, format="openai")) == []
 
 
-async def test_calls_of_one_tool_and_one_id_are_kept_apart(kit, door):
-    run = await door(kit, [call(1, "add", a=number) for number in range(5)])
-    assert told(run) == [("c1", number + 1) for number in range(5)]
+async def test_calls_with_the_same_tool_and_id_stay_separate(kit, entry_point):
+    run = await entry_point(kit, [call(1, "add", a=number) for number in range(5)])
+    assert answers(run) == [("c1", number + 1) for number in range(5)]
 
 
-async def test_a_session_runs_with_its_state_and_a_view_refuses(kit, door):
+async def test_a_session_runs_with_its_state_and_a_selection_refuses_other_tools(kit, entry_point):
     calls = [call(1, "search", query="q"), call(2, "asearch", query="q"), call(3, "add", a=1)]
     view = kit.session(user="bob").select(names=["search", "asearch"])
-    assert told(await door(view, calls)) == [("c1", "bob:q:3"), ("c2", "bob:q"), ("c3", "not_available")]
+    assert answers(await entry_point(view, calls)) == [
+        ("c1", "bob:q:3"),
+        ("c2", "bob:q"),
+        ("c3", "not_available"),
+    ]
 
 
 # formats
@@ -169,52 +187,52 @@ ANSWERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-async def test_an_answer_in_any_format_becomes_its_messages(kit, door, name):
-    run = await door(kit, ANSWERS[name], format=name)
+async def test_an_answer_in_any_format_becomes_its_messages(kit, entry_point, name):
+    run = await entry_point(kit, ANSWERS[name], format=name)
     assert [result.value for _, result in run.results] == [2, 3]
-    shown = json.dumps(list(run))
-    assert shown.index("2") < shown.rindex("3")
+    listed = json.dumps(list(run))
+    assert listed.index("2") < listed.rindex("3")
     assert len(run) >= 1
 
 
-async def test_a_broken_call_and_an_unknown_tool_are_answered_too(kit, door):
+async def test_a_broken_call_and_an_unknown_tool_are_answered_too(kit, entry_point):
     answer = {"tool_calls": [openai("add", 1, '{"a": '), openai("ad", 2, "{}"), openai("add", 3, '{"a": 1}')]}
-    run = await door(kit, answer, format="openai")
+    run = await entry_point(kit, answer, format="openai")
     assert [message["tool_call_id"] for message in run] == ["c1", "c2", "c3"]
-    assert told(run)[1:] == [("c2", "not_found"), ("c3", 2)]
+    assert answers(run)[1:] == [("c2", "not_found"), ("c3", 2)]
     assert run.results[0][1].error.code == "invalid_parameters"
     assert "Did you mean 'add'?" in run[1]["content"]
 
 
-async def test_a_name_on_the_wire_is_translated_back(door):
+async def test_a_wire_name_is_translated_to_the_tools_name(entry_point):
     kit = Toolkit("k").add(add, rename="sums: add two")
     wire = kit.to("openai")[0]["function"]["name"]
     assert wire != "sums: add two"
-    run = await door(kit, {"tool_calls": [openai(wire, 1, '{"a": 1}')]}, format="openai")
+    run = await entry_point(kit, {"tool_calls": [openai(wire, 1, '{"a": 1}')]}, format="openai")
     assert run.messages[0]["content"] == "2"
 
 
-async def test_a_tool_that_is_not_shown_is_known_by_its_name_on_the_wire_all_the_same(door):
+async def test_the_wire_name_of_an_invisible_tool_is_translated_too(entry_point):
     kit = Toolkit("k").add(add, rename="sums: add two", audience="sub")
     answer = {"tool_calls": [openai(kit.to("openai")[0]["function"]["name"], 1, '{"a": 1}')]}
-    assert told(await door(kit.select(audience="main"), answer, format="openai")) == [("c1", "not_available")]
+    assert answers(await entry_point(kit.select(audience="main"), answer, format="openai")) == [("c1", "not_available")]
 
 
-async def test_calls_are_answered_in_a_format_when_it_is_given(kit, door):
+async def test_tool_calls_are_answered_in_the_format_that_is_passed(kit, entry_point):
     calls = [call(1, "add", a=1), call(2, "add", a=2)]
-    run = await door(kit, calls, format="openai")
+    run = await entry_point(kit, calls, format="openai")
     assert [(message["tool_call_id"], message["content"]) for message in run] == [("c1", "2"), ("c2", "3")]
-    assert list(await door(kit, calls)) == []
+    assert list(await entry_point(kit, calls)) == []
 
 
-async def test_an_answer_of_no_known_format_is_refused_before_anything_runs(door):
+async def test_an_unknown_format_is_refused_before_anything_runs(entry_point):
     notes = Notes()
     kit = Toolkit("k").add(notes)
     with pytest.raises(ToolkitError, match=r'Say which format the answer is in: run\(answer, format="openai"\)'):
-        await door(kit, ANSWERS["openai"])
+        await entry_point(kit, ANSWERS["openai"])
     for answer in (ANSWERS["openai"], [call(1, "put", text="x")], call(1, "put", text="x")):
         with pytest.raises(ToolLookupError, match="'opnai'"):
-            await door(kit, answer, format="opnai")
+            await entry_point(kit, answer, format="opnai")
     assert notes.texts == []
 
 
@@ -223,14 +241,14 @@ async def test_an_answer_of_no_known_format_is_refused_before_anything_runs(door
 
 @pytest.mark.parametrize("limit", [1, 3])
 @pytest.mark.parametrize("body", ["work", "awork"])
-async def test_no_more_calls_run_at_once_than_may(door, limit, body):
+async def test_at_most_max_concurrency_calls_run_at_once(entry_point, limit, body):
     gauge = Gauge()
     kit = Toolkit("k", max_concurrency=limit).add(getattr(gauge, body))
-    await door(kit, [call(number, body) for number in range(12)])
+    await entry_point(kit, [call(number, body) for number in range(12)])
     assert (gauge.most, gauge.entered, gauge.now) == (limit, 12, 0)
 
 
-async def test_calls_of_one_answer_run_in_parallel(door):
+async def test_calls_of_one_answer_run_in_parallel(entry_point):
     meeting = threading.Barrier(4)
 
     def meet() -> str:
@@ -238,20 +256,20 @@ async def test_calls_of_one_answer_run_in_parallel(door):
         return "met"
 
     kit = Toolkit("k").add(meet)
-    assert told(await door(kit, [call(number, "meet") for number in range(4)])) == [
+    assert answers(await entry_point(kit, [call(number, "meet") for number in range(4)])) == [
         (f"c{number}", "met") for number in range(4)
     ]
 
 
-async def test_a_timeout_of_one_call_leaves_the_others(door):
+async def test_a_timeout_of_one_call_does_not_affect_the_others(entry_point):
     gauge = Gauge()
     kit = Toolkit("k").add(gauge.awork, timeout=0.05)
-    run = await door(kit, [call(1, "awork", seconds=5), call(2, "awork", seconds=0.001)])
-    assert told(run) == [("c1", "timeout"), ("c2", "worked")]
+    run = await entry_point(kit, [call(1, "awork", seconds=5), call(2, "awork", seconds=0.001)])
+    assert answers(run) == [("c1", "timeout"), ("c2", "worked")]
 
 
-async def test_context_variables_of_the_caller_reach_the_tools(door):
-    user = contextvars.ContextVar("user", default="nobody")
+async def test_context_variables_of_the_caller_reach_the_tools(entry_point):
+    user = contextvars.ContextVar("user", default="guest")
 
     def read() -> str:
         return user.get()
@@ -261,7 +279,7 @@ async def test_context_variables_of_the_caller_reach_the_tools(door):
 
     kit = Toolkit("k").add(read).add(aread)
     user.set("ann")
-    assert told(await door(kit, [call(1, "read"), call(2, "aread")])) == [("c1", "ann"), ("c2", "ann")]
+    assert answers(await entry_point(kit, [call(1, "read"), call(2, "aread")])) == [("c1", "ann"), ("c2", "ann")]
 
 
 async def test_a_cancelled_answer_leaves_nothing_running():
@@ -282,18 +300,21 @@ async def test_a_cancelled_answer_leaves_nothing_running():
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_a_tool_that_cancels_itself_is_an_error_of_its_own(door):
+async def test_a_tool_that_cancels_itself_gets_an_error_result(entry_point):
     async def give_up() -> None:
         raise asyncio.CancelledError
 
     kit = Toolkit("k").add(give_up).add(add)
-    assert told(await door(kit, [call(1, "give_up"), call(2, "add", a=1)])) == [("c1", "cancelled"), ("c2", 2)]
+    assert answers(await entry_point(kit, [call(1, "give_up"), call(2, "add", a=1)])) == [
+        ("c1", "cancelled"),
+        ("c2", 2),
+    ]
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"])
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("here", [by_run, by_arun])
-async def test_what_ends_the_process_is_raised_in_the_caller_and_never_in_a_loop(here, error, count, caplog):
+async def test_a_system_exit_is_raised_in_the_caller_and_never_in_a_loop(here, error, count, caplog):
     async def end() -> None:
         await asyncio.sleep(0)
         raise error
@@ -304,7 +325,7 @@ async def test_what_ends_the_process_is_raised_in_the_caller_and_never_in_a_loop
     assert caplog.records == []
 
 
-async def test_an_answer_run_on_the_background_loop_is_refused_with_what_to_do():
+async def test_a_sync_run_on_the_background_loop_is_refused_with_advice():
     inner = Toolkit("inner").add(add)
 
     async def nested() -> int:
@@ -315,7 +336,7 @@ async def test_an_answer_run_on_the_background_loop_is_refused_with_what_to_do()
         kit.call("nested")
 
 
-async def test_a_tool_may_run_an_answer_itself(door):
+async def test_a_tool_may_run_an_answer_itself(entry_point):
     kit = Toolkit("k", max_concurrency=1)
 
     async def nested(depth: int) -> int:
@@ -325,23 +346,26 @@ async def test_a_tool_may_run_an_answer_itself(door):
         return 1 + max(result.value for _, result in run.results)
 
     kit.add(nested)
-    assert told(await door(kit, [call(1, "nested", depth=3), call(2, "nested", depth=2)])) == [("c1", 3), ("c2", 2)]
+    assert answers(await entry_point(kit, [call(1, "nested", depth=3), call(2, "nested", depth=2)])) == [
+        ("c1", 3),
+        ("c2", 2),
+    ]
 
 
-async def test_results_are_the_callers_own(door):
-    kept = ToolResult(value=1)
+async def test_a_result_object_that_a_tool_returns_is_not_changed(entry_point):
+    original = ToolResult(value=1)
 
-    def give() -> ToolResult:
-        return kept
+    def reply() -> ToolResult:
+        return original
 
-    kit = Toolkit("k").add(give)
-    run = await door(kit, [call(1, "give"), call(2, "give")])
-    assert ([result.id for _, result in run.results], kept.id, kept.meta) == (["c1", "c2"], None, {})
+    kit = Toolkit("k").add(reply)
+    run = await entry_point(kit, [call(1, "reply"), call(2, "reply")])
+    assert ([result.id for _, result in run.results], original.id, original.meta) == (["c1", "c2"], None, {})
 
 
 @pytest.mark.parametrize("arguments", [{"key": "a"}, '{"key": "a"}'])
-def test_calls_through_call_tool_go_by_the_key_of_the_tool_that_they_call(arguments):
-    """They start in the order of the answer, one after the other."""
+def test_calls_through_call_tool_use_the_key_of_the_called_tool(arguments):
+    """The calls start in the order of the answer, one after the other."""
     kit, log = Toolkit("k"), []
 
     @kit.tool(exclusive="key")
@@ -351,13 +375,13 @@ def test_calls_through_call_tool_go_by_the_key_of_the_tool_that_they_call(argume
         log.append(f"{number} ends")
 
     kit.add_search()
-    given = [
+    response = [
         json.dumps({**json.loads(arguments), "number": n}) if isinstance(arguments, str) else {**arguments, "number": n}
         for n in range(3)
     ]
     calls = [
         ToolCall(id=f"c{n}", name="call_tool", arguments={"name": "slow", "arguments": one})
-        for n, one in enumerate(given)
+        for n, one in enumerate(response)
     ]
     run = kit.run(calls)
     assert [result.error for _, result in run.results] == [None] * 3
@@ -367,7 +391,68 @@ def test_calls_through_call_tool_go_by_the_key_of_the_tool_that_they_call(argume
 @pytest.mark.parametrize(
     "arguments", [{}, {"name": 1}, {"name": "slow", "arguments": "{"}, {"name": "slow", "arguments": [1]}]
 )
-def test_a_call_of_call_tool_that_names_no_call_is_answered(arguments):
+def test_a_call_of_call_tool_with_invalid_arguments_is_answered(arguments):
     kit = Toolkit("k").add_search()
     run = kit.run([ToolCall(id=f"c{n}", name="call_tool", arguments=arguments) for n in range(2)])
     assert [result.is_error for _, result in run.results] == [True, True]
+
+
+class Watch:
+    """Records which jobs run at once."""
+
+    def __init__(self) -> None:
+        self.running: list[Any] = []
+        self.started: list[Any] = []
+        self.overlaps: list[tuple[Any, Any]] = []
+        self.most = 0
+
+    async def run(self, key: Any, name: Any, turns: int = 1) -> Any:
+        self.overlaps += [(other, key) for other in self.running if ALONE in (other, key) or (key and other == key)]
+        self.running.append(key)
+        self.started.append(name)
+        self.most = max(self.most, len(self.running))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        self.running.remove(key)
+        return name
+
+
+BATCHES = st.lists(st.tuples(st.sampled_from([None, "a", "b", ALONE]), st.integers(0, 3)), max_size=12)
+
+
+@settings(deadline=None)
+@given(batch=BATCHES, limit=st.integers(1, 4))
+def test_calls_of_one_key_run_one_at_a_time_and_in_order(batch, limit):
+    watch = Watch()
+    keys = [None if key is None else (key if key == ALONE else (key,)) for key, _ in batch]
+    jobs = [
+        lambda key=key, number=number, turns=turns: watch.run(key, number, turns)
+        for number, (key, (_, turns)) in enumerate(zip(keys, batch, strict=True))
+    ]
+    assert asyncio.run(run_in_order(jobs, keys, limit)) == list(range(len(batch)))
+    assert watch.overlaps == []
+    assert watch.most <= limit
+    for key in set(keys) - {None}:
+        order = [number for number in watch.started if keys[number] == key]
+        assert order == sorted(order)
+    for place, key in enumerate(keys):
+        if key == ALONE:
+            before = set(watch.started[: watch.started.index(place)])
+            assert before == set(range(place))
+
+
+@settings(deadline=None, max_examples=50)
+@given(batch=BATCHES.filter(bool), steps=st.integers(0, 12))
+def test_a_batch_that_is_cancelled_leaves_nothing_running(batch, steps):
+    async def whole() -> None:
+        watch = Watch()
+        keys = [None if key is None else (key if key == ALONE else (key,)) for key, _ in batch]
+        jobs = [lambda key=key: watch.run(key, 0, 5) for key in keys]
+        task = asyncio.create_task(run_in_order(jobs, keys, 2))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(whole())

@@ -1,4 +1,4 @@
-"""Calls of a toolkit through every door: values, errors, timeouts."""
+"""Calls of a toolkit by every method: values, errors, timeouts."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ async def by_astream(kit: Toolkit, *args: Any, **options: Any) -> ToolResult:
     return [result async for result in kit.astream(*args, **options)][-1]
 
 
-DOORS = [by_exec, by_aexec, by_stream, by_astream]
-Door = Callable[..., Awaitable[ToolResult]]
+ENTRY_POINTS = [by_exec, by_aexec, by_stream, by_astream]
+EntryPoint = Callable[..., Awaitable[ToolResult]]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def kit() -> Toolkit:
     return kit.bind("user")
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 @pytest.mark.parametrize(
     ("name", "arguments", "value"),
     [
@@ -53,13 +53,13 @@ def kit() -> Toolkit:
         ("acount", {"until": 2}, ["ann0", "ann1"]),
     ],
 )
-async def test_every_door_gives_the_same_value(kit, door, name, arguments, value):
-    result = await door(kit, name, arguments)
+async def test_every_call_method_returns_the_same_value(kit, entry_point, name, arguments, value):
+    result = await entry_point(kit, name, arguments)
     assert (result.value, result.is_last, result.is_error) == (value, True, False)
     assert kit.call(name, arguments) == await kit.acall(name, arguments) == value
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 @pytest.mark.parametrize(
     ("name", "arguments", "code"),
     [
@@ -71,11 +71,11 @@ async def test_every_door_gives_the_same_value(kit, door, name, arguments, value
         ("fail", {}, "tool_error"),
     ],
 )
-async def test_no_result_door_raises(kit, door, name, arguments, code):
-    assert (await door(kit, name, arguments)).error.code == code
+async def test_methods_that_return_results_never_raise(kit, entry_point, name, arguments, code):
+    assert (await entry_point(kit, name, arguments)).error.code == code
 
 
-async def test_value_doors_raise_what_the_tool_raised_or_what_went_wrong(kit):
+async def test_methods_that_return_values_raise_the_tools_error_or_ours(kit):
     with pytest.raises(ValueError, match="nothing for ann"):
         kit.call("fail")
     with pytest.raises(ValueError, match="nothing for ann"):
@@ -106,7 +106,7 @@ def test_nothing_runs_before_a_stream_is_read(kit):
     assert next(stream).error.code == "not_found"
 
 
-async def test_a_reader_who_leaves_closes_the_body():
+async def test_closing_a_stream_closes_the_body():
     closed = []
 
     def numbers() -> Iterator[int]:
@@ -167,19 +167,24 @@ WHERE: dict[str, Callable[[Callable[..., Any]], tuple[Toolkit, dict[str, float]]
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("body", [sleep, asleep, drip, adrip])
+@pytest.mark.parametrize(
+    "entry_point",
+    [by_exec, *[pytest.param(method, marks=pytest.mark.exhaustive) for method in (by_aexec, by_stream)], by_astream],
+)
+@pytest.mark.parametrize(
+    "body", [sleep, *[pytest.param(body, marks=pytest.mark.exhaustive) for body in (asleep, drip)], adrip]
+)
 @pytest.mark.parametrize("where", WHERE)
-async def test_the_shortest_timeout_holds(door, body, where):
+async def test_the_shortest_timeout_applies(entry_point, body, where):
     kit, options = WHERE[where](body)
     started = time.perf_counter()
-    result = await door(kit, body.__name__, {"seconds": 1}, **options)
+    result = await entry_point(kit, body.__name__, {"seconds": 1}, **options)
     assert result.error.code == "timeout"
     assert "did not finish within 0.05 seconds" in result.text
     assert time.perf_counter() - started < 0.9
 
 
-async def test_value_doors_raise_a_timeout_error():
+async def test_methods_that_return_values_raise_a_timeout_error():
     kit = Toolkit("k").add(sleep).add(asleep)
     with pytest.raises(TimeoutError):
         kit.call("asleep", {"seconds": 1}, timeout=0.02)
@@ -190,26 +195,26 @@ async def test_value_doors_raise_a_timeout_error():
 
 @pytest.mark.parametrize("timeout", [0, -1])
 @pytest.mark.parametrize("body", [sleep, asleep])
-def test_a_call_that_has_no_time_left_is_a_timeout(body, timeout):
+def test_a_call_without_time_left_is_a_timeout(body, timeout):
     result = Toolkit("k").add(body).exec(body.__name__, {"seconds": 0.2}, timeout=timeout)
     assert result.error.code == "timeout"
     assert "blocks the background loop" not in result.text
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 @pytest.mark.parametrize("timeout", [float("nan"), float("inf"), 1e18, True, "3"], ids=repr)
-async def test_a_timeout_of_a_call_that_nobody_could_wait_for_is_refused(kit, door, timeout):
-    with pytest.raises(ToolkitError, match=r"A timeout is a number of seconds, not .*\. Leave it out for none\."):
-        await door(kit, "add", {"a": 1}, timeout=timeout)
+async def test_an_invalid_timeout_of_a_call_is_refused(kit, entry_point, timeout):
+    with pytest.raises(ToolkitError, match=r"A timeout is a number of seconds, not .*\. Omit it for no timeout\."):
+        await entry_point(kit, "add", {"a": 1}, timeout=timeout)
 
 
-def test_one_call_with_a_timeout_leaves_the_next_without():
+def test_the_timeout_of_one_call_does_not_apply_to_the_next():
     kit = Toolkit("k").add(asleep)
     assert kit.exec("asleep", {"seconds": 0.05}, timeout=0.01).is_error
     assert kit.exec("asleep", {"seconds": 0.05}).value == "late"
 
 
-async def test_a_cancelled_call_is_cancelled_and_nothing_runs_on():
+async def test_cancelling_the_task_cancels_the_call_and_nothing_keeps_running():
     ended = asyncio.Event()
 
     async def forever() -> None:
@@ -227,16 +232,16 @@ async def test_a_cancelled_call_is_cancelled_and_nothing_runs_on():
     assert ended.is_set()
 
 
-def test_the_errors_of_calls_are_of_one_family(kit):
+def test_call_errors_have_one_base_class(kit):
     for name, arguments in (("nothing", {}), ("add", {}), ("add", 3)):
         with pytest.raises(ToolCallError):
             kit.call(name, arguments)
 
 
-def test_a_timeout_of_a_call_that_could_not_be_interrupted_is_refused():
+def test_a_timeout_of_an_uninterruptible_call_is_refused():
     kit = Toolkit("k").add(ToolSpec.from_function(one, run_in_thread=False))
     assert kit.call("one") == 1
-    with pytest.raises(ToolkitError, match="made with run_in_thread=False"):
+    with pytest.raises(ToolkitError, match="has run_in_thread=False"):
         kit.exec("one", {}, timeout=1)
 
 

@@ -1,4 +1,4 @@
-"""A call that is cut off: by its id, by its reader who leaves, by whoever awaits it."""
+"""Cancellation of a call: by its id, by closing its stream, by cancelling the awaiting task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import CallCancelledError
 from ahvn_tools.execution import threads
 from ahvn_tools.middleware import inline
-from tests.toolkit.test_calls import DOORS
+from tests.toolkit.test_calls import ENTRY_POINTS
 
 Seen = list[ToolResult | None]
 
@@ -74,14 +74,14 @@ class Bodies:
         return thread
 
 
-def noting(seen: Seen) -> Any:
+def noting(outcomes: Seen) -> Any:
     async def note(call: Any, next: Any) -> ToolResult:
         try:
             result: ToolResult = await next(call)
         except asyncio.CancelledError:
-            seen.append(call.interrupted)
+            outcomes.append(call.interrupted)
             raise
-        seen.append(result)
+        outcomes.append(result)
         return result
 
     return inline(note)
@@ -102,13 +102,13 @@ each_middleware = pytest.mark.parametrize("middleware", [[], [waiting]], ids=["n
 
 
 @each_middleware
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 @pytest.mark.parametrize(("name", "items"), [("wait", None), ("acount", [0, 1, 2]), ("look", None)])
-async def test_a_call_cancelled_by_its_id_ends_with_what_there_is(door, name, items, middleware):
+async def test_a_call_cancelled_by_its_id_ends_with_its_items_so_far(entry_point, name, items, middleware):
     bodies = Bodies(*middleware)
     thread = bodies.cancel_when_begun()
     began = time.monotonic()
-    last = await door(bodies.kit, name, {}, call_id="c1")
+    last = await entry_point(bodies.kit, name, {}, call_id="c1")
     thread.join()
     assert time.monotonic() - began < 5
     assert (last.is_last, last.is_interrupted, last.error.code, last.id) == (True, True, "cancelled", "c1")
@@ -117,7 +117,7 @@ async def test_a_call_cancelled_by_its_id_ends_with_what_there_is(door, name, it
     assert not bodies.kit.cancel("c1")  # nothing of it is left
 
 
-async def test_a_sync_stream_in_a_thread_gives_its_items_and_is_closed():
+async def test_a_cancelled_sync_stream_in_a_thread_keeps_its_items_and_is_closed():
     bodies = Bodies(waiting)
     thread = bodies.cancel_when_begun()
     results = [result async for result in bodies.kit.astream("count", {}, call_id="c1")]
@@ -142,8 +142,8 @@ async def test_call_raises_for_a_cancelled_call(name):
     thread.join()
 
 
-async def test_the_task_that_awaits_goes_on_after_the_call_was_cancelled():
-    """The cancellation of a call is not one of whoever awaits it."""
+async def test_the_awaiting_task_continues_after_its_call_was_cancelled():
+    """The cancellation of a call does not cancel the awaiting task."""
     bodies = Bodies()
     thread = bodies.cancel_when_begun()
     await bodies.kit.aexec("wait", {}, call_id="c1")
@@ -154,7 +154,7 @@ async def test_the_task_that_awaits_goes_on_after_the_call_was_cancelled():
     thread.join()
 
 
-async def test_both_at_once_is_a_cancellation_of_the_task():
+async def test_cancelling_call_and_task_at_once_cancels_the_task():
     bodies = Bodies()
     task = asyncio.create_task(bodies.kit.aexec("wait", {}, call_id="c1"))
     await asyncio.to_thread(bodies.began.wait, 10)
@@ -165,7 +165,7 @@ async def test_both_at_once_is_a_cancellation_of_the_task():
     assert bodies.closed.is_set()
 
 
-async def test_middleware_that_waits_before_the_body_is_cut_off():
+async def test_middleware_that_waits_before_the_body_is_interrupted():
     bodies = Bodies()
 
     async def patient(call, next):
@@ -174,31 +174,31 @@ async def test_middleware_that_waits_before_the_body_is_cut_off():
         return await next(call)
 
     bodies.kit.use(patient)
-    for door in DOORS:
+    for entry_point in ENTRY_POINTS:
         bodies.began.clear()
         thread = bodies.cancel_when_begun()
-        last = await door(bodies.kit, "look", {}, call_id="c1")
+        last = await entry_point(bodies.kit, "look", {}, call_id="c1")
         thread.join()
         assert (last.is_interrupted, last.error.code, last.value) == (True, "cancelled", None)
 
 
 async def test_all_middleware_sees_the_result_of_a_call_cancelled_by_its_id():
     """A postprocess that hides something hides it in this result, too."""
-    seen: Seen = []
-    bodies = Bodies(noting(seen))
+    outcomes: Seen = []
+    bodies = Bodies(noting(outcomes))
     thread = bodies.cancel_when_begun()
     last = await bodies.kit.aexec("acount", {}, call_id="c1")
     thread.join()
-    (noted,) = seen
+    (noted,) = outcomes
     assert noted is not None
     assert noted.is_interrupted
     assert noted.value == last.value == [0, 1, 2]
 
 
 @pytest.mark.parametrize("leave", ["cancel", "close"])
-async def test_middleware_gets_what_there_is_when_the_reader_leaves(leave):
-    seen: Seen = []
-    bodies = Bodies(noting(seen))
+async def test_middleware_receives_the_items_so_far_when_the_reader_closes_the_stream(leave):
+    outcomes: Seen = []
+    bodies = Bodies(noting(outcomes))
     got: list[ToolResult] = []
 
     async def read() -> None:
@@ -216,7 +216,7 @@ async def test_middleware_gets_what_there_is_when_the_reader_leaves(leave):
             await task
     else:
         await task
-    (noted,) = seen
+    (noted,) = outcomes
     assert noted is not None
     assert noted.is_interrupted
     assert noted.value == [0, 1, 2]
@@ -224,9 +224,9 @@ async def test_middleware_gets_what_there_is_when_the_reader_leaves(leave):
     assert bodies.closed.is_set()
 
 
-async def test_a_cancelled_caller_goes_on_at_once_and_middleware_gets_what_there_is():
-    seen: Seen = []
-    bodies = Bodies(noting(seen))
+async def test_a_cancelled_caller_continues_at_once_and_middleware_receives_the_items_so_far():
+    outcomes: Seen = []
+    bodies = Bodies(noting(outcomes))
     task = asyncio.create_task(bodies.kit.aexec("acount", {}))
     await asyncio.to_thread(bodies.began.wait, 10)
     began = time.monotonic()
@@ -234,13 +234,13 @@ async def test_a_cancelled_caller_goes_on_at_once_and_middleware_gets_what_there
     with pytest.raises(asyncio.CancelledError):
         await task
     assert time.monotonic() - began < 1
-    (noted,) = seen
+    (noted,) = outcomes
     assert noted is not None
     assert noted.is_interrupted
     assert noted.value == [0, 1, 2]
 
 
-def test_a_session_cancels_its_own_calls_and_the_toolkit_those_of_all():
+def test_a_session_cancels_its_own_calls_and_the_toolkit_the_calls_of_all_sessions():
     bodies = Bodies()
     ann, bob = bodies.kit.session(), bodies.kit.session()
     results: dict[str, ToolResult] = {}
@@ -287,7 +287,7 @@ async def test_a_call_made_by_call_tool_is_cancelled_with_it():
     assert bodies.closed.is_set()
 
 
-async def test_a_call_that_waits_for_its_turn_is_cancelled_before_it_begins():
+async def test_a_call_that_waits_for_a_lock_can_be_cancelled():
     bodies = Bodies()
     ran: list[int] = []
 
@@ -306,7 +306,7 @@ async def test_a_call_that_waits_for_its_turn_is_cancelled_before_it_begins():
     assert ran == []
 
 
-def test_a_call_whose_loop_was_closed_under_it_is_let_go():
+def test_a_call_whose_loop_was_closed_is_no_longer_tracked():
     bodies = Bodies(waiting)
     loop = asyncio.new_event_loop()
 
@@ -332,19 +332,23 @@ def _wait_until(is_true: Callable[[], bool]) -> None:
 
 
 def numbers() -> Iterator[int]:
-    """Count for long enough that nobody waits for the end."""
+    """Count for longer than the test runs."""
     for number in range(3000):
         time.sleep(0.005)
         yield number
 
 
 @pytest.mark.parametrize("middleware", [[], [inline(waiting_not)]], ids=["none", "inline"])
-@pytest.mark.parametrize("door", ["exec", "stream"])
-def test_a_sync_generator_in_its_callers_thread_ends_between_two_items(door, middleware):
+@pytest.mark.parametrize("entry_point", ["exec", "stream"])
+def test_a_sync_generator_in_its_callers_thread_ends_between_two_items(entry_point, middleware):
     kit = Toolkit("k", middleware=middleware).add(numbers)
     timer = threading.Timer(0.1, kit.cancel, ["c1"])
     timer.start()
-    last = list(kit.stream("numbers", {}, call_id="c1"))[-1] if door == "stream" else kit.exec("numbers", call_id="c1")
+    last = (
+        list(kit.stream("numbers", {}, call_id="c1"))[-1]
+        if entry_point == "stream"
+        else kit.exec("numbers", call_id="c1")
+    )
     timer.join()
     assert (last.is_last, last.is_interrupted, last.error.code) == (True, True, "cancelled")
     assert last.value == list(range(len(last.value)))
@@ -360,9 +364,9 @@ async def test_a_sync_stream_in_a_loop_that_is_cancelled_leaves_its_readers_task
     assert [(result.value, result.is_interrupted) for result in results] == [([0], True)]
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 @pytest.mark.parametrize("is_inline", [True, False])
-async def test_a_call_that_a_middleware_has_cancelled_does_not_begin(door, is_inline):
+async def test_a_call_that_a_middleware_has_cancelled_does_not_begin(entry_point, is_inline):
     ran: list[int] = []
 
     async def cancel(call: Any, next: Any) -> ToolResult:
@@ -376,12 +380,12 @@ async def test_a_call_that_a_middleware_has_cancelled_does_not_begin(door, is_in
         ran.append(1)
 
     kit = Toolkit("k", middleware=[inline(cancel) if is_inline else cancel]).add(body)
-    last = await door(kit, "body", {})
+    last = await entry_point(kit, "body", {})
     assert (last.is_interrupted, last.error.code, ran) == (True, "cancelled", [])
 
 
 @pytest.mark.parametrize("middleware", [[], [waiting], [inline(waiting_not)]], ids=["none", "awaiting", "inline"])
-def test_what_a_reader_has_got_is_in_the_result_of_a_cancelled_stream(middleware):
+def test_the_result_of_a_cancelled_stream_contains_the_items_that_were_read(middleware):
     def count(context: ToolContext) -> Iterator[int]:
         yield 1
         kit.cancel(str(context.call_id))

@@ -49,11 +49,11 @@ async def gateway():
     await kit.aremove_mcp("upstream")
 
 
-each_wire = pytest.mark.parametrize("mode", ["auto", "legacy"])
+each_wire = pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.exhaustive)])
 
 
 @each_wire
-async def test_tools_of_both_kinds_are_listed_without_what_is_bound(gateway, mode):
+async def test_tools_of_both_kinds_are_listed_without_bound_parameters(gateway, mode):
     async with Client(gateway, mode=mode) as client:
         listed = {tool.name: tool for tool in await client.list_tools()}
     assert list(listed) == ["local", "up_find", "up_index", "up_delete", "up_fail"]
@@ -63,7 +63,7 @@ async def test_tools_of_both_kinds_are_listed_without_what_is_bound(gateway, mod
 
 
 @each_wire
-async def test_calls_pass_through_with_what_is_bound(gateway, mode, caplog):
+async def test_calls_pass_through_with_bound_values(gateway, mode, caplog):
     async with Client(gateway, mode=mode) as client:
         with caplog.at_level(logging.INFO, "gateway.calls"):
             assert (await client.call_tool("up_find", {"query": "tea"})).data == ["ann:tea"]
@@ -76,20 +76,20 @@ async def test_calls_pass_through_with_what_is_bound(gateway, mode, caplog):
 
 @each_wire
 async def test_progress_passes_through(gateway, mode):
-    told: list[Any] = []
+    reports: list[Any] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
+        reports.append((progress, total, message))
 
     async with Client(gateway, mode=mode) as client:
         for _ in range(20):
-            told.clear()
+            reports.clear()
             assert (await client.call_tool("up_index", {"steps": 2}, progress_handler=hear)).data == "indexed"
-            assert told == [(0, 2, "step 0"), (1, 2, "step 1")]
+            assert reports == [(0, 2, "step 0"), (1, 2, "step 1")]
 
 
 @each_wire
-async def test_what_needs_an_approval_does_not_pass(gateway, mode):
+async def test_a_call_that_needs_an_approval_does_not_pass(gateway, mode):
     async with Client(gateway, mode=mode) as client:
         answer = await client.call_tool("up_delete", {"what": "all"}, raise_on_error=False)
     assert answer.is_error

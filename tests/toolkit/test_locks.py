@@ -1,4 +1,4 @@
-"""Exclusive calls: alone, or alone among those with one key; in emitted order within one answer; never a deadlock."""
+"""Exclusive calls: alone, or alone among those with the same key; never a deadlock."""
 
 from __future__ import annotations
 
@@ -11,74 +11,11 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ahvn_tools import ToolCall, ToolCallError, Toolkit
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.locks import ALONE, KeyedLocks, lock_key, run_in_order
+from ahvn_tools.toolkit.locks import ALONE, KeyedLocks, lock_key
 from tests.execution.entry_points import program, until
-
-
-class Watch:
-    """Sees which calls run at once."""
-
-    def __init__(self) -> None:
-        self.running: list[Any] = []
-        self.started: list[Any] = []
-        self.overlaps: list[tuple[Any, Any]] = []
-        self.most = 0
-
-    async def run(self, key: Any, name: Any, turns: int = 1) -> Any:
-        self.overlaps += [(other, key) for other in self.running if ALONE in (other, key) or (key and other == key)]
-        self.running.append(key)
-        self.started.append(name)
-        self.most = max(self.most, len(self.running))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        self.running.remove(key)
-        return name
-
-
-BATCHES = st.lists(st.tuples(st.sampled_from([None, "a", "b", ALONE]), st.integers(0, 3)), max_size=12)
-
-
-@settings(deadline=None)
-@given(batch=BATCHES, limit=st.integers(1, 4))
-def test_no_two_calls_of_one_key_run_at_once_and_each_key_keeps_its_order(batch, limit):
-    watch = Watch()
-    keys = [None if key is None else (key if key == ALONE else (key,)) for key, _ in batch]
-    jobs = [
-        lambda key=key, number=number, turns=turns: watch.run(key, number, turns)
-        for number, (key, (_, turns)) in enumerate(zip(keys, batch, strict=True))
-    ]
-    assert asyncio.run(run_in_order(jobs, keys, limit)) == list(range(len(batch)))
-    assert watch.overlaps == []
-    assert watch.most <= limit
-    for key in set(keys) - {None}:
-        order = [number for number in watch.started if keys[number] == key]
-        assert order == sorted(order)
-    for place, key in enumerate(keys):
-        if key == ALONE:
-            before = set(watch.started[: watch.started.index(place)])
-            assert before == set(range(place))
-
-
-@settings(deadline=None, max_examples=50)
-@given(batch=BATCHES.filter(bool), steps=st.integers(0, 12))
-def test_a_batch_that_is_cancelled_leaves_nothing_running(batch, steps):
-    async def whole() -> None:
-        watch = Watch()
-        keys = [None if key is None else (key if key == ALONE else (key,)) for key, _ in batch]
-        jobs = [lambda key=key: watch.run(key, 0, 5) for key in keys]
-        task = asyncio.create_task(run_in_order(jobs, keys, 2))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait({task})
-        assert len(asyncio.all_tasks()) == 1
-
-    asyncio.run(whole())
 
 
 @pytest.mark.parametrize(
@@ -95,7 +32,7 @@ def test_a_batch_that_is_cancelled_leaves_nothing_running(batch, steps):
         (lambda arguments: [], {}, ALONE),
     ],
 )
-def test_a_key_is_made_of_the_arguments(exclusive, arguments, key):
+def test_the_key_is_computed_from_the_arguments(exclusive, arguments, key):
     assert lock_key(exclusive, arguments) == key
 
 
@@ -113,7 +50,7 @@ def test_a_key_is_made_of_the_arguments(exclusive, arguments, key):
     ],
     ids=str,
 )
-def test_values_that_a_tool_may_take_for_the_same_have_one_key(one, other, are_one):
+def test_values_that_a_tool_may_treat_as_equal_have_one_key(one, other, are_one):
     assert (lock_key("n", {"n": one}) == lock_key("n", {"n": other})) is are_one
 
 
@@ -131,7 +68,7 @@ def kit_of(exclusive: Any, watch: list[str], *, pause: float = 0.002) -> Toolkit
 
 
 def overlap(watch: list[str]) -> bool:
-    """Tell whether a path was begun again before it was ended."""
+    """Return whether a path was begun again before it was ended."""
     open_paths: set[str] = set()
     for step in watch:
         if step[0] == "+":
@@ -143,7 +80,7 @@ def overlap(watch: list[str]) -> bool:
     return False
 
 
-def test_one_key_never_runs_twice_at_once_over_threads_loops_and_sessions():
+def test_one_key_never_runs_twice_at_once_across_threads_loops_and_sessions():
     watch: list[str] = []
     kit = kit_of("path", watch)
 
@@ -165,7 +102,7 @@ def test_one_key_never_runs_twice_at_once_over_threads_loops_and_sessions():
     assert not overlap(watch)
 
 
-def test_calls_with_other_keys_run_beside_each_other():
+def test_calls_with_different_keys_run_at_the_same_time():
     meet = threading.Barrier(2, timeout=10)
     kit = Toolkit("files")
 
@@ -196,7 +133,7 @@ def test_a_tool_that_calls_the_toolkit_under_its_own_key_does_not_wait_for_itsel
     assert [result.value for _, result in kit.run(calls).results] == ["a", "a"]
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_gives_its_turn_on():
+async def test_a_call_that_is_cancelled_while_it_waits_does_not_block_the_next():
     keys = KeyedLocks()
     begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -222,7 +159,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_gives_its_turn_on():
     assert await asyncio.wait_for(keys.run_locked("k", second), 5) == "second"
 
 
-async def test_a_call_that_is_cancelled_in_the_moment_of_its_turn_gives_it_on():
+async def test_a_call_that_is_cancelled_when_it_gets_the_key_releases_it():
     keys = KeyedLocks()
     go_on = asyncio.Event()
     running = asyncio.create_task(keys.run_locked("k", go_on.wait))
@@ -240,7 +177,7 @@ async def test_a_call_that_is_cancelled_in_the_moment_of_its_turn_gives_it_on():
     assert await asyncio.wait_for(third, 5) == "ran"
 
 
-async def test_a_call_that_is_cancelled_by_the_one_it_waits_for_gives_its_turn_on():
+async def test_a_call_that_is_cancelled_by_the_holder_of_its_key_does_not_block_the_next():
     keys, both = KeyedLocks(), asyncio.Event()
 
     async def cancel_second() -> None:
@@ -260,8 +197,8 @@ async def test_a_call_that_is_cancelled_by_the_one_it_waits_for_gives_its_turn_o
     assert second.cancelled()
 
 
-@pytest.mark.parametrize("given", [{}, {"path": "a.txt"}], ids=["left out", "given"])
-async def test_an_argument_that_is_left_out_is_its_default(given):
+@pytest.mark.parametrize("passed", [{}, {"path": "a.txt"}], ids=["left out", "passed"])
+async def test_an_argument_that_is_left_out_is_its_default(passed):
     watch: list[str] = []
     kit = Toolkit("files")
 
@@ -271,11 +208,11 @@ async def test_an_argument_that_is_left_out_is_its_default(given):
         await asyncio.sleep(0.01)
         watch.append(f"-{path}")
 
-    await asyncio.gather(kit.acall("write"), kit.acall("write", given))
+    await asyncio.gather(kit.acall("write"), kit.acall("write", passed))
     assert watch == ["+a.txt", "-a.txt"] * 2
 
 
-async def test_calls_stay_apart_where_the_parameter_is_bound():
+async def test_calls_do_not_overlap_when_the_exclusive_parameter_is_bound():
     watch: list[str] = []
     kit = kit_of("path", watch).bind("path")
     await asyncio.gather(*(kit.session(path="a").acall("write") for _ in range(3)))
@@ -283,7 +220,7 @@ async def test_calls_stay_apart_where_the_parameter_is_bound():
     assert len(Toolkit("outer").add(kit)) == 1
 
 
-async def test_calls_from_inside_of_one_call_do_not_run_at_once_either():
+async def test_nested_calls_of_one_call_do_not_run_at_once_either():
     watch: list[str] = []
     kit = kit_of("path", watch)
 
@@ -296,11 +233,11 @@ async def test_calls_from_inside_of_one_call_do_not_run_at_once_either():
     assert not overlap(watch)
 
 
-async def test_what_a_tool_leaves_running_does_not_keep_its_key():
+async def test_a_task_that_a_tool_leaves_running_does_not_hold_its_key():
     watch: list[str] = []
     kit = kit_of("path", watch)
     go_on = asyncio.Event()
-    left: list[asyncio.Task[Any]] = []
+    background: list[asyncio.Task[Any]] = []
 
     @kit.tool(exclusive="path")
     async def leave(path: str) -> None:
@@ -308,36 +245,36 @@ async def test_what_a_tool_leaves_running_does_not_keep_its_key():
             await go_on.wait()
             await kit.acall("write", {"path": path})
 
-        left.append(asyncio.create_task(later()))
+        background.append(asyncio.create_task(later()))
 
     await kit.acall("leave", {"path": "a"})
     writing = asyncio.create_task(kit.acall("write", {"path": "a"}))
     await asyncio.sleep(0)
     go_on.set()
-    await asyncio.gather(writing, *left)
+    await asyncio.gather(writing, *background)
     assert len(watch) == 4
     assert not overlap(watch)
 
 
-async def test_a_call_that_a_tool_leaves_running_keeps_the_key_until_it_ends():
+async def test_a_nested_call_that_a_tool_leaves_running_holds_the_key_until_it_ends():
     watch: list[str] = []
     kit = kit_of("path", watch)
-    left: list[asyncio.Task[Any]] = []
+    background: list[asyncio.Task[Any]] = []
 
     @kit.tool(exclusive="path")
     async def leave(path: str) -> None:
-        left.append(asyncio.create_task(kit.acall("write", {"path": path})))
+        background.append(asyncio.create_task(kit.acall("write", {"path": path})))
         assert await asyncio.to_thread(until, lambda: watch)
 
     await kit.acall("leave", {"path": "a"})
-    await asyncio.gather(kit.acall("write", {"path": "a"}), *left)
+    await asyncio.gather(kit.acall("write", {"path": "a"}), *background)
     assert len(watch) == 4
     assert not overlap(watch)
 
 
-async def test_code_that_outlives_an_inner_call_still_belongs_to_the_outer_one():
+async def test_code_that_outlives_a_nested_call_still_belongs_to_the_outer_call():
     kit = kit_of("path", [])
-    left: list[asyncio.Task[Any]] = []
+    background: list[asyncio.Task[Any]] = []
 
     @kit.tool(exclusive="path")
     async def leave(path: str) -> None:
@@ -345,18 +282,18 @@ async def test_code_that_outlives_an_inner_call_still_belongs_to_the_outer_one()
             await asyncio.sleep(0.01)
             await kit.acall("write", {"path": path})
 
-        left.append(asyncio.create_task(later()))
+        background.append(asyncio.create_task(later()))
 
     @kit.tool(exclusive="path")
     async def wait(path: str) -> str:
         await kit.acall("leave", {"path": path})
-        await left[0]
+        await background[0]
         return "waited"
 
     assert await asyncio.wait_for(kit.acall("wait", {"path": "a"}), 10) == "waited"
 
 
-def test_a_key_of_one_toolkit_is_none_of_another():
+def test_keys_of_two_toolkits_are_independent():
     watch: list[str] = []
     inner = kit_of("path", watch, pause=0.02)
     outer = Toolkit("outer")
@@ -375,8 +312,8 @@ def test_a_key_of_one_toolkit_is_none_of_another():
     assert not overlap(watch)
 
 
-@pytest.mark.parametrize("door", ["call", "exec"])
-async def test_a_sync_call_that_would_wait_for_the_loop_that_it_blocks_says_so(door):
+@pytest.mark.parametrize("method", ["call", "exec"])
+async def test_a_sync_call_that_would_wait_for_the_loop_that_it_blocks_raises(method):
     kit = Toolkit("files")
     begun = asyncio.Event()
 
@@ -388,19 +325,19 @@ async def test_a_sync_call_that_would_wait_for_the_loop_that_it_blocks_says_so(d
 
     task = asyncio.create_task(kit.acall("write", {"path": "a", "seconds": 0.05}))
     await begun.wait()
-    told = r"event loop which it blocks: in an event loop use `await …acall\(…\)`"
-    if door == "call":
-        with pytest.raises(ToolCallError, match=told):
+    message = r"event loop which it blocks: in an event loop use `await …acall\(…\)`"
+    if method == "call":
+        with pytest.raises(ToolCallError, match=message):
             kit.call("write", {"path": "a"})
     else:
-        assert re.search(told, kit.exec("write", {"path": "a"}).text)
+        assert re.search(message, kit.exec("write", {"path": "a"}).text)
     assert kit.call("write", {"path": "b"}) == "b"
     assert await task == "a"
     assert kit.call("write", {"path": "a"}) == "a"
 
 
-@pytest.mark.parametrize("what", ["holds", "holds and is kept", "waits", "waits and is kept"])
-def test_a_loop_that_is_closed_under_a_call_keeps_no_key(what):
+@pytest.mark.parametrize("what", ["holds", "holds and stays", "waits", "waits and stays"])
+def test_a_call_whose_loop_was_closed_holds_no_key(what):
     kit = Toolkit("files")
     begun, go_on = threading.Event(), threading.Event()
 
@@ -422,23 +359,23 @@ def test_a_loop_that_is_closed_under_a_call_keeps_no_key(what):
     task = loop.create_task(kit.aexec("write", {"path": "a", "seconds": 60}))
     loop.run_until_complete(asyncio.sleep(0.02))
     loop.close()
-    task._log_destroy_pending = False  # nobody else can end it
-    kept = [task] if "is kept" in what else []
+    task._log_destroy_pending = False  # nothing else can end it
+    references = [task] if "stays" in what else []
     del task
     gc.collect()
     go_on.set()
-    made: list[str] = []
-    after = threading.Thread(target=lambda: made.append(kit.call("write", {"path": "a"})), daemon=True)
+    outcomes: list[str] = []
+    after = threading.Thread(target=lambda: outcomes.append(kit.call("write", {"path": "a"})), daemon=True)
     after.start()
     after.join(10)
-    assert made == ["a"]
+    assert outcomes == ["a"]
     if "waits" in what:
         thread.join(10)
-    kept.clear()
+    references.clear()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_a_forked_child_waits_for_no_call_of_its_parent():
+def test_a_forked_child_does_not_wait_for_calls_of_its_parent():
     code = """if True:
         import os, threading, time
         from ahvn_tools import Toolkit
@@ -471,7 +408,7 @@ def test_a_forked_child_waits_for_no_call_of_its_parent():
     assert (status, output.split()) == (0, ["True", "a", "b"]), errors
 
 
-def test_what_fails_gives_its_key_back():
+def test_a_failing_call_releases_its_key():
     kit = Toolkit("files")
 
     @kit.tool(exclusive=True)
@@ -482,9 +419,9 @@ def test_what_fails_gives_its_key_back():
 
 
 @pytest.mark.parametrize(
-    ("exclusive", "told"),
+    ("exclusive", "message"),
     [("pth", r"no argument 'pth' to be exclusive by\. Did you mean 'path'"), (3, "is True, a parameter's name or")],
 )
-def test_what_names_no_argument_is_refused(exclusive, told):
-    with pytest.raises(ToolkitError, match=told):
+def test_an_unknown_exclusive_parameter_is_refused(exclusive, message):
+    with pytest.raises(ToolkitError, match=message):
         kit_of(exclusive, [])

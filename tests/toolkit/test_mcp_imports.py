@@ -1,4 +1,4 @@
-"""Tools of MCP servers in a toolkit: options, what follows the server, what never gives way."""
+"""Tools of MCP servers in a toolkit: options, updates and names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import sys
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -84,7 +84,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def configuration(tmp_path):
-    """Gives an `mcp.json` of servers with tools of these names."""
+    """Return an `mcp.json` of servers with tools of these names."""
     script = tmp_path / "server.py"
     script.write_text(SCRIPT)
 
@@ -107,13 +107,13 @@ class TestAdding:
         assert kit["find"].tags == {"read"}
         assert kit.to("openai")[1]["function"]["name"].startswith("get_note_")  # a space fits no provider
 
-    async def test_every_door_works_from_any_loop(self, kit):
+    async def test_every_call_method_works_from_any_loop(self, kit):
         arguments = {"query": "q", "user": "u", "limit": 1}
         assert await kit.acall("find", arguments) == kit.call("find", arguments) == ["u:q:0"]
         in_thread = await asyncio.to_thread(lambda: asyncio.run(kit.acall("find", arguments)))
         assert in_thread == ["u:q:0"]
 
-    async def test_the_async_door_adds_from_a_loop(self):
+    async def test_aadd_mcp_adds_from_a_loop(self):
         kit = await Toolkit("k").aadd_mcp(notes_server())
         assert await kit.acall("get note", {"number": 3}) == {"number": 3}
         await kit.aremove_mcp("notes")
@@ -134,12 +134,12 @@ class TestAdding:
         assert kit.exec("n_find", {"query": "q", "user": "eve"}).error.code == "invalid_parameters"
         kit.remove_mcp("n")
 
-    def test_several_servers_of_a_configuration_are_told_apart_by_their_names(self, caplog):
+    def test_several_servers_of_a_configuration_have_their_names_as_prefixes(self, caplog):
         made = {"mcpServers": {"dead": {"command": "there-is-no-such-program"}, "also": {"command": "nor-this-one"}}}
         with pytest.raises(ToolConnectionError, match=r"dead|also"):
             Toolkit("k").add_mcp(made)
 
-    def test_postprocess_and_approval_hold_for_them(self):
+    def test_postprocess_and_approval_apply_to_imported_tools(self):
         kit = Toolkit("k").add_mcp(
             notes_server(), include=["find"], requires_approval=True,
             postprocess=lambda call, result: ToolResult(f"seen {result.value}"),
@@ -186,7 +186,7 @@ class TestAdding:
         for name in list(kit.servers):
             kit.remove_mcp(name)
 
-    def test_what_a_remote_tool_is_given_by_us_is_no_parameter_of_it(self):
+    def test_context_is_a_parameter_only_of_the_remote_tools_that_have_it(self):
         server: FastMCP = FastMCP("s")
         server.tool(lambda number: number, name="plain")
         server.tool(lambda context: context, name="odd")
@@ -199,7 +199,7 @@ class TestAdding:
         kit.remove_mcp("s")
 
     @pytest.mark.parametrize("policy", ["raise", "replace", "keep"])
-    def test_a_name_that_is_taken_is_never_overwritten(self, policy):
+    def test_a_taken_name_is_never_overwritten(self, policy):
         kit = Toolkit("k", on_duplicate=policy)
 
         @kit.tool
@@ -213,13 +213,13 @@ class TestAdding:
         assert kit.call("find", {"query": "q"}) == "mine"
         kit.remove_mcp("notes")
 
-    def test_one_server_is_added_once_by_a_name(self, kit):
+    def test_a_server_name_can_be_added_once(self, kit):
         with pytest.raises(ToolkitError, match="name="):
             kit.add_mcp(notes_server(), prefix="other_")
         kit.add_mcp(notes_server(), prefix="other_", name="other")
         assert list(kit.servers) == ["notes", "other"]
 
-    def test_of_servers_that_come_at_once_under_one_name_one_is_added_and_the_others_are_closed(self):
+    def test_of_servers_added_at_once_under_one_name_one_is_added_and_the_others_are_closed(self):
         server, kit = notes_server(), Toolkit("k")
 
         def add(number: int) -> str:
@@ -230,15 +230,15 @@ class TestAdding:
             return "added"
 
         with ThreadPoolExecutor(4) as pool:
-            told = list(pool.map(add, range(4)))
-        assert told.count("added") == 1
-        assert sum("There is a server 'notes' already" in text for text in told) == 3
+            outcomes = list(pool.map(add, range(4)))
+        assert outcomes.count("added") == 1
+        assert sum("There is a server 'notes' already" in text for text in outcomes) == 3
         assert len(kit) == 4
         kit.remove_mcp("notes")
         assert len(kit) == 0
         assert session.open_sessions == set()
 
-    async def test_whoever_gives_up_adding_leaves_a_whole_server_or_nothing(self):
+    async def test_a_cancelled_add_leaves_a_complete_server_or_nothing(self):
         for pause in range(8):
             kit = Toolkit("k")
             adding = asyncio.create_task(kit.aadd_mcp(notes_server()))
@@ -253,13 +253,13 @@ class TestAdding:
         assert session.open_sessions == set()
 
     @pytest.mark.parametrize("server", [3, object(), [], ""])
-    def test_what_is_no_server_is_an_error(self, server):
+    def test_an_argument_that_is_no_server_is_an_error(self, server):
         with pytest.raises(DefinitionError):
             Toolkit("k").add_mcp(server)
 
-    def test_a_session_or_selection_adds_none(self, kit):
+    def test_a_session_or_selection_cannot_add_a_server(self, kit):
         for view in (kit.session(), kit.select(names=["find"])):
-            with pytest.raises(ToolkitError, match="changes nothing below"):
+            with pytest.raises(ToolkitError, match="cannot change the toolkit"):
                 view.add_mcp(notes_server("x"))
 
     def test_an_unknown_server_is_an_error(self, kit):
@@ -269,11 +269,11 @@ class TestAdding:
 
 
 class TestCalls:
-    def test_a_timeout_holds(self, kit):
+    def test_a_timeout_applies(self, kit):
         assert kit.exec("sleep", {"seconds": 20}, timeout=0.2).error.code == "timeout"
         assert kit.call("sleep", {"seconds": 0}) == "slept"
 
-    def test_the_limit_of_every_call_is_given_when_it_is_added(self):
+    def test_the_timeout_of_add_mcp_applies_to_every_call(self):
         kit = Toolkit("k").add_mcp(notes_server(), timeout=0.2)
         assert kit.exec("sleep", {"seconds": 20}).error.code == "timeout"
         kit.remove_mcp("notes")
@@ -306,8 +306,8 @@ class TestCalls:
         await asyncio.wait_for(ended.wait(), 5)
         await kit.aremove_mcp("s")
 
-    def test_no_server_speaks_in_our_words(self):
-        """What it says beside its result is no request for an approval, and ends nobody's session."""
+    def test_a_server_cannot_imitate_our_metadata(self):
+        """Metadata of a server requests no approval and ends no session."""
         server: FastMCP = FastMCP("sly")
 
         @server.tool
@@ -326,7 +326,7 @@ class TestCalls:
 
 
 class TestFollowing:
-    def test_refresh_tells_what_has_changed_and_follows(self):
+    def test_refresh_returns_the_changes_and_applies_them(self):
         server = notes_server()
         kit = Toolkit("k").add_mcp(server)
         kit["find"].bind("user", "who")
@@ -354,8 +354,8 @@ class TestFollowing:
         assert not kit.refresh_mcp("notes")["notes"]
         kit.remove_mcp("notes")
 
-    def test_a_tool_that_loses_a_bound_parameter_is_not_called_until_it_is_accepted(self, caplog):
-        """Else the server could hand what was bound to the model, under another name."""
+    def test_a_tool_that_loses_a_bound_parameter_is_quarantined(self, caplog):
+        """Otherwise the server could expose a bound parameter to the model under another name."""
         server = notes_server()
         kit = Toolkit("k").add_mcp(server, preset={"find": {"user": "ann"}})
         server.local_provider.remove_tool("find")
@@ -366,7 +366,7 @@ class TestFollowing:
 
         with caplog.at_level(logging.WARNING):
             kit.refresh_mcp()
-        assert "no parameter 'user' any more" in caplog.text
+        assert "no longer has the parameter 'user'" in caplog.text
         assert "find" not in kit
         assert kit.exec("find", {"query": "q", "owner": "eve"}).error.code == "changed"
         kit.refresh_mcp()
@@ -375,8 +375,8 @@ class TestFollowing:
         assert kit.call("find", {"query": "q"}) == "all:q"
         kit.remove_mcp("notes")
 
-    def test_a_tool_that_goes_and_comes_back_is_bound_and_removed_as_before(self):
-        """Else a server could shed what the host has bound, or bring back what the host does not want."""
+    def test_a_tool_that_the_server_removes_and_adds_again_stays_bound_or_removed(self):
+        """Otherwise a server could drop bindings, or bring back tools that the host has removed."""
         server = notes_server()
         kit = Toolkit("k", state={"user": "ann"}).add_mcp(server, include=["find", "sleep"])
         kit["find"].bind("user")
@@ -410,13 +410,13 @@ class TestFollowing:
         assert kit.exec("find", {"query": "q", "owner": "eve"}).error.code == "changed"
         kit.remove_mcp("notes")
 
-    def test_a_preset_for_all_tools_holds_for_a_parameter_that_comes_later(self):
+    def test_a_preset_for_all_tools_applies_to_a_parameter_that_is_added_later(self):
         server = notes_server()
         kit = Toolkit("k").add_mcp(server, include=["get note"], preset={"*": {"user": "ann"}})
         server.local_provider.remove_tool("get note")
 
         @server.tool(name="get note")
-        def get_note(number: int, user: str = "nobody") -> str:
+        def get_note(number: int, user: str = "guest") -> str:
             return f"{user}:{number}"
 
         kit.refresh_mcp()
@@ -424,7 +424,7 @@ class TestFollowing:
         assert kit.call("get note", {"number": 1}) == "ann:1"
         kit.remove_mcp("notes")
 
-    def test_a_tool_that_no_longer_takes_its_preset_is_not_called_until_it_is_accepted(self, caplog):
+    def test_a_tool_that_no_longer_accepts_its_preset_is_quarantined(self, caplog):
         server = notes_server()
         kit = Toolkit("k").add_mcp(server, preset={"find": {"limit": 1}})
         server.local_provider.remove_tool("find")
@@ -438,7 +438,7 @@ class TestFollowing:
         assert kit.exec("find", {"query": "q"}).error.code == "changed"
         kit.remove_mcp("notes")
 
-    def test_a_new_tool_whose_name_is_taken_stays_out(self, caplog):
+    def test_a_new_tool_whose_name_is_taken_is_not_added(self, caplog):
         server = notes_server()
         kit = Toolkit("k").add_mcp(server)
 
@@ -456,21 +456,21 @@ class TestFollowing:
         assert kit.call("mine") == "mine"
         kit.remove_mcp("notes")
 
-    async def test_a_server_that_is_removed_while_it_has_news_leaves_nothing_and_says_nothing(self, caplog):
+    async def test_a_server_that_is_removed_during_an_update_leaves_nothing_and_notifies_no_one(self, caplog):
         server = notes_server()
 
         @server.tool
-        async def tell(ctx: Context) -> None:
+        async def enable_find(ctx: Context) -> None:
             await ctx.enable_components(names={"find"})
 
         kit = await Toolkit("k").aadd_mcp(server)
-        await kit.acall("tell")
+        await kit.acall("enable_find")
         await kit.aremove_mcp("notes")
         await asyncio.sleep(0.3)
         assert [record.message for record in caplog.records if record.name.startswith("ahvn_tools")] == []
 
-    async def test_tools_follow_while_they_are_called_refreshed_and_removed(self):
-        """Calls that are under way end with their results; nothing else is ever told than what holds at the moment."""
+    async def test_tools_are_updated_while_they_are_called_refreshed_and_removed(self):
+        """Active calls end with their results, and each result matches the definition of its time."""
         server = notes_server()
         kit = await Toolkit("k").aadd_mcp(server)
         codes: set[str | None] = set()
@@ -500,10 +500,10 @@ class TestFollowing:
         assert (await sleeping).error.code == "connection"
         assert len(kit) == 0
 
-    async def test_a_servers_news_are_followed_and_told(self):
+    async def test_a_list_changed_notification_updates_the_tools_and_calls_on_change(self):
         server = notes_server()
-        told: list[tuple[str, Changes]] = []
-        heard = asyncio.Event()
+        notifications: list[tuple[str, Changes]] = []
+        notified = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         @server.tool
@@ -515,40 +515,40 @@ class TestFollowing:
             await ctx.enable_components(names={"grown"})
             return "grown"
 
-        def listener(told_by: mcp.RemoteServer, changes: Changes) -> None:
-            told.append((told_by.name, changes))
-            loop.call_soon_threadsafe(heard.set)
+        def listener(source: mcp.RemoteServer, changes: Changes) -> None:
+            notifications.append((source.name, changes))
+            loop.call_soon_threadsafe(notified.set)
 
         kit = await Toolkit("k").aadd_mcp(server, on_change=listener)
         await kit.acall("grow")
-        await asyncio.wait_for(heard.wait(), 5)
-        assert told[0][0] == "notes"
-        assert told[0][1].added == ("grown",)
+        await asyncio.wait_for(notified.wait(), 5)
+        assert notifications[0][0] == "notes"
+        assert notifications[0][1].added == ("grown",)
         assert await kit.acall("grown") == "here"
         await kit.aremove_mcp("notes")
 
 
 class TestNames:
     @pytest.mark.parametrize(
-        ("options", "told"),
+        ("options", "message"),
         [
             ({"exclude": ["delete_note"]}, "no tool 'delete_note'"),
             ({"include": ["fnid"]}, "no tool 'fnid'"),
         ],
     )
-    def test_one_that_the_server_does_not_have_is_refused(self, options, told):
+    def test_a_name_that_the_server_does_not_have_is_refused(self, options, message):
         kit = Toolkit("k")
-        with pytest.raises(ToolLookupError, match=told):
+        with pytest.raises(ToolLookupError, match=message):
             kit.add_mcp(notes_server(), **options)
         assert list(kit) == []
 
     @pytest.mark.parametrize("options", [{"rename": {"find": ""}}, {"rename": {"find": 5}}, {"name": ""}, {"name": 5}])
-    def test_a_new_one_is_a_text_with_something_in_it(self, options):
-        with pytest.raises(ToolkitError, match="is a text with something in it"):
+    def test_a_new_name_is_a_string_that_is_not_empty(self, options):
+        with pytest.raises(ToolkitError, match="must be a string that is not empty"):
             Toolkit("k").add_mcp(notes_server(), **options)
 
     @pytest.mark.parametrize(
-        ("options", "told"),
+        ("options", "message"),
         [
             ({"limits": 5}, "`limits` of a server is a Limits, not a int"),
             ({"budgets": {}}, "`budgets` of a server is a Budgets, not a dict"),
@@ -556,20 +556,20 @@ class TestNames:
             ({"elicitation": 5}, "`elicitation` of a server is a function, not a int"),
             ({"sampling": "x"}, "`sampling` of a server is a function"),
             ({"on_change": 5}, "`on_change` of a server is a function"),
-            ({"preset": 5}, "`preset` of a server says it by tool"),
-            ({"preset": {"find": "x"}}, "`preset` of a server says it by tool"),
+            ({"preset": 5}, "`preset` of a server is a mapping by tool"),
+            ({"preset": {"find": "x"}}, "`preset` of a server is a mapping by tool"),
         ],
     )
-    def test_options_of_a_wrong_kind_are_refused_with_the_right_one(self, options, told):
-        with pytest.raises((ToolkitError, DefinitionError), match=told):
+    def test_options_of_a_wrong_kind_are_refused_with_the_right_one(self, options, message):
+        with pytest.raises((ToolkitError, DefinitionError), match=message):
             Toolkit("k").add_mcp(notes_server(), **options)
 
-    def test_a_pattern_need_not_fit_anything(self):
+    def test_a_pattern_may_match_nothing(self):
         kit = Toolkit("k").add_mcp(notes_server(), exclude=["delete*"])
         assert "find" in kit
         kit.remove_mcp("notes")
 
-    def test_a_clash_names_a_way_out_that_there_is(self):
+    def test_a_clash_names_a_fix_that_works(self):
         kit = Toolkit("k", on_duplicate="replace").add(ToolSpec.from_function(len, name="find"))
         with pytest.raises(ToolkitError, match=r"two tools 'find'.*prefix=… or rename=…\.$"):
             kit.add_mcp(notes_server())
@@ -601,13 +601,13 @@ class TestPins:
         assert kit.servers["notes"].changed == frozenset()
         kit.remove_mcp("notes")
 
-    def test_accepting_what_does_not_wait_is_an_error(self, kit):
+    def test_accepting_an_unchanged_tool_is_an_error(self, kit):
         with pytest.raises(ToolLookupError, match="waits to be accepted"):
             kit.servers["notes"].accept("find")
 
 
 class TestWithoutAToolkit:
-    def test_connect_gives_a_server_that_specs_are_made_from(self):
+    def test_connect_returns_a_server_whose_tools_become_specs(self):
         with mcp.connect(notes_server()) as server:
             specs = ToolSpec.from_server(server)
             assert specs["find"].call(query="q", user="u", limit=1) == ["u:q:0"]
@@ -623,7 +623,7 @@ class TestWithoutAToolkit:
         async with await mcp.aconnect(notes_server()) as server:
             assert await ToolSpec.from_server(server)["get note"].acall(number=2) == {"number": 2}
 
-    def test_a_connected_server_may_be_added_to_toolkits_and_stays_open_when_they_leave_it(self):
+    def test_a_connected_server_stays_open_when_toolkits_remove_it(self):
         with mcp.connect(notes_server()) as server:
             one = Toolkit("one").add_mcp(server, include=["find"])
             other = Toolkit("other").add_mcp(server, prefix="my_")
@@ -634,17 +634,21 @@ class TestWithoutAToolkit:
             one.remove_mcp("notes")
             assert other.call("my_get note", {"number": 2}) == {"number": 2}
 
-    def test_what_is_said_of_a_connected_server_is_said_where_it_is_connected(self, tmp_path):
+    def test_connection_options_of_a_connected_server_are_refused(self, tmp_path):
         with mcp.connect(notes_server()) as server:
-            said: list[dict[str, Any]] = [{"pin": tmp_path / "mcp.lock"}, {"name": "other"}, {"idempotent": True}]
-            for options in said:
-                with pytest.raises(ToolkitError, match=rf"give \['{next(iter(options))}'\] to `mcp.connect`"):
+            refused_options: list[dict[str, Any]] = [
+                {"pin": tmp_path / "mcp.lock"},
+                {"name": "other"},
+                {"idempotent": True},
+            ]
+            for options in refused_options:
+                with pytest.raises(ToolkitError, match=rf"pass \['{next(iter(options))}'\] to `mcp.connect`"):
                     Toolkit("k").add_mcp(server, **options)
-            heard: list[Any] = []
-            Toolkit("k").add_mcp(server, on_change=lambda *told: heard.append(told)).remove_mcp("notes")
-            assert heard == []
+            events: list[Any] = []
+            Toolkit("k").add_mcp(server, on_change=lambda *arguments: events.append(arguments)).remove_mcp("notes")
+            assert events == []
 
-    def test_one_of_several_is_chosen_by_its_name(self):
+    def test_one_of_several_servers_is_selected_by_its_name(self):
         made: dict[str, Any] = {"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}
         with pytest.raises(DefinitionError, match=r"\['a', 'b'\]"):
             mcp.connect(made)
@@ -654,7 +658,7 @@ class TestWithoutAToolkit:
 
 @pytest.fixture(scope="module")
 def url():
-    """A server that says who asks."""
+    """A server with a tool that returns the name of the client."""
     users = {"ann-token": {"client_id": "ann", "scopes": []}, "bob-token": {"client_id": "bob", "scopes": []}}
     server: FastMCP = FastMCP("users", auth=StaticTokenVerifier({**users, "host": {"client_id": "host"}}))
 
@@ -662,7 +666,7 @@ def url():
     async def whoami(pause: float = 0) -> str:
         await asyncio.sleep(pause)
         token = get_access_token()
-        return token.client_id if token is not None else "nobody"
+        return token.client_id if token is not None else "guest"
 
     with over_http(server) as url:
         yield url
@@ -675,14 +679,14 @@ class TestUsers:
         kit = Toolkit("k", state={"token": "host"})
         await kit.aadd_mcp(url, name="u", auth=lambda state: state["token"])
         ann, bob = kit.session(token="ann-token"), kit.session(token="bob-token")
-        asked = [(user, session) for _ in range(25) for user, session in (("ann", ann), ("bob", bob), ("host", kit))]
-        told = await asyncio.gather(*(session.acall("whoami", {"pause": 0.01}) for _, session in asked))
-        assert told == [user for user, _ in asked]
+        sessions = [(user, session) for _ in range(25) for user, session in (("ann", ann), ("bob", bob), ("host", kit))]
+        names = await asyncio.gather(*(session.acall("whoami", {"pause": 0.01}) for _, session in sessions))
+        assert names == [user for user, _ in sessions]
         assert ann.call("whoami") == "ann"
         await kit.aremove_mcp("u")
 
     @pytest.mark.parametrize("kind", ["header", "async"])
-    def test_headers_and_async_functions_do_as_well(self, url, kind):
+    def test_headers_and_async_functions_work_too(self, url, kind):
         async def later(state: Any) -> str:
             await asyncio.sleep(0)
             return str(state["token"])
@@ -695,28 +699,36 @@ class TestUsers:
         kit.remove_mcp("u")
 
     @pytest.mark.parametrize(
-        "given",
+        "returned",
         [5, b"secret-1", ["secret-1"], "", "secret-1\nX: y", "s\u00e9cret-1", {"X Y": "secret-1"}, {"X": 1}, {5: "x"}],
     )
-    def test_what_cannot_be_sent_is_told_without_its_text(self, url, given):
-        with pytest.raises(ToolConnectionError, match="no credentials for the MCP server 'u': `auth` gave") as told:
-            Toolkit("k").add_mcp(url, name="u", auth=lambda state: given)
-        assert "cret-1" not in str(told.value)
+    def test_the_error_for_an_invalid_header_does_not_contain_it(self, url, returned):
+        with pytest.raises(
+            ToolConnectionError, match="no credentials for the MCP server 'u': `auth` returned"
+        ) as raised:
+            Toolkit("k").add_mcp(url, name="u", auth=lambda state: returned)
+        assert "cret-1" not in str(raised.value)
 
-    async def test_nobody_waits_for_somebody_elses_credentials(self, url):
-        def slowly(state: Any) -> Any:
-            time.sleep(state.get("pause", 0))
+    async def test_a_session_does_not_wait_for_the_credentials_of_another(self, url):
+        begun, go_on = threading.Event(), threading.Event()
+
+        def resolve(state: Any) -> Any:
+            if "waits" in state:
+                begun.set()
+                assert go_on.wait(30)
             return state["token"]
 
         kit = Toolkit("k", state={"token": "host"})
-        await kit.aadd_mcp(url, name="u", auth=slowly)
-        slow = asyncio.create_task(kit.session(pause=1.0, token="ann-token").acall("whoami"))
-        await asyncio.sleep(0.1)
-        assert await asyncio.wait_for(kit.acall("whoami"), 0.7) == "host"
+        await kit.aadd_mcp(url, name="u", auth=resolve)
+        slow = asyncio.create_task(kit.session(waits=True, token="ann-token").acall("whoami"))
+        assert await asyncio.to_thread(begun.wait, 30)
+        assert await asyncio.wait_for(kit.acall("whoami"), 20) == "host"
+        assert not slow.done()
+        go_on.set()
         assert await slow == "ann"
         await kit.aremove_mcp("u")
 
-    def test_a_session_without_credentials_calls_nothing_and_tells_no_secret(self, url):
+    def test_a_session_without_credentials_calls_nothing_and_reveals_no_secret(self, url):
         kit = Toolkit("k", state={"user": {"token": "host"}})
         kit.add_mcp(url, name="u", auth=lambda state: state["user"]["token"])
         error = kit.session(user={"token": "sk-not-a-valid-token"}).exec("whoami").error
@@ -727,7 +739,7 @@ class TestUsers:
         assert (error.code, "KeyError" in error.message) == ("connection", True)
         kit.remove_mcp("u")
 
-    def test_secrets_of_a_session_are_credentials_like_their_texts(self, url):
+    def test_a_secret_string_of_a_session_works_as_a_credential(self, url):
         kit = Toolkit("k", state={"token": SecretStr("host")})
         kit.add_mcp(url, name="u", auth=lambda state: state["token"])
         assert kit.session(token=SecretStr("ann-token")).call("whoami") == "ann"
@@ -744,7 +756,7 @@ class TestUsers:
 
 
 class TestRepeating:
-    """What a server says of its own tools is no reason to call them twice, or not at all."""
+    """A hint of a server about its own tools does not let a call be repeated or skipped."""
 
     @staticmethod
     def counting(**annotations: Any) -> tuple[FastMCP, list[int]]:
@@ -759,7 +771,7 @@ class TestRepeating:
         return server, calls
 
     @pytest.mark.parametrize(("idempotent", "expected"), [((), 2), ("count", 1), (["count"], 1), (True, 1)])
-    def test_only_what_the_host_has_marked_is_kept_in_a_cache(self, idempotent, expected):
+    def test_only_tools_that_the_host_marks_idempotent_are_cached(self, idempotent, expected):
         server, calls = self.counting(readOnlyHint=True, idempotentHint=True)
         kit = Toolkit("k", middleware=[cache()]).add_mcp(server, idempotent=idempotent)
         for _ in range(2):
@@ -767,7 +779,7 @@ class TestRepeating:
         assert len(calls) == expected
         kit.remove_mcp("s")
 
-    def test_what_depends_on_who_calls_is_never_kept(self):
+    def test_a_result_that_depends_on_the_caller_is_never_cached(self):
         server, calls = self.counting()
         kit = Toolkit("k", middleware=[cache(shared=True)]).add_mcp(server, idempotent=True, auth=lambda state: None)
         for _ in range(2):
@@ -775,7 +787,7 @@ class TestRepeating:
         assert len(calls) == 2
         kit.remove_mcp("s")
 
-    def test_marks_of_the_hosts_own_options_count(self):
+    def test_a_mark_in_the_hosts_options_counts(self):
         server, _ = self.counting()
         with mcp.connect(server) as connected:
             (listed,) = connected.tools.values()
@@ -784,7 +796,7 @@ class TestRepeating:
 
 
 class TestProcesses:
-    """Servers that are processes of their own."""
+    """Servers that run in their own processes."""
 
     SERVER = """
 import os
@@ -799,7 +811,7 @@ def variable(name: str) -> str | None:
 server.run(show_banner=False)
 """
 
-    def test_a_server_process_sees_what_is_given_and_no_secret_of_ours(self, tmp_path, monkeypatch):
+    def test_a_server_process_sees_only_the_passed_environment(self, tmp_path, monkeypatch):
         monkeypatch.setenv("OUR_SECRET", "hush")
         script = tmp_path / "server.py"
         script.write_text(self.SERVER)
@@ -808,6 +820,7 @@ server.run(show_banner=False)
         assert kit.call("variable", {"name": "OUR_SECRET"}) is None
         kit.remove_mcp(next(iter(kit.servers)))
 
+    @pytest.mark.exhaustive
     def test_a_configuration_asks_for_its_inputs(self, tmp_path):
         script = tmp_path / "server.py"
         script.write_text(self.SERVER)
@@ -820,7 +833,8 @@ server.run(show_banner=False)
         assert kit.call("variable", {"name": "KEY"}) == "k-1"
         kit.remove_mcp("env")
 
-    def test_what_a_server_process_says_aside_goes_into_a_file(self, tmp_path):
+    @pytest.mark.exhaustive
+    def test_the_stderr_of_a_server_process_goes_into_a_file(self, tmp_path):
         script, aside = tmp_path / "server.py", tmp_path / "aside.txt"
         script.write_text("import sys\nprint('aside', file=sys.stderr)\n" + self.SERVER)
         kit = Toolkit("k").add_mcp(script, stderr=aside)

@@ -1,4 +1,4 @@
-"""A served toolkit, asked in memory on both wires: who sees what, whose state a call reads, what a client is told."""
+"""A toolkit served in memory by both protocols: audiences, session state, notifications and errors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from ahvn_tools import ToolContext, ToolError, Toolkit, tool
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.mcp_server import ToolkitServer
 
-WIRES = ("legacy", "auto")
 
-
-@pytest.fixture(params=WIRES)
+@pytest.fixture(params=["auto", pytest.param("legacy", marks=pytest.mark.exhaustive)])
 def wire(request: pytest.FixtureRequest) -> str:
     """The two generations of the protocol that a client may speak."""
     return str(request.param)
@@ -41,8 +39,8 @@ async def names(client: Any) -> list[str]:
     return [tool.name for tool in await client.list_tools()]
 
 
-async def told(client: Any, name: str, /, **arguments: Any) -> str:
-    """Call a tool that fails, and return what the client is told."""
+async def error_text(client: Any, name: str, /, **arguments: Any) -> str:
+    """Call a tool that fails, and return the error text for the client."""
     answer = await client.call_tool_mcp(name, arguments)
     assert answer.is_error
     (block,) = answer.content
@@ -50,7 +48,7 @@ async def told(client: Any, name: str, /, **arguments: Any) -> str:
 
 
 def giving(value: Any) -> Any:
-    """Return a function that gives a value, and says of which type it is."""
+    """Return a function that returns a value and declares its type."""
 
     def give() -> Any:
         return value
@@ -61,7 +59,7 @@ def giving(value: Any) -> Any:
 
 def noting() -> Toolkit:
     """A toolkit with a bound user and a tool that adds."""
-    kit = Toolkit("notes", state={"user": "nobody"})
+    kit = Toolkit("notes", state={"user": "guest"})
 
     @kit.tool(tags={"read"})
     def notes_of(user: str, topic: str, limit: int = 3) -> str:
@@ -79,7 +77,7 @@ def noting() -> Toolkit:
     return kit.bind("user")
 
 
-async def test_a_client_sees_the_tools_as_the_toolkit_shows_them(wire: str):
+async def test_a_client_sees_the_tools_as_the_toolkit_exports_them(wire: str):
     kit = noting()
     async with served(kit, wire) as client:
         listed = {tool.name: tool for tool in await client.list_tools()}
@@ -90,7 +88,7 @@ async def test_a_client_sees_the_tools_as_the_toolkit_shows_them(wire: str):
         assert listed["notes_of"].meta["fastmcp"]["tags"] == ["read"]
 
 
-async def test_a_call_gives_structured_content_and_text(wire: str):
+async def test_a_call_returns_structured_content_and_text(wire: str):
     async with served(noting(), wire) as client:
         answer = await client.call_tool_mcp("add", {"a": 1, "b": "2"})
     assert (answer.structured_content, answer.content[0].text, answer.is_error) == ({"result": 3}, "3", False)
@@ -98,11 +96,11 @@ async def test_a_call_gives_structured_content_and_text(wire: str):
 
 async def test_arguments_are_checked_and_a_bound_parameter_is_refused(wire: str):
     async with served(noting(), wire) as client:
-        assert "'a'" in await told(client, "add", a="one", b=2)
-        assert "'user'" in await told(client, "notes_of", topic="tea", user="eve")
+        assert "'a'" in await error_text(client, "add", a="one", b=2)
+        assert "'user'" in await error_text(client, "notes_of", topic="tea", user="eve")
 
 
-async def test_what_changes_in_the_toolkit_is_served_with_the_next_request(wire: str):
+async def test_a_change_of_the_toolkit_is_served_with_the_next_request(wire: str):
     kit = noting()
     async with served(kit, wire) as client:
         kit.add(giving(1), rename="one")
@@ -111,14 +109,14 @@ async def test_what_changes_in_the_toolkit_is_served_with_the_next_request(wire:
         assert (await client.call_tool("add", {"a": 1})).data == 11
         kit.remove("add")
         assert await names(client) == ["notes_of", "one"]
-        assert "Unknown tool" in await told(client, "add", a=1)
+        assert "Unknown tool" in await error_text(client, "add", a=1)
 
 
-async def test_a_tool_of_another_version_is_not_there(wire: str):
+async def test_a_tool_of_another_version_is_not_found(wire: str):
     kit = Toolkit("old").add(tool(version="1.0")(noting))
     async with served(kit, wire) as client:
-        asked = {"fastmcp": {"version": "2.0"}}
-        answer = await client.call_tool("noting", {}, meta=asked, raise_on_error=False)
+        requests = {"fastmcp": {"version": "2.0"}}
+        answer = await client.call_tool("noting", {}, meta=requests, raise_on_error=False)
     assert "Unknown tool" in answer.content[0].text
 
 
@@ -138,7 +136,7 @@ async def test_state_may_be_made_by_an_async_function_and_may_be_none(wire: str)
     async with served(noting(), wire, state=ann) as client:
         assert (await client.call_tool("notes_of", {"topic": "tea"})).data == "ann: tea 3"
     async with served(noting(), wire, state=lambda request: None) as client:
-        assert (await client.call_tool("notes_of", {"topic": "tea"})).data == "nobody: tea 3"
+        assert (await client.call_tool("notes_of", {"topic": "tea"})).data == "guest: tea 3"
 
 
 async def test_two_clients_of_one_server_never_share_a_value(wire: str):
@@ -170,26 +168,26 @@ async def test_state_that_is_no_mapping_or_cannot_be_made_is_an_error_without_it
 
     for state in (broken, lambda request: "password123"):
         async with served(noting(), wire, state=state) as client:
-            assert await told(client, "add", a=1, b=2) == "Error calling tool 'add'"
+            assert await error_text(client, "add", a=1, b=2) == "Error calling tool 'add'"
     assert "ValueError (test_mcp_server.py, line" in caplog.text
     assert "password123" not in caplog.text
 
 
-async def test_a_tool_error_of_the_state_function_speaks_to_the_client(wire: str):
+async def test_a_tool_error_of_the_state_function_reaches_the_client(wire: str):
     def locked(request: Any) -> Any:
         raise ToolError("Log in first.")
 
     async with served(noting(), wire, state=locked) as client:
-        assert await told(client, "add", a=1, b=2) == "Log in first."
+        assert await error_text(client, "add", a=1, b=2) == "Log in first."
 
 
 async def test_a_state_function_that_exits_does_not_end_the_server(wire: str):
     async with served(noting(), wire, state=lambda request: sys.exit(1)) as client:
-        assert await told(client, "add", a=1, b=2) == "Error calling tool 'add'"
+        assert await error_text(client, "add", a=1, b=2) == "Error calling tool 'add'"
         assert len(await names(client)) == 2
 
 
-# for whom
+# audiences
 
 
 def for_roles() -> Toolkit:
@@ -199,14 +197,14 @@ def for_roles() -> Toolkit:
     return kit
 
 
-async def test_without_an_audience_only_what_is_for_everyone_is_served(wire: str):
+async def test_without_an_audience_only_tools_for_everyone_are_served(wire: str):
     async with served(for_roles(), wire) as client:
         assert await names(client) == ["all"]
-        assert await told(client, "staff") == "Unknown tool: 'staff'"
+        assert await error_text(client, "staff") == "Unknown tool: 'staff'"
 
 
 @pytest.mark.parametrize(
-    ("audience", "shown"),
+    ("audience", "names_listed"),
     [
         ("staff", ["all", "staff", "both"]),
         (["staff", "boss"], ["all", "staff", "boss", "both"]),
@@ -214,23 +212,23 @@ async def test_without_an_audience_only_what_is_for_everyone_is_served(wire: str
         (lambda request: None, ["all"]),
     ],
 )
-async def test_an_audience_sees_what_is_for_it_and_for_everyone(wire: str, audience: Any, shown: list[str]):
+async def test_an_audience_sees_its_tools_and_those_for_everyone(wire: str, audience: Any, names_listed: list[str]):
     async with served(for_roles(), wire, audience=audience) as client:
-        assert await names(client) == shown
-        for name in shown:
+        assert await names(client) == names_listed
+        for name in names_listed:
             assert (await client.call_tool(name)).data == "done"
 
 
-async def test_an_audience_may_be_found_out_by_an_async_function(wire: str):
-    async def asked(request: Any) -> list[str]:
+async def test_an_async_function_may_return_the_audience(wire: str):
+    async def requests(request: Any) -> list[str]:
         await asyncio.sleep(0)
         return [request.meta["role"]] if "role" in request.meta else []
 
-    async with served(for_roles(), wire, audience=asked) as client:
+    async with served(for_roles(), wire, audience=requests) as client:
         assert await names(client) == ["all"]
         answer = await client.call_tool("boss", meta={"role": "boss"})
         assert answer.structured_content == {"result": "done"}
-        assert await told(client, "boss") == "Unknown tool: 'boss'"
+        assert await error_text(client, "boss") == "Unknown tool: 'boss'"
 
 
 async def test_a_selection_that_names_an_audience_is_served_to_it(wire: str):
@@ -243,16 +241,14 @@ async def test_a_selection_that_names_an_audience_is_served_to_it(wire: str):
         assert await names(client) == ["all", "both"]
 
 
-async def test_an_audience_that_cannot_be_found_out_is_an_error_and_no_empty_list(
-    wire: str, caplog: pytest.LogCaptureFixture
-):
+async def test_a_failing_audience_function_is_an_error_and_no_empty_list(wire: str, caplog: pytest.LogCaptureFixture):
     def broken(request: Any) -> Any:
         raise ValueError("password123")
 
     async with served(for_roles(), wire, audience=broken) as client:
         with pytest.raises(MCPError, match="The tools cannot be listed"):
             await client.list_tools()
-        assert await told(client, "all") == "Error calling tool 'all'"
+        assert await error_text(client, "all") == "Error calling tool 'all'"
     assert "password123" not in caplog.text
 
 
@@ -260,7 +256,7 @@ async def test_an_audience_that_cannot_be_found_out_is_an_error_and_no_empty_lis
 @pytest.mark.parametrize(
     "kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError], ids=lambda kind: kind.__name__
 )
-async def test_no_function_that_is_asked_who_asks_ends_the_server(wire: str, option: str, kind: type[BaseException]):
+async def test_a_resolver_that_exits_does_not_end_the_server(wire: str, option: str, kind: type[BaseException]):
     def ending(request: Any) -> Any:
         raise kind
 
@@ -268,7 +264,7 @@ async def test_no_function_that_is_asked_who_asks_ends_the_server(wire: str, opt
         with pytest.raises(MCPError, match="The tools cannot be listed"):
             await client.list_tools()
         for _ in range(2):
-            assert await told(client, "all") == "Error calling tool 'all'"
+            assert await error_text(client, "all") == "Error calling tool 'all'"
 
 
 async def test_a_view_and_a_session_are_served_as_they_are(wire: str):
@@ -276,7 +272,7 @@ async def test_a_view_and_a_session_are_served_as_they_are(wire: str):
     async with served(kit.select(tags={"read"}).session(user="ann"), wire) as client:
         assert await names(client) == ["notes_of"]
         assert (await client.call_tool("notes_of", {"topic": "tea"})).data == "ann: tea 3"
-        assert await told(client, "add", a=1, b=2) == "Unknown tool: 'add'"
+        assert await error_text(client, "add", a=1, b=2) == "Unknown tool: 'add'"
 
 
 @pytest.mark.parametrize("option", [{"state": 1}, {"session": "x"}, {"audience": 5}, {"audience": [""]}, {"stat": 1}])
@@ -295,7 +291,7 @@ def grouped() -> Toolkit:
 
 
 class Listening:
-    """A client that counts how often it is told of another list of tools."""
+    """A client that counts its notifications of a changed list of tools."""
 
     def __init__(self, server: Any, wire: str) -> None:
         self.changes = 0
@@ -305,13 +301,13 @@ class Listening:
         self.changes += isinstance(message, ToolListChangedNotification)
 
 
-async def test_a_tool_of_a_group_that_is_not_active_says_so(wire: str):
+async def test_a_call_of_a_tool_in_an_inactive_group_says_so(wire: str):
     async with served(grouped(), wire) as client:
         assert await names(client) == ["set_groups"]
-        assert "group 'math' is not active" in await told(client, "one")
+        assert "group 'math' is not active" in await error_text(client, "one")
 
 
-async def test_groups_are_switched_for_one_client_alone_and_it_is_told(wire: str):
+async def test_groups_are_switched_for_one_client_alone_and_it_is_notified(wire: str):
     server = grouped().to_fastmcp_server(session=lambda request: request.meta.get("me", "?"))
     one, two = Listening(server, wire), Listening(server, wire)
     async with one.client, two.client:
@@ -320,7 +316,7 @@ async def test_groups_are_switched_for_one_client_alone_and_it_is_told(wire: str
         assert "Be exact." in answer.data
         assert (one.changes, two.changes) == (1, 0)
         assert (await one.client.call_tool("one", meta={"me": "ann"})).structured_content == {"result": 1}
-        assert "not active" in await told(two.client, "one")
+        assert "not active" in await error_text(two.client, "one")
         assert one.changes == 1
 
 
@@ -331,7 +327,7 @@ async def test_an_older_client_is_known_by_its_own_session():
         assert (await names(one), await names(two)) == (["one", "set_groups"], ["set_groups"])
 
 
-async def test_requests_belong_together_by_what_an_async_function_says_too(wire: str):
+async def test_an_async_function_may_return_the_session_id(wire: str):
     async def desk(request: Any) -> Any:
         return request.meta.get("desk")
 
@@ -344,15 +340,15 @@ async def test_requests_belong_together_by_what_an_async_function_says_too(wire:
     assert answers[0].endswith("one")
 
 
-@pytest.mark.parametrize("given", [5, b"one", ["one"]])
-async def test_what_says_which_requests_belong_together_has_to_be_a_text(wire: str, given: Any):
-    async with served(noting(), wire, session=lambda request: given) as client:
-        assert await told(client, "add", a=1, b=2) == "Error calling tool 'add'"
+@pytest.mark.parametrize("session_id", [5, b"one", ["one"]])
+async def test_a_session_id_must_be_a_string(wire: str, session_id: Any):
+    async with served(noting(), wire, session=lambda request: session_id) as client:
+        assert await error_text(client, "add", a=1, b=2) == "Error calling tool 'add'"
 
 
-async def test_an_empty_text_says_nothing_of_which_requests_belong_together(wire: str):
+async def test_an_empty_session_id_means_no_session(wire: str):
     async with served(grouped(), wire, session=lambda request: "") as client:
-        assert "cannot tell this client from others" in await told(client, "set_groups", math=True)
+        assert "cannot distinguish this client from others" in await error_text(client, "set_groups", math=True)
 
 
 async def test_a_tool_may_finish_with_a_model_for_one_client(wire: str):
@@ -370,17 +366,17 @@ async def test_a_tool_may_finish_with_a_model_for_one_client(wire: str):
         (report, _) = await client.list_tools()
         assert list(report.input_schema["properties"]) == ["score"]
         assert (await client.call_tool("report", {"score": 1})).data == "done"
-        assert "score" in await told(client, "report")
+        assert "score" in await error_text(client, "report")
         answer = await client.call_tool("report", meta={"me": "ann"})
         assert answer.structured_content == {"result": "done"}
 
 
-async def test_groups_cannot_be_switched_for_a_client_that_nothing_tells_from_others():
+async def test_an_anonymous_client_cannot_switch_groups():
     async with served(grouped(), "auto") as client:
-        assert "cannot tell this client from others" in await told(client, "set_groups", math=True)
+        assert "cannot distinguish this client from others" in await error_text(client, "set_groups", math=True)
 
 
-async def test_a_client_is_told_once_with_its_next_call_of_a_change_that_came_between(wire: str):
+async def test_a_client_is_notified_once_with_its_next_call_of_an_earlier_change(wire: str):
     kit = noting()
     listening = Listening(kit.to_fastmcp_server(session=lambda request: "one"), wire)
     async with listening.client as client:
@@ -397,7 +393,7 @@ async def test_a_client_is_told_once_with_its_next_call_of_a_change_that_came_be
         assert listening.changes == 1
 
 
-async def test_a_tool_that_adds_tools_tells_its_client(wire: str):
+async def test_a_tool_that_adds_tools_notifies_its_client(wire: str):
     kit = Toolkit("growing")
 
     @kit.tool
@@ -416,43 +412,43 @@ async def test_a_large_toolkit_is_served_behind_search(wire: str):
     kit = noting().add_search(core=["add"])
     async with served(kit, wire, state=lambda request: {"user": "ann"}) as client:
         assert await names(client) == ["add", "search_tools", "call_tool"]
-        found = await client.call_tool("search_tools", {"query": "find notes"})
-        assert [tool["name"] for tool in found.data] == ["notes_of"]
+        names_found = await client.call_tool("search_tools", {"query": "find notes"})
+        assert [tool["name"] for tool in names_found.data] == ["notes_of"]
         arguments = {"name": "notes_of", "arguments": {"topic": "tea"}}
         assert (await client.call_tool("call_tool", arguments)).content[0].text == "ann: tea 3"
         assert (await client.call_tool("notes_of", {"topic": "tea"})).content[0].text == "ann: tea 3"
 
 
-async def test_search_finds_nothing_that_is_not_for_this_client(wire: str):
+async def test_search_finds_only_tools_for_this_client(wire: str):
     kit = for_roles().add_search()
     async with served(kit, wire) as client:
-        found = await client.call_tool("search_tools", {"query": "staff boss"})
-        assert found.data == []
-        assert "There is no tool" in await told(client, "call_tool", name="staff")
+        names_found = await client.call_tool("search_tools", {"query": "staff boss"})
+        assert names_found.data == []
+        assert "There is no tool" in await error_text(client, "call_tool", name="staff")
 
 
-async def test_whom_a_tool_is_not_for_learns_nothing_of_it_through_call_tool_either(wire: str):
+async def test_call_tool_reveals_no_tool_of_another_audience(wire: str):
     kit = (
         for_roles().group("night", "Late.").add(giving(1), rename="alarm", group="night", audience="boss").add_search()
     )
     async with served(kit, wire) as client:
         for name in ("staff", "alarm", "nobody"):
-            answer = await told(client, "call_tool", name=name)
+            answer = await error_text(client, "call_tool", name=name)
             assert answer.startswith(f"There is no tool {name!r}.")
             assert "alarm" not in answer.removeprefix(f"There is no tool {name!r}.")
 
 
-async def test_a_tool_error_that_nobody_can_send_is_told_all_the_same(wire: str):
+async def test_a_tool_error_with_an_unencodable_text_reaches_the_client(wire: str):
     def broken(request: Any) -> Any:
         raise ToolError("not \ud800")
 
     async with served(for_roles(), wire, audience=broken) as client:
         with pytest.raises(MCPError, match="not \ufffd"):
             await client.list_tools()
-        assert await told(client, "all") == "not \ufffd"
+        assert await error_text(client, "all") == "not \ufffd"
 
 
-async def test_a_call_that_needs_an_approval_asks_the_approver_or_says_that_it_waits(wire: str):
+async def test_a_served_call_that_needs_an_approval_asks_the_approver_or_returns_an_error(wire: str):
     kit = Toolkit("careful").add(giving("gone"), rename="delete", requires_approval=True)
     async with served(kit, wire) as client:
         answer = await client.call_tool_mcp("delete", {})
@@ -465,23 +461,23 @@ async def test_a_call_that_needs_an_approval_asks_the_approver_or_says_that_it_w
         assert (await client.call_tool("delete")).data == "gone"
 
 
-async def test_the_middleware_of_the_toolkit_stands_around_served_calls(wire: str):
-    kit, seen = noting(), []
+async def test_the_toolkits_middleware_wraps_served_calls(wire: str):
+    kit, events = noting(), []
 
     async def watch(call: Any, next: Any) -> Any:
-        seen.append((call.name, call.is_served, call.session_id is not None))
+        events.append((call.name, call.is_served, call.session_id is not None))
         return await next(call)
 
     kit.use(watch)
     async with served(kit, wire) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
-    assert seen == [("add", True, True)]
+    assert events == [("add", True, True)]
 
 
-# what is told
+# errors
 
 
-async def test_what_a_tool_raises_is_told_only_when_the_server_says_so(wire: str, caplog: pytest.LogCaptureFixture):
+async def test_the_client_sees_an_exception_only_with_mask_errors_false(wire: str, caplog: pytest.LogCaptureFixture):
     kit = Toolkit("failing", state={"token": "hunter2-hunter2"})
 
     @kit.tool
@@ -491,25 +487,25 @@ async def test_what_a_tool_raises_is_told_only_when_the_server_says_so(wire: str
     kit.bind("token", secret=True)
     with caplog.at_level(logging.ERROR):
         async with served(kit, wire) as client:
-            assert await told(client, "fail") == "Error calling tool 'fail'"
+            assert await error_text(client, "fail") == "Error calling tool 'fail'"
     assert "'fail' raised ValueError (test_mcp_server.py, line" in caplog.text
     async with served(kit, wire, mask_errors=False) as client:
-        assert await told(client, "fail") == "ValueError: no access with <token>"
+        assert await error_text(client, "fail") == "ValueError: no access with <token>"
     assert "hunter2" not in caplog.text
 
 
-async def test_a_tool_error_is_told_as_it_is(wire: str, caplog: pytest.LogCaptureFixture):
+async def test_a_tool_error_reaches_the_client_unchanged(wire: str, caplog: pytest.LogCaptureFixture):
     def refuse() -> None:
         raise ToolError("Not on Sundays.")
 
     async with served(Toolkit("closed").add(refuse), wire) as client:
-        assert await told(client, "refuse") == "Not on Sundays."
+        assert await error_text(client, "refuse") == "Not on Sundays."
     assert caplog.text == ""
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError])
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_whatever_a_tool_raises_the_server_goes_on(wire: str, kind: type[BaseException], is_async: bool):
+async def test_no_exception_of_a_tool_ends_the_server(wire: str, kind: type[BaseException], is_async: bool):
     def fail() -> None:
         raise kind("bye")
 
@@ -518,12 +514,12 @@ async def test_whatever_a_tool_raises_the_server_goes_on(wire: str, kind: type[B
 
     kit = noting().add(afail if is_async else fail, rename="fail")
     async with served(kit, wire) as client:
-        await told(client, "fail")
+        await error_text(client, "fail")
         assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
 
 
 async def test_progress_and_output_reach_the_client_in_order(wire: str):
-    kit, seen = Toolkit("working"), []
+    kit, events = Toolkit("working"), []
 
     @kit.tool
     def work(context: ToolContext) -> str:
@@ -535,28 +531,28 @@ async def test_progress_and_output_reach_the_client_in_order(wire: str):
         return "done"
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, total, message))
+        events.append((progress, total, message))
 
     async with served(kit, wire) as client:
         assert (await client.call_tool("work", progress_handler=take)).data == "done"
-    assert [message for _, _, message in seen] == ["first", "half", '{"a": 1}', "whole"]
-    assert [progress for progress, _, _ in seen] == pytest.approx([1, 1, 1, 2])
-    assert seen[2][0] > seen[1][0]
+    assert [message for _, _, message in events] == ["first", "half", '{"a": 1}', "whole"]
+    assert [progress for progress, _, _ in events] == pytest.approx([1, 1, 1, 2])
+    assert events[2][0] > events[1][0]
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "error_text"),
     [
         ({"auth": "secret"}, "`auth` of a server is a FastMCP auth provider or token verifier.*not a str"),
-        ({"fastmcp": {"name": "x", "auth": None}}, r"Give \['auth', 'name'\] beside `fastmcp`"),
+        ({"fastmcp": {"name": "x", "auth": None}}, r"Pass \['auth', 'name'\] as options of the server"),
     ],
 )
-def test_options_that_do_not_fit_are_refused_with_what_to_give(options: Any, told: str):
-    with pytest.raises(ToolkitError, match=told):
+def test_invalid_options_are_refused_with_the_expected_type(options: Any, error_text: str):
+    with pytest.raises(ToolkitError, match=error_text):
         noting().to_fastmcp_server(**options)
 
 
-def test_what_every_client_is_told_alike_is_nothing_of_a_tool_that_is_for_none_of_them():
+def test_find_for_any_client_returns_only_tools_that_some_client_may_see():
     kit = Toolkit("kit").add(giving(1), rename="for_all").add(giving(2), rename="for_clerks", audience="clerk")
     for options in ({}, {"audience": "guest"}):
         served = ToolkitServer(kit._view, options)
@@ -566,7 +562,7 @@ def test_what_every_client_is_told_alike_is_nothing_of_a_tool_that_is_for_none_o
         assert ToolkitServer(kit._view, options).find_for_any_client("for_clerks") is not None
 
 
-async def test_what_a_host_adds_beside_the_toolkit_neither_hides_nor_breaks_it(wire: str):
+async def test_other_tools_on_the_server_neither_hide_nor_break_the_toolkit(wire: str):
     class Down(Provider):
         async def _list_tools(self) -> Any:
             raise RuntimeError
@@ -582,12 +578,12 @@ async def test_what_a_host_adds_beside_the_toolkit_neither_hides_nor_breaks_it(w
         assert (await client.call_tool("two")).data == 2
 
 
-async def test_the_host_may_use_the_server_outside_of_any_request():
+async def test_the_host_may_use_the_server_outside_a_request():
     kit = Toolkit("kit")
 
     @kit.tool
-    def add(left: int, right: int) -> int:
-        return left + right
+    def add(closed: int, right: int) -> int:
+        return closed + right
 
     @kit.tool
     def grow() -> None:
@@ -596,14 +592,14 @@ async def test_the_host_may_use_the_server_outside_of_any_request():
     server = kit.to_fastmcp_server(state=lambda request: {"over": request.transport})
     assert [tool.name for tool in await server.list_tools()] == ["add", "grow"]
     assert not (await server.call_tool("grow")).is_error
-    assert (await server.call_tool("add", {"left": 1, "right": 2})).structured_content == {"result": 3}
+    assert (await server.call_tool("add", {"closed": 1, "right": 2})).structured_content == {"result": 3}
     tool = await server.get_tool("add")
-    assert (await tool.run({"left": 1, "right": 2})).structured_content == {"result": 3}
+    assert (await tool.run({"closed": 1, "right": 2})).structured_content == {"result": 3}
     assert await server.get_tool("subtract") is None
 
 
-async def test_whatever_tells_something_it_is_told_in_that_order(wire: str):
-    kit, seen = Toolkit("working"), []
+async def test_reports_reach_the_client_in_order_whatever_sends_them(wire: str):
+    kit, events = Toolkit("working"), []
 
     @kit.tool
     def work(context: ToolContext) -> None:
@@ -614,15 +610,15 @@ async def test_whatever_tells_something_it_is_told_in_that_order(wire: str):
             reporting.join()
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
-        seen.append(message)
+        events.append(message)
 
     async with served(kit, wire) as client:
         await client.call_tool("work", progress_handler=take)
-    assert seen == [f"{what} {number}" for number in range(50) for what in ("output", "report")]
+    assert events == [f"{what} {number}" for number in range(50) for what in ("output", "report")]
 
 
 async def test_a_flood_of_reports_waits_in_bounded_memory_and_the_last_one_arrives(wire: str):
-    kit, seen = Toolkit("working"), []
+    kit, events = Toolkit("working"), []
 
     @kit.tool
     async def work(context: ToolContext) -> None:
@@ -630,16 +626,16 @@ async def test_a_flood_of_reports_waits_in_bounded_memory_and_the_last_one_arriv
             context.report_progress(number)
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
-        seen.append(progress)
+        events.append(progress)
 
     async with served(kit, wire) as client:
         await client.call_tool("work", progress_handler=take)
-    assert (seen[0], seen[-1]) == (0, 9_999)
-    assert len(seen) <= 200
+    assert (events[0], events[-1]) == (0, 9_999)
+    assert len(events) <= 200
 
 
-async def test_what_is_told_after_the_end_is_told_nobody(wire: str):
-    kit, seen, contexts = Toolkit("working"), [], []
+async def test_a_report_after_the_end_is_not_sent(wire: str):
+    kit, events, contexts = Toolkit("working"), [], []
 
     @kit.tool
     def work(context: ToolContext) -> None:
@@ -647,19 +643,19 @@ async def test_what_is_told_after_the_end_is_told_nobody(wire: str):
         context.report_progress(1, 2, "half")
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, total, message))
+        events.append((progress, total, message))
 
     async with served(kit, wire) as client:
         await client.call_tool("work", progress_handler=take)
         contexts[0].report_progress(2, 2, "late")
         contexts[0].append_output("late")
         await client.list_tools()
-    assert seen == [(1, 2, "half")]
+    assert events == [(1, 2, "half")]
     contexts[0].report_progress(2, 2, "when the server has gone")
 
 
 async def test_an_async_tool_may_report_and_return_at_once(wire: str):
-    kit, seen = Toolkit("working"), []
+    kit, events = Toolkit("working"), []
 
     @kit.tool
     async def work(context: ToolContext) -> int:
@@ -667,15 +663,15 @@ async def test_an_async_tool_may_report_and_return_at_once(wire: str):
         return 1
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
-        seen.append(progress)
+        events.append(progress)
 
     async with served(kit, wire) as client:
         await client.call_tool("work", progress_handler=take)
-        assert seen == [1]
+        assert events == [1]
 
 
 async def test_items_of_a_generator_are_progress_and_then_the_result(wire: str):
-    kit, seen = Toolkit("counting"), []
+    kit, events = Toolkit("counting"), []
 
     @kit.tool
     async def count(up_to: int) -> AsyncIterator[int]:
@@ -683,14 +679,14 @@ async def test_items_of_a_generator_are_progress_and_then_the_result(wire: str):
             yield number
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, message))
+        events.append((progress, message))
 
     async with served(kit, wire) as client:
         assert (await client.call_tool("count", {"up_to": 3}, progress_handler=take)).data == [0, 1, 2]
-    assert seen == [(1, "0"), (2, "1"), (3, "2")]
+    assert events == [(1, "0"), (2, "1"), (3, "2")]
 
 
-async def test_a_tool_that_nobody_waits_for_is_told(wire: str):
+async def test_a_tool_is_cancelled_when_its_client_stops_waiting(wire: str):
     kit, ended = Toolkit("waiting"), threading.Event()
 
     @kit.tool
@@ -719,15 +715,15 @@ async def test_a_call_can_be_cancelled_on_the_host_by_its_id(wire: str):
         assert "was cancelled" in (await call).content[0].text
 
 
-async def test_a_timeout_holds_for_sync_tools_too(wire: str):
+async def test_a_timeout_applies_to_sync_tools_too(wire: str):
     kit = Toolkit("slow", timeout=0.1).add(lambda: time.sleep(2), rename="sleep")
     async with served(kit, wire) as client:
         began = time.perf_counter()
-        assert "within 0.1 seconds" in await told(client, "sleep")
+        assert "within 0.1 seconds" in await error_text(client, "sleep")
         assert time.perf_counter() - began < 1
 
 
-async def test_a_tool_that_refuses_to_be_cancelled_does_not_hold_up_the_next_call(wire: str):
+async def test_a_tool_that_ignores_its_cancellation_does_not_delay_the_next_call(wire: str):
     kit, release = noting(), asyncio.Event()
 
     @kit.tool
@@ -747,6 +743,7 @@ async def test_a_tool_that_refuses_to_be_cancelled_does_not_hold_up_the_next_cal
     release.set()
 
 
+@pytest.mark.exhaustive
 async def test_a_thousand_calls_at_once_are_all_right(wire: str):
     async with served(noting(), wire, state=lambda request: {"user": request.meta["who"]}) as client:
         calls = [client.call_tool("notes_of", {"topic": "x", "limit": n}, meta={"who": f"u{n}"}) for n in range(1_000)]
@@ -754,7 +751,7 @@ async def test_a_thousand_calls_at_once_are_all_right(wire: str):
     assert answers == [f"u{n}: x {n}" for n in range(1_000)]
 
 
-def test_what_a_model_should_know_of_the_active_groups_is_told_to_clients():
+def test_the_notes_of_active_groups_are_the_instructions_for_clients():
     kit = Toolkit("grouped").group("math", active=True, notes="Be exact.").group("art", notes="Be bold.")
     assert kit.to_fastmcp_server().instructions == "Be exact."
     assert kit.to_fastmcp_server(instructions="Other.", name="x", version="3").instructions == "Other."

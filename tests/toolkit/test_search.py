@@ -1,4 +1,4 @@
-"""Search: the tools that fit a query, best first, whatever is written in the query."""
+"""Search: the tools that match a query, best first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ahvn_tools.errors import ToolkitError
 
 
 def get_weather(city: str, unit: str = "celsius") -> str:
-    """Tell how warm it is.
+    """Return how warm it is.
 
     Args:
         city: Where.
@@ -24,7 +24,7 @@ def get_weather(city: str, unit: str = "celsius") -> str:
 
 
 def readFile(path: str) -> str:
-    """Give the text of a document on disk."""
+    """Return the text of a document on disk."""
     return path
 
 
@@ -43,7 +43,7 @@ def kit() -> Toolkit:
 
 
 def names(toolkit: Toolkit, query: str, k: int = 10) -> list[str]:
-    return [found.name for found in toolkit.search(query, k)]
+    return [results.name for results in toolkit.search(query, k)]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_query_finds_words_of_names_descriptions_parameters_and_tags(query, ex
         "weather\x00", "weather\ud800", "-weather", "weather + 1",
     ],
 )  # fmt: skip
-def test_what_is_syntax_to_sqlite_is_plain_words_in_a_query(query):
+def test_sqlite_syntax_in_a_query_is_read_as_words(query):
     assert "get_weather" in names(kit(), query)
     assert "get_weather" in names(kit(), "weather")
 
@@ -90,22 +90,22 @@ def test_examples_are_searched():
     assert names(kit().add(sample), "zloty") == ["convert"]
 
 
-def test_a_tool_of_just_that_name_comes_first():
+def test_a_tool_whose_name_is_the_query_comes_first():
     toolkit = Toolkit("k").add(tool(name="mail_mail")(lambda: "mail")).add(tool(name="mail")(lambda: 1))
     assert names(toolkit, " mail ")[0] == "mail"
 
 
 @pytest.mark.parametrize("k", ["3", 2.5, None])
 def test_k_is_a_whole_number(k):
-    with pytest.raises(ToolkitError, match="k is how many tools are wanted"):
+    with pytest.raises(ToolkitError, match="k is the number of tools to return"):
         Toolkit("k").search("anything", k)
 
 
-def test_k_may_be_more_than_there_are():
+def test_k_may_exceed_the_number_of_tools():
     assert (len(Toolkit("k").add(readFile).search("disk", 10**30)), Toolkit("k").search("disk")) == (1, [])
 
 
-def test_k_is_how_many_are_returned_at_most():
+def test_at_most_k_tools_are_returned():
     assert names(kit(), "weather", 1) == ["get_weather"]
     with pytest.raises(ToolkitError, match="at least 1"):
         kit().search("weather", 0)
@@ -113,13 +113,13 @@ def test_k_is_how_many_are_returned_at_most():
         kit().search(None)
 
 
-def test_what_is_found_is_a_tool_of_the_view_that_was_asked():
+def test_a_search_result_is_a_tool_of_the_searched_view():
     toolkit = kit().bind("unit")
-    found = toolkit.session(unit="kelvin").search("warm")[0]
-    assert found.call(city="Rome") == "Rome in kelvin"
+    results = toolkit.session(unit="kelvin").search("warm")[0]
+    assert results.call(city="Rome") == "Rome in kelvin"
 
 
-def test_only_what_the_view_shows_is_found():
+def test_only_visible_tools_are_found():
     toolkit = kit().group("web").add(tool(name="web_weather")(lambda: 1), group="web")
     toolkit.add(tool(name="weather_for_hosts")(lambda: 1), audience="host")
     assert names(toolkit.select(audience="main"), "weather") == ["get_weather", "weigh"]
@@ -154,7 +154,7 @@ def test_the_index_follows_a_spec_that_is_bound_outside():
     assert names(toolkit, "fahrenheit") == []
 
 
-def test_a_common_word_ranks_and_does_not_choose_in_a_large_toolkit():
+def test_a_common_word_only_ranks_in_a_large_toolkit():
     toolkit = Toolkit("k")
     for number in range(1_100):
         toolkit.add(tool(name=f"task_{number}", description="Do the common thing.")(lambda: 1))
@@ -168,7 +168,7 @@ def test_a_common_word_ranks_and_does_not_choose_in_a_large_toolkit():
     assert names(few, "the rare task") == ["rare", "task_1099"]
 
 
-def test_threads_search_while_tools_come_and_go():
+def test_threads_search_while_tools_are_added_and_removed():
     toolkit, failures = kit(), []
     stop = time.monotonic() + 0.5
 
@@ -199,7 +199,7 @@ def test_threads_search_while_tools_come_and_go():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_searches_on():
+def test_a_forked_child_can_search():
     toolkit = kit()
     assert names(toolkit, "weather")
     child = os.fork()

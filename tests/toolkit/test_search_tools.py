@@ -1,15 +1,14 @@
-"""Meta tools: a model finds and calls tools, and switches groups, as the session that it works for may."""
+"""Search tools: a model finds and calls the tools of its session."""
 
 from __future__ import annotations
 
 import json
-import pickle
 
 import pytest
 from mcp_types import TextContent
 
-from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult, tool
-from ahvn_tools.errors import PickleError, ToolError, ToolkitError, ToolLookupError, ToolNotAvailableError
+from ahvn_tools import ToolContext, Toolkit, ToolResult, tool
+from ahvn_tools.errors import ToolError, ToolkitError, ToolLookupError, ToolNotAvailableError
 from ahvn_tools.toolkit import search_tools
 from ahvn_tools.toolkit.calls import CallOptions, aexecute
 from tests.toolkit.subjects import add, asearch, count, search
@@ -25,41 +24,41 @@ def listed(toolkit: Toolkit) -> list[str]:
 
 
 class TestSearchTools:
-    def test_a_model_is_listed_the_core_and_the_pair_and_everything_stays_in_the_toolkit(self):
+    def test_the_core_and_the_search_tools_are_listed_and_all_tools_stay_in_the_toolkit(self):
         toolkit = kit().add_search(["add"])
         assert listed(toolkit) == listed(toolkit.session()) == ["add", "search_tools", "call_tool"]
         assert [entry["function"]["name"] for entry in toolkit.to("openai")] == ["add", "search_tools", "call_tool"]
         assert len(toolkit) == 6
         assert "search" in toolkit
 
-    def test_what_is_listed_stays_the_same_when_tools_come(self):
+    def test_added_tools_do_not_change_the_list(self):
         toolkit = kit().add_search()
         before = toolkit.to("openai")
         toolkit.add(add, rename="plus")
         assert toolkit.to("openai") == before
 
-    def test_the_core_is_listed_as_far_as_it_is_shown(self):
+    def test_only_visible_tools_of_the_core_are_listed(self):
         toolkit = kit().add_search(["add", "count"])
         assert listed(toolkit.select(audience="main")) == ["add", "search_tools", "call_tool"]
         assert listed(toolkit.session().deactivate("math")) == ["count", "search_tools", "call_tool"]
         toolkit.remove("add")
         assert listed(toolkit) == ["count", "search_tools", "call_tool"]
 
-    def test_a_view_without_the_pair_lists_all_that_it_shows(self):
+    def test_a_selection_without_the_search_tools_lists_every_visible_tool(self):
         toolkit = kit().add_search(group="searching")
         assert listed(toolkit.select(names=["add", "search"])) == ["search", "add"]
         assert listed(toolkit.session().deactivate("searching")) == ["search", "asearch", "add", "count"]
         toolkit.remove("call_tool")
         assert listed(toolkit) == ["search", "asearch", "add", "count", "search_tools"]
 
-    def test_a_core_of_an_unknown_tool_adds_nothing(self):
+    def test_a_core_with_an_unknown_tool_adds_nothing(self):
         toolkit = kit()
         with pytest.raises(ToolLookupError, match="ad"):
             toolkit.add_search(["ad"])
         assert len(toolkit) == 4
         assert listed(toolkit) == ["search", "asearch", "add", "count"]
 
-    def test_one_name_is_a_core_of_one(self):
+    def test_a_string_is_a_core_of_one_tool(self):
         assert listed(kit().add_search("add"))[0] == "add"
 
     def test_a_taken_name_adds_nothing(self):
@@ -68,28 +67,28 @@ class TestSearchTools:
             toolkit.add_search()
         assert "search_tools" not in toolkit
 
-    def test_a_session_cannot_add_it(self):
-        with pytest.raises(ToolkitError, match="changes nothing below it"):
+    def test_a_session_cannot_add_the_search_tools(self):
+        with pytest.raises(ToolkitError, match="cannot change the toolkit"):
             kit().session().add_search()
 
-    def test_found_tools_come_with_what_a_call_needs(self):
+    def test_found_tools_have_name_description_and_schema(self):
         toolkit = kit().add_search()
-        found = toolkit.call("search_tools", {"query": "numbers"})
-        assert found == [
+        outcomes = toolkit.call("search_tools", {"query": "numbers"})
+        assert outcomes == [
             {"name": "add", "description": "Add two numbers.", "input_schema": toolkit["add"].definition.input_schema}
         ]
 
-    def test_a_bound_parameter_is_not_in_what_is_found(self):
-        found = kit().add_search().call("search_tools", {"query": "notes", "limit": 1})
-        assert "user" not in found[0]["input_schema"]["properties"]
+    def test_a_bound_parameter_is_not_in_a_found_schema(self):
+        outcomes = kit().add_search().call("search_tools", {"query": "notes", "limit": 1})
+        assert "user" not in outcomes[0]["input_schema"]["properties"]
 
-    def test_the_pair_is_not_found(self):
+    def test_the_search_tools_are_not_found(self):
         toolkit = kit().add_search()
         assert toolkit.call("search_tools", {"query": "search_tools call_tool find tools"}) != []
-        names = [found["name"] for found in toolkit.call("search_tools", {"query": "call search tool"})]
+        names = [tool["name"] for tool in toolkit.call("search_tools", {"query": "call search tool"})]
         assert not {"search_tools", "call_tool"}.intersection(names)
 
-    def test_only_what_its_caller_sees_is_found(self):
+    def test_only_tools_that_the_caller_sees_are_found(self):
         toolkit = kit().add_search()
         assert toolkit.call("search_tools", {"query": "count"}) != []
         assert toolkit.select(audience="main").call("search_tools", {"query": "count"}) == []
@@ -105,7 +104,7 @@ class TestCallTool:
         assert ann.call("call_tool", call).startswith("ann:tea")
         assert (await bob.acall("call_tool", call)).startswith("bob:tea")
 
-    def test_groups_and_audiences_hold(self):
+    def test_groups_and_audiences_apply(self):
         toolkit = kit().add_search().deactivate("math")
         call = {"name": "add", "arguments": {"a": 1}}
         assert toolkit.exec("call_tool", call).error == toolkit.exec("add", {"a": 1}).error
@@ -116,7 +115,7 @@ class TestCallTool:
             main.call("call_tool", {"name": "count", "arguments": {"until": 1}})
         assert toolkit.exec("call_tool", {"name": "nothing"}).error.code == "not_found"
 
-    def test_arguments_are_checked_as_in_any_call(self):
+    def test_arguments_are_validated_as_in_any_call(self):
         toolkit = kit().add_search()
         refused = toolkit.exec("call_tool", {"name": "add", "arguments": {"a": 1, "c": 2}})
         assert refused.error == toolkit.exec("add", {"a": 1, "c": 2}).error
@@ -128,22 +127,22 @@ class TestCallTool:
         assert toolkit.call("call_tool", {"name": "now"}) == "noon"
         assert toolkit.call("call_tool", {"name": "add", "arguments": '{"a": 3}'}) == 4
 
-    def test_middleware_stands_around_the_call_that_is_made(self):
-        """Around `call_tool`, too, it would see what the tool inside marks as secret, and count each call twice."""
-        seen = []
+    def test_middleware_wraps_the_inner_call(self):
+        """Around `call_tool` it would also see secrets of the inner tool, and count each call twice."""
+        log = []
 
         async def note(call, next):
-            seen.append((call.name, call.session_id))
+            log.append((call.name, call.session_id))
             return await next(call)
 
         toolkit = kit().add_search()
         toolkit.use(note)
         session = toolkit.session(session_id="s")
         session.call("call_tool", {"name": "add", "arguments": {"a": 1}})
-        assert seen == [("add", "s")]
+        assert log == [("add", "s")]
 
     @pytest.mark.parametrize("is_shown", [True, False])
-    async def test_a_served_call_tells_no_more_of_a_tool_than_that_tool_itself(self, is_shown):
+    async def test_a_served_call_reveals_no_more_than_a_direct_call_of_the_tool(self, is_shown):
         def leave() -> None:
             raise SystemExit
 
@@ -153,11 +152,11 @@ class TestCallTool:
         toolkit = Toolkit("k").add(leave).add(fail).add_search()
         terms = CallOptions(is_served=True, shows_errors=is_shown, id="c1")
         for name in ("leave", "fail"):
-            told = await aexecute(toolkit._view, "call_tool", {"name": name}, terms)
-            assert told.error == (await aexecute(toolkit._view, name, {}, terms)).error
-            assert ("sk-secret" in told.text) == (is_shown and name == "fail")
+            result = await aexecute(toolkit._view, "call_tool", {"name": name}, terms)
+            assert result.error == (await aexecute(toolkit._view, name, {}, terms)).error
+            assert ("sk-secret" in result.text) == (is_shown and name == "fail")
 
-    def test_progress_is_heard_through_it(self):
+    def test_progress_of_the_called_tool_is_reported(self):
         def step(context: ToolContext) -> str:
             context.report_progress(1, 2, "half")
             return "done"
@@ -174,7 +173,7 @@ class TestCallTool:
         with pytest.raises(ToolError, match="does not call itself"):
             toolkit.call("call_tool", itself)
 
-    def test_a_result_passes_through_whole(self):
+    def test_a_result_passes_through_unchanged(self):
         block = TextContent(type="text", text="whole")
 
         def make(context: ToolContext) -> ToolResult:
@@ -187,7 +186,7 @@ class TestCallTool:
         assert result.meta["ends_session"] is True
 
     @pytest.mark.parametrize("arguments", [{"a": 1}, '{"a": 1}'])
-    async def test_a_call_that_has_to_be_approved_goes_on_under_the_models_id(self, arguments):
+    async def test_a_call_that_needs_an_approval_continues_under_the_models_id(self, arguments):
         toolkit = Toolkit("k").add(add, requires_approval=True).add_search()
         session = toolkit.session()
         function = {"name": "call_tool", "arguments": json.dumps({"name": "add", "arguments": arguments})}
@@ -202,87 +201,12 @@ class TestCallTool:
         assert "rejected" in session.resume(run, approved=False)[0]["content"]
         assert session.resume(run.pending[0], approved=True).results[0][1].value == 2
 
-    def test_a_stream_gives_the_whole_alone(self):
+    def test_a_stream_yields_only_the_whole_result(self):
         toolkit = kit().add_search()
         results = list(toolkit.stream("call_tool", {"name": "count", "arguments": {"until": 2}}))
-        assert [(result.value, result.is_last) for result in results] == [(["nobody0", "nobody1"], True)]
+        assert [(result.value, result.is_last) for result in results] == [(["guest0", "guest1"], True)]
 
     @pytest.mark.parametrize("function", search_tools.SEARCH_TOOLS)
-    def test_without_a_toolkit_it_says_that_it_needs_one(self, function):
+    def test_outside_a_toolkit_it_says_that_it_needs_one(self, function):
         with pytest.raises(ToolError, match="works in a toolkit only"):
             tool(function).call("anything")
-
-
-class TestGroupsTool:
-    def kit(self) -> Toolkit:
-        toolkit = Toolkit("k").add(search, group="web").add(add, group="math")
-        toolkit.group("web", "Look around.", notes="Be kind to servers.").group("math", "Count.", active=True)
-        return toolkit.add(toolkit.groups_tool())
-
-    def test_it_has_one_boolean_for_each_group_but_basic(self):
-        assert self.kit()["set_groups"].input_schema == {
-            "type": "object",
-            "properties": {
-                "web": {"type": "boolean", "default": False, "description": "Look around."},
-                "math": {"type": "boolean", "default": False, "description": "Count."},
-            },
-            "additionalProperties": False,
-        }
-
-    def test_it_follows_groups_that_come_and_go(self):
-        toolkit = self.kit()
-        before = toolkit["set_groups"].definition
-        toolkit.group("e-mail & more").remove_group("math")
-        assert list(toolkit["set_groups"].input_schema["properties"]) == ["web", "e-mail & more"]
-        assert toolkit["set_groups"].definition.fingerprint != before.fingerprint
-        toolkit.call("set_groups", {"e-mail & more": True})
-        assert toolkit.groups == {"basic": True, "web": False, "e-mail & more": True}
-        assert toolkit.exec("set_groups", {"math": True}).error.code == "invalid_parameters"
-
-    def test_it_sets_the_whole_state_of_the_session_that_calls_it(self):
-        toolkit = self.kit()
-        session, other = toolkit.session(), toolkit.session()
-        assert session.call("set_groups", {"web": True}) == "Active groups: web.\n\n## web\nBe kind to servers."
-        assert session.groups == {"basic": True, "web": True, "math": False}
-        assert other.groups == toolkit.groups == {"basic": True, "web": False, "math": True}
-        assert session.call("set_groups") == "No group is active."
-        assert session.groups == {"basic": True, "web": False, "math": False}
-
-    @pytest.mark.parametrize("arguments", [{"web": "maybe"}, {"web": True, "wob": True}, {"web": 1}, {"basic": False}])
-    def test_wrong_arguments_change_nothing(self, arguments):
-        session = self.kit().session()
-        assert session.exec("set_groups", arguments).error.code == "invalid_parameters"
-        assert session.groups == {"basic": True, "web": False, "math": True}
-
-    @pytest.mark.parametrize("name", ["context", "group_", "self", "name", "数学", "a b", "user"])
-    def test_a_group_may_have_any_name(self, name):
-        toolkit = Toolkit("k", state={"user": True}).group(name).bind("user")
-        toolkit.add(toolkit.groups_tool())
-        session = toolkit.session()
-        session.call("set_groups", {name: True})
-        assert session.groups == {"basic": True, name: True}
-
-    def test_it_takes_a_name_a_group_and_an_audience_like_any_tool(self):
-        toolkit = Toolkit("k").group("web")
-        toolkit.add(toolkit.groups_tool(), rename="reset_equipped_tools", audience="main")
-        assert toolkit.select(audience="main").call("reset_equipped_tools", {"web": True}) == "Active groups: web."
-        assert "reset_equipped_tools" not in toolkit.select(audience="sub")
-
-    def test_where_it_is_exclusive_the_calls_behind_it_in_one_answer_see_what_it_switched(self):
-        toolkit = Toolkit("k").group("math").add(add, group="math")
-        toolkit.add(toolkit.groups_tool(), exclusive=True)
-        calls = [("add", {"a": 1}), ("set_groups", {"math": True}), ("add", {"a": 1})]
-        run = toolkit.session().run([ToolCall(id=name, name=name, arguments=given) for name, given in calls])
-        assert [result.is_error for _, result in run.results] == [True, False, False]
-
-    def test_it_is_not_pickled_and_needs_a_toolkit(self):
-        spec = self.kit().groups_tool()
-        with pytest.raises(PickleError, match="toolkit"):
-            pickle.dumps(spec)
-        with pytest.raises(ToolError, match="works in a toolkit only"):
-            spec.call(web=True)
-
-    def test_it_works_from_a_toolkit_that_took_it_over(self):
-        outer = Toolkit("outer").add(self.kit())
-        outer.call("set_groups", {"web": True})
-        assert outer.groups == {"basic": True, "web": True, "math": False}

@@ -36,17 +36,17 @@ def names(kit: Toolkit) -> list[str]:
         ({"groups": ["basic"]}, ["search", "asearch", "put", "get"]),
         ({"audience": "main"}, ["search", "asearch", "add"]),
         ({"audience": "sub"}, ["asearch", "add", "put", "get"]),
-        ({"audience": "somebody"}, ["add"]),
+        ({"audience": "other"}, ["add"]),
         ({"where": lambda definition: "notes" in definition.description}, ["search", "asearch"]),
         ({"tags": ["look"], "audience": "sub"}, ["asearch"]),
         ({"names": (name for name in ["add", "get"])}, ["add", "get"]),
     ],
 )
-def test_a_selection_shows_what_all_of_its_conditions_admit(kit, selection, admitted):
+def test_a_selected_tool_meets_all_conditions(kit, selection, admitted):
     view = kit.select(**selection)
     assert names(view) == admitted
     assert [definition.name for definition in view.definitions()] == admitted
-    assert [shown["name"] for shown in view.to("anthropic")] == admitted
+    assert [expected["name"] for expected in view.to("anthropic")] == admitted
     assert [name for name in names(kit) if name in view] == admitted
     assert len(view) == len(admitted)
 
@@ -60,13 +60,13 @@ def test_the_toolkit_itself_sees_every_audience(kit):
     assert len(kit) == 5
 
 
-def test_what_is_added_later_is_in_the_view_and_what_is_removed_is_not(kit):
+def test_a_selection_follows_added_and_removed_tools(kit):
     view = kit.select(tags=["look"])
     kit.remove("search").add(search, rename="find", tags={"look"})
     assert names(view) == ["asearch", "find"]
 
 
-def test_a_tool_outside_the_view_cannot_be_called_and_an_unknown_one_is_told_apart(kit):
+def test_an_unselected_tool_is_not_available_and_an_unknown_one_is_not_found(kit):
     view = kit.select(audience="main")
     assert view.exec("get").error.code == "not_available"
     assert view.exec("get").text == "The tool 'get' is not available to the audience 'main'."
@@ -79,7 +79,7 @@ def test_a_tool_outside_the_view_cannot_be_called_and_an_unknown_one_is_told_apa
     assert (hidden.value.tool, unknown.value.tool) == ("get", "gett")
 
 
-def test_no_message_names_a_tool_outside_the_view(kit):
+def test_no_message_names_an_unselected_tool(kit):
     view = kit.select(audience="main")
     assert "'put'" not in view.exec("putt").text
     with pytest.raises(ToolLookupError) as unknown:
@@ -89,7 +89,7 @@ def test_no_message_names_a_tool_outside_the_view(kit):
         view["put"]
 
 
-async def test_every_door_refuses_a_tool_outside_the_view(kit):
+async def test_every_call_method_refuses_an_unselected_tool(kit):
     view = kit.select(names=["add"])
     codes = [
         view.exec("get").error.code,
@@ -104,7 +104,7 @@ async def test_every_door_refuses_a_tool_outside_the_view(kit):
         await view.acall("get")
 
 
-def test_a_tool_that_was_taken_before_its_group_was_switched_off_is_refused_too(kit):
+def test_a_tool_object_of_an_inactive_group_is_refused_too(kit):
     spec = kit["add"]
     kit.deactivate("math")
     assert spec.exec(a=1).error.code == "not_available"
@@ -112,14 +112,14 @@ def test_a_tool_that_was_taken_before_its_group_was_switched_off_is_refused_too(
         spec(a=1)
 
 
-def test_where_is_asked_for_what_a_model_would_be_shown():
+def test_where_receives_the_definition_for_the_model():
     kit = Toolkit("k").add(search).bind("user")
     assert names(kit.select(where=lambda definition: "user" in definition.input_schema["properties"])) == []
     kit.unbind("user")
     assert names(kit.select(where=lambda definition: "user" in definition.input_schema["properties"])) == ["search"]
 
 
-def test_a_view_shares_the_state_of_what_it_is_taken_from():
+def test_a_selection_shares_the_state_of_its_toolkit_or_session():
     kit = Toolkit("k").add(search).bind("user")
     view = kit.select(names=["search"])
     kit.state["user"] = "ann"
@@ -129,22 +129,22 @@ def test_a_view_shares_the_state_of_what_it_is_taken_from():
 
 
 @pytest.mark.parametrize(
-    ("selection", "told"),
+    ("selection", "message"),
     [
-        ({"tag": ["add"]}, r"\['tag'\]; select by names, tags, groups, audience, toolset, where"),
+        ({"tag": ["add"]}, r"\['tag'\]; known: names, tags, groups, audience, toolset, where"),
         ({"names": "add"}, "put 'add' in one"),
         ({"tags": "read"}, "is a list of names"),
         ({"groups": "math"}, "is a list of names"),
         ({"audience": ["main", "sub"]}, "'audience' of a selection is one name"),
         ({"toolset": ["a"]}, "'toolset' of a selection is one name"),
         ({"names": 3}, "'names' of a selection is a list of names"),
-        ({"tags": [None]}, "name among the tags of a selection is a text"),
+        ({"tags": [None]}, "name among the tags of a selection must be a string"),
         ({"where": "add"}, "'where' of a selection is a function"),
     ],
 )
-def test_a_selection_that_means_nothing_is_refused_where_it_is_made(kit, selection, told):
+def test_an_invalid_selection_is_refused_by_select(kit, selection, message):
     for ask in (kit.select, lambda **options: kit.toolset("new", **options)):
-        with pytest.raises(ToolkitError, match=told):
+        with pytest.raises(ToolkitError, match=message):
             ask(**selection)
 
 
@@ -165,7 +165,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize(
-    ("seen", "kind"),
+    ("derive", "kind"),
     [
         (lambda kit: kit.session(), "session"),
         (lambda kit: kit.select(), "selection"),
@@ -174,14 +174,14 @@ CHANGES = {
     ],
     ids=["session", "selection", "session of a session", "session of a selection"],
 )
-def test_a_view_changes_nothing_below_it_and_says_where_to_do_it(kit, change, seen, kind):
+def test_a_session_or_selection_cannot_change_the_toolkit_and_says_where_to_do_it(kit, change, derive, kind):
     before = (names(kit), kit.groups, dict(kit["search"].binds))
-    with pytest.raises(ToolkitError, match=f"A {kind} of a toolkit changes nothing below it: .* on the toolkit itself"):
-        change(seen(kit))
+    with pytest.raises(ToolkitError, match=f"A {kind} cannot change the toolkit: .* on the toolkit itself"):
+        change(derive(kit))
     assert (names(kit), kit.groups, dict(kit["search"].binds)) == before
 
 
-def test_a_spec_is_not_changed_by_the_labels_that_it_has_here():
+def test_a_spec_is_not_changed_by_its_labels_in_a_toolkit():
     spec = ToolSpec.from_function(search, tags={"own"})
     kit = Toolkit("k").add(spec, tags={"here"}, rename="find", timeout=3)
     assert (kit["find"].tags, kit["find"].timeout) == ({"own", "here"}, 3)

@@ -1,4 +1,4 @@
-"""What can be served: toolkits, registries, tools and lists of them; and not from within a running loop."""
+"""Serving toolkits, registries, tools and lists of tools."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Shop(ToolRegistry):
 
     @reg_toolspec
     def price(self, item: str) -> int:
-        """Tell what an item costs."""
+        """Return the price of an item."""
         return len(item)
 
 
-def test_a_toolkit_is_made_of_what_can_be_served():
+def test_a_toolkit_is_made_of_each_kind_of_argument():
     kit = Toolkit("kit").add(reversed_text)
     assert to_toolkit(kit) is kit
     spec = tool(reversed_text)
@@ -34,8 +34,8 @@ def test_a_toolkit_is_made_of_what_can_be_served():
         ([Shop(), spec], "tools", ["price", "reversed_text"]),
         ((Toolkit("kit").add(len), ToolSpec.from_function(reversed_text)), "tools", ["len", "reversed_text"]),
     ]:
-        made = to_toolkit(thing)
-        assert (made.name, [tool.name for tool in made]) == (name, names)
+        served_kit = to_toolkit(thing)
+        assert (served_kit.name, [tool.name for tool in served_kit]) == (name, names)
     with pytest.raises(DefinitionError, match="no tool"):
         to_toolkit(5)
     with pytest.raises(DefinitionError, match="no tool"):

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ahvn_tools import Toolkit
+from ahvn_tools.toolkit import sessions as session_module
+from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from tests.toolkit.subjects import acount, add, asearch, count, search
 
 SESSIONS = 1000
@@ -28,16 +30,24 @@ def names(kit: Toolkit) -> list[str]:
 # states
 
 
-def test_a_session_has_a_state_of_its_own(kit):
+def test_a_session_has_its_own_state(kit):
     ann, bob = kit.session(user="ann"), kit.session(user="bob")
-    assert [seen.call("search", {"query": "q"}) for seen in (ann, bob, kit)] == ["ann:q:3", "bob:q:3", "host:q:3"]
+    assert [toolkit.call("search", {"query": "q"}) for toolkit in (ann, bob, kit)] == [
+        "ann:q:3",
+        "bob:q:3",
+        "host:q:3",
+    ]
     ann.state["user"] = "amy"
     bob.state = {}
-    assert [seen.call("search", {"query": "q"}) for seen in (ann, bob, kit)] == ["amy:q:3", "host:q:3", "host:q:3"]
+    assert [toolkit.call("search", {"query": "q"}) for toolkit in (ann, bob, kit)] == [
+        "amy:q:3",
+        "host:q:3",
+        "host:q:3",
+    ]
     assert kit.state == {"user": "host"}
 
 
-def test_a_given_state_is_kept_and_values_are_put_into_it(kit):
+def test_a_passed_state_is_used_itself_and_values_are_put_into_it(kit):
     state = {"other": 1}
     session = kit.session(state, user="ann")
     assert (session.state is state, state) == (True, {"other": 1, "user": "ann"})
@@ -45,7 +55,7 @@ def test_a_given_state_is_kept_and_values_are_put_into_it(kit):
     assert session.call("search", {"query": "q"}) == "amy:q:3"
 
 
-def test_values_may_be_named_as_anything_is_here():
+def test_values_may_have_the_names_of_parameters_and_attributes():
     kit = Toolkit("k").add(search).bind("user", "state")
     assert kit.session(state="ann", name="x", self="y").call("search", {"query": "q"}) == "ann:q:3"
 
@@ -65,13 +75,13 @@ def test_a_resolver_sees_the_session():
     assert (kit.session(a=10).call("add"), kit.call("add")) == (12, 3)
 
 
-def test_a_binding_that_is_made_later_holds_in_sessions_too(kit):
+def test_a_later_binding_applies_to_existing_sessions(kit):
     session = kit.session(limit=9)
     kit.bind("limit")
     assert session.call("search", {"query": "q"}) == "host:q:9"
 
 
-def test_tools_come_and_go_in_every_session_at_once(kit):
+def test_tools_are_added_and_removed_in_every_session_at_once(kit):
     sessions = [kit.session() for _ in range(3)]
     views = [session.select(names=["add", "search"]) for session in sessions]
     kit.add(add).remove("search")
@@ -96,15 +106,15 @@ def test_groups_are_switched_in_one_session_alone(kit):
     kit.group("math").add(add, group="math")
     first, second = kit.session(), kit.session()
     first.activate("math")
-    assert [seen.groups["math"] for seen in (first, second, kit)] == [True, False, False]
+    assert [toolkit.groups["math"] for toolkit in (first, second, kit)] == [True, False, False]
     kit.activate("math")
     first.deactivate("math")
-    assert [seen.groups["math"] for seen in (first, second, kit)] == [False, True, True]
+    assert [toolkit.groups["math"] for toolkit in (first, second, kit)] == [False, True, True]
     assert first.exec("add", {"a": 1}).error.code == "not_available"
     assert second.exec("add", {"a": 1}).value == 2
 
 
-def test_an_inner_session_goes_by_the_outer_one_until_it_switches_itself(kit):
+def test_an_inner_session_follows_the_outer_one_until_it_switches_itself(kit):
     kit.group("math").add(add, group="math")
     outer = kit.session()
     inner = outer.session()
@@ -118,17 +128,17 @@ def test_an_inner_session_goes_by_the_outer_one_until_it_switches_itself(kit):
 
 
 async def calls_of(session: Toolkit, user: str) -> list[str]:
-    """Call every tool from a loop and tell what came."""
-    made: list[str] = [
+    """Call every tool from a loop and return the values."""
+    outputs: list[str] = [
         await session.acall("search", {"query": "q"}),
         await session.acall("asearch", {"query": "q"}),
         session.call("search", {"query": "q"}),
         session["search"]("q"),
         (await session.aexec("asearch", {"query": user})).value,
     ]
-    made += [chunk.value async for chunk in session.astream("acount", {"until": 2}) if not chunk.is_last]
-    made += [chunk.value for chunk in session.stream("count", {"until": 2}) if not chunk.is_last]
-    return made
+    outputs += [chunk.value async for chunk in session.astream("acount", {"until": 2}) if not chunk.is_last]
+    outputs += [chunk.value for chunk in session.stream("count", {"until": 2}) if not chunk.is_last]
+    return outputs
 
 
 def expected(user: str) -> list[str]:
@@ -138,17 +148,18 @@ def expected(user: str) -> list[str]:
 
 async def test_a_thousand_sessions_in_one_loop_never_see_each_others_values(kit):
     users = [f"user-{number}" for number in range(SESSIONS)]
-    found = await asyncio.gather(*[calls_of(kit.session(user=user), user) for user in users])
-    assert found == [expected(user) for user in users]
+    results = await asyncio.gather(*[calls_of(kit.session(user=user), user) for user in users])
+    assert results == [expected(user) for user in users]
 
 
+@pytest.mark.exhaustive
 def test_a_thousand_sessions_in_threads_never_see_each_others_values(kit):
     barrier = threading.Barrier(16)
 
     def calls(numbers: range) -> list[str]:
         barrier.wait()
         sessions = [(number, kit.session(user=f"user-{number}")) for number in numbers]
-        made = []
+        outputs = []
         for number, session in sessions:
             values = {
                 session.call("search", {"query": "q"}).partition(":")[0],
@@ -156,19 +167,19 @@ def test_a_thousand_sessions_in_threads_never_see_each_others_values(kit):
                 session["search"].exec("q").value.partition(":")[0],
                 *[text[:-1] for text in session.call("count", {"until": 3})],
             }
-            made.append(f"{number}:{sorted(values)}")
-        return made
+            outputs.append(f"{number}:{sorted(values)}")
+        return outputs
 
     with ThreadPoolExecutor(16) as pool:
-        found = [
+        results = [
             line for lines in pool.map(calls, [range(start, SESSIONS, 16) for start in range(16)]) for line in lines
         ]
-    assert sorted(found) == sorted(f"{number}:['user-{number}']" for number in range(SESSIONS))
+    assert sorted(results) == sorted(f"{number}:['user-{number}']" for number in range(SESSIONS))
 
 
-def test_a_session_that_nobody_holds_is_forgotten(kit):
+def test_a_session_without_references_is_garbage_collected(kit):
     class Value:
-        """Something that can be watched."""
+        """An object with weak references."""
 
     value = Value()
     watched = weakref.ref(value)
@@ -179,7 +190,7 @@ def test_a_session_that_nobody_holds_is_forgotten(kit):
     assert watched() is None
 
 
-def test_threads_that_ask_a_session_for_its_id_at_once_are_told_the_same():
+def test_threads_that_read_a_session_id_at_once_get_the_same_id():
     for _ in range(200):
         session = Toolkit("kit").session()
         gate = threading.Barrier(4)
@@ -195,3 +206,31 @@ def test_threads_that_ask_a_session_for_its_id_at_once_are_told_the_same():
         for thread in threads:
             thread.join(10)
         assert len(ids) == 1
+
+
+# clients of a server
+
+
+def test_clients_that_have_not_called_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session_module, "MAX_CLIENTS", 2)
+    clients = ClientStates()
+    first, second = clients.get("a"), clients.get("b")
+    assert clients.get("a") is first
+    clients.get("c")
+    assert clients.get("a") is first
+    assert clients.get("b") is not second
+
+
+def test_nothing_is_remembered_of_an_anonymous_client():
+    clients = ClientStates()
+    assert clients.get(None) is not clients.get(None)
+
+
+def test_switches_of_a_request_belong_to_its_client_and_its_state_does_not():
+    client = ClientState()
+    one, two = SessionState({}, "a", client), SessionState({}, "a", client)
+    one.switches.group_overrides = {1: True}
+    one.state["x"] = 1
+    assert (two.switches.group_overrides, two.state) == ({1: True}, {})
+    clients = ClientStates()
+    assert (clients.get("a").is_anonymous, clients.get(None).is_anonymous) == (False, True)

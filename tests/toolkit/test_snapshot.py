@@ -1,4 +1,4 @@
-"""What a toolkit or session holds goes out as JSON and comes back; secrets stay."""
+"""Snapshots: the state of a toolkit or session as JSON, without secrets, and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def over_the_wire(saved):
 
 
 class TestSaving:
-    def test_a_toolkit_gives_what_was_switched_its_toolsets_and_its_state(self):
+    def test_a_toolkits_snapshot_has_switched_groups_toolsets_and_state(self):
         toolkit = kit(user={"id": 1, "tags": ["a"]}).deactivate("web")
         assert toolkit.state_dict() == {
             "version": 1,
@@ -39,18 +39,18 @@ class TestSaving:
             "omitted": [],
         }
 
-    def test_a_session_gives_its_own_alone(self):
+    def test_a_sessions_snapshot_has_only_its_own_switches_and_state(self):
         session = kit(user="host").deactivate("web").session(user="ann").activate("web").deactivate("math")
         assert session.state_dict() == {
             "version": 1, "groups": {"web": True, "math": False}, "state": {"user": "ann"}, "omitted": [],
         }  # fmt: skip
 
-    def test_a_selection_gives_what_it_is_taken_from_holds_without_toolsets(self):
+    def test_a_selections_snapshot_is_that_of_its_toolkit_without_toolsets(self):
         assert "toolsets" not in kit(user="host").select(names=["add"]).state_dict()
         assert kit(user="host").select(names=["add"]).state_dict()["state"] == {"user": "host"}
 
     @pytest.mark.parametrize(
-        ("state", "kept", "omitted"),
+        ("state", "stored", "omitted"),
         [
             ({"db": object(), "a": 1}, {"a": 1}, ["state.db"]),
             ({"user": {"db": object(), "id": 1}}, {"user": {"id": 1}}, ["state.user.db"]),
@@ -62,12 +62,12 @@ class TestSaving:
             ({"a": UserDict(b=1), "c": {1, 2}, "d": b"x"}, {"a": {"b": 1}}, ["state.c", "state.d"]),
         ],
     )
-    def test_what_is_no_json_is_left_out_and_named(self, state, kept, omitted):
+    def test_values_without_a_json_form_are_omitted_and_named(self, state, stored, omitted):
         saved = Toolkit("k", state=state).state_dict()
-        assert (saved["state"], saved["omitted"]) == (kept, omitted)
+        assert (saved["state"], saved["omitted"]) == (stored, omitted)
         assert over_the_wire(saved) == saved
 
-    def test_a_circle_and_a_depth_without_end_are_left_out(self):
+    def test_a_cycle_and_deep_nesting_are_omitted(self):
         circle: dict = {"a": 1}
         circle["me"] = {"again": circle, "and": circle}
         deep: list = []
@@ -80,18 +80,18 @@ class TestSaving:
         assert saved["state"] == {"circle": {"a": 1, "me": {}}}
         assert saved["omitted"] == ["state.circle.me.again", "state.circle.me.and"]
 
-    def test_strict_refuses_what_would_be_left_out(self):
+    def test_strict_refuses_what_would_be_omitted(self):
         with pytest.raises(ToolkitError, match=r"state\.db, toolsets\.odd\."):
             Toolkit("k", state={"db": object()}).toolset("odd", where=bool).state_dict(strict=True)
         assert kit(a=1).state_dict(strict=True)["omitted"] == []
 
-    def test_toolsets_with_a_function_are_left_out_and_those_made_of_them(self):
+    def test_toolsets_with_a_function_and_those_that_refer_to_them_are_omitted(self):
         toolkit = kit().toolset("odd", where=bool).toolset("of odd", toolset="odd").toolset("of small", toolset="small")
         saved = toolkit.state_dict()
         assert list(saved["toolsets"]) == ["small", "of small"]
         assert saved["omitted"] == ["toolsets.odd", "toolsets.of odd"]
 
-    def test_what_is_saved_is_a_copy(self):
+    def test_a_snapshot_is_a_copy(self):
         toolkit = kit(user={"id": 1})
         toolkit.state_dict()["state"]["user"]["id"] = 2
         assert toolkit.state == {"user": {"id": 1}}
@@ -101,7 +101,7 @@ class TestSecrets:
     def saved(self, toolkit: Toolkit) -> str:
         return json.dumps(toolkit.state_dict(strict=True))
 
-    def test_what_a_toolkit_binds_as_secret_never_leaves(self):
+    def test_a_value_that_the_toolkit_binds_as_secret_is_never_saved(self):
         toolkit = Toolkit("k", state={"user": "ann", "login": {"pass": "hidden", "name": "shown"}}).add(login)
         toolkit.bind("user", "login.pass", secret=True)
         assert toolkit.state_dict()["state"] == {"user": "ann", "login": {"name": "shown"}}
@@ -109,13 +109,13 @@ class TestSecrets:
         assert "hidden" not in self.saved(toolkit)
         assert "hidden" not in self.saved(toolkit.session(login={"pass": "hidden"}))
 
-    def test_what_is_secret_by_its_parameter_never_leaves(self):
+    def test_a_value_of_a_secret_parameter_is_never_saved(self):
         toolkit = Toolkit("k", state={"key": "hidden"}).add(login).bind("key")
         assert "hidden" not in self.saved(toolkit)
         toolkit.unbind("key")
         assert "hidden" not in self.saved(toolkit)
 
-    def test_what_a_tool_of_the_toolkit_binds_as_secret_never_leaves(self):
+    def test_a_value_that_a_tool_binds_as_secret_is_never_saved(self):
         toolkit = Toolkit("k", state={"who": "hidden"}).add(login)
         toolkit["login"].bind("user", "who", secret=True)
         assert "hidden" not in self.saved(toolkit)
@@ -123,7 +123,7 @@ class TestSecrets:
         assert "hidden" not in self.saved(toolkit)
 
     @pytest.mark.parametrize("leave", ["remove", "remove_group", "replace", "unbind"])
-    def test_what_a_spec_binds_as_secret_never_leaves_even_when_the_spec_has_gone(self, leave):
+    def test_a_value_that_a_spec_binds_as_secret_is_never_saved_even_after_its_removal(self, leave):
         spec = tool(login).bind("user", "who", secret=True)
         toolkit = Toolkit("k", state={"who": "hidden"}, on_duplicate="replace").add(spec, group="g")
         assert "hidden" not in self.saved(toolkit)
@@ -137,7 +137,7 @@ class TestSecrets:
             spec.unbind("user")
         assert "hidden" not in self.saved(toolkit)
 
-    def test_what_a_nested_toolkit_binds_as_secret_never_leaves(self):
+    def test_a_value_that_a_nested_toolkit_binds_as_secret_is_never_saved(self):
         inner = Toolkit("inner").add(login).bind("user", "who", secret=True)
         outer = Toolkit("outer", state={"who": "hidden"}).add(inner)
         assert "hidden" not in self.saved(outer)
@@ -146,7 +146,7 @@ class TestSecrets:
 
 
 class TestLoading:
-    def test_a_toolkit_is_as_it_was(self):
+    def test_loading_restores_a_toolkit(self):
         toolkit = kit(user={"id": 1}).deactivate("web").toolset("of small", toolset="small")
         saved = over_the_wire(toolkit.state_dict())
         other = Toolkit("other").add(search, group="web").add(add, group="math").deactivate("math")
@@ -156,7 +156,7 @@ class TestLoading:
         assert [spec.name for spec in other.select(toolset="small")] == []
         assert other.state_dict() == saved
 
-    def test_a_session_is_as_it_was(self):
+    def test_loading_restores_a_session(self):
         toolkit = kit()
         saved = over_the_wire(toolkit.session(user="ann").deactivate("web").state_dict())
         session = toolkit.session()
@@ -164,7 +164,7 @@ class TestLoading:
         assert session.state_dict() == saved
         assert toolkit.state_dict() == kit().state_dict()
 
-    def test_what_was_left_out_stays_where_it_is(self):
+    def test_loading_does_not_remove_omitted_values(self):
         db = object()
         toolkit = kit(user={"id": 1, "db": db})
         saved = over_the_wire(toolkit.state_dict())
@@ -175,7 +175,7 @@ class TestLoading:
         assert held["id"] == 2
         assert len(toolkit.select(toolset="odd")) == 2
 
-    def test_what_is_loaded_is_a_copy(self):
+    def test_a_loaded_state_is_a_copy(self):
         saved = {"version": 1, "state": {"user": {"id": 1}}}
         toolkit = kit().load_state_dict(saved)
         saved["state"]["user"]["id"] = 2
@@ -185,13 +185,13 @@ class TestLoading:
         ("data", "message"),
         [
             (None, "is an object, not a NoneType"),
-            ({}, "of version 1 is wanted, not of version None"),
-            ({"version": 2}, "not of version 2"),
-            ({"version": True}, "not of version True"),
+            ({}, "must have the version 1, not None"),
+            ({"version": 2}, "not 2"),
+            ({"version": True}, "not True"),
             ({"version": 1, "groups": ["web"]}, "'groups' of a saved state is a dict, not a list"),
             ({"version": 1, "groups": {"web": "on"}}, "a boolean for each name"),
             ({"version": 1, "groups": {"basic": False}}, "'basic' is always active"),
-            ({"version": 1, "state": {"a": object()}}, r"no JSON: state\.a"),
+            ({"version": 1, "state": {"a": object()}}, r"not JSON: state\.a"),
             ({"version": 1, "toolsets": {"a": {"names": "add"}}}, "The toolset 'a' of a saved state"),
             ({"version": 1, "toolsets": {"a": {"audience": 1}}}, "The toolset 'a' of a saved state"),
             ({"version": 1, "toolsets": {"a": ["add"]}}, "The toolset 'a' of a saved state"),
@@ -217,7 +217,7 @@ class TestLoading:
             ({"groups": {"web": False}, "odd": 1}, ToolkitError, "unknown part here: 'odd'"),
         ],
     )
-    def test_what_is_unknown_is_an_error_and_else_a_warning(self, data, error, message):
+    def test_unknown_parts_are_an_error_when_strict_and_else_a_warning(self, data, error, message):
         toolkit = kit()
         with pytest.raises(error, match=message):
             toolkit.load_state_dict({"version": 1, **data})
@@ -227,7 +227,7 @@ class TestLoading:
         assert warned[0].filename == __file__
         assert toolkit.groups["web"] is False
 
-    def test_a_toolset_made_of_an_unknown_one_is_an_error(self):
+    def test_a_toolset_that_refers_to_an_unknown_one_is_an_error(self):
         toolkit = kit()
         with pytest.raises(ToolLookupError, match="no toolset 'nothing'"):
             toolkit.load_state_dict({"version": 1, "toolsets": {"a": {"toolset": "nothing"}}, "state": {"a": 1}})

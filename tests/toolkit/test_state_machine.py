@@ -1,4 +1,4 @@
-"""A toolkit under any sequence of changes is what a simple model of it says."""
+"""A toolkit behaves like a simple model of it after any sequence of changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTHING = object()
 
 
 def whose(user: Any = "default", extra: int = 0) -> Any:
-    """Tell whose it is."""
+    """Return whose it is."""
     return user
 
 
@@ -126,8 +126,8 @@ class Toolkits(RuleBasedStateMachine):
     def session(self, place: int, user: Any, has_user: bool) -> None:
         base = self.views[place % len(self.views)]
         state = {"user": user} if has_user else {}
-        seen = base["kit"].session(dict(state))
-        self.views.append({**base, "kit": seen, "holders": [{"state": state, "switched": {}}, *base["holders"]]})
+        toolkit = base["kit"].session(dict(state))
+        self.views.append({**base, "kit": toolkit, "holders": [{"state": state, "switched": {}}, *base["holders"]]})
 
     @precondition(lambda self: len(self.views) < 8)
     @rule(place=st.integers(0, 7), selection=SELECTION, toolset=st.none() | TOOLSETS)
@@ -210,14 +210,14 @@ class Toolkits(RuleBasedStateMachine):
     @invariant()
     def every_view_shows_and_runs_what_the_model_says(self) -> None:
         for view in self.views:
-            kit, shown = view["kit"], [name for name in self.tools if self.is_shown(view, name)]
-            assert [tool.name for tool in kit] == shown
-            assert [definition.name for definition in kit.definitions()] == shown
-            assert len(kit) == len(shown)
+            kit, listed = view["kit"], [name for name in self.tools if self.is_shown(view, name)]
+            assert [tool.name for tool in kit] == listed
+            assert [definition.name for definition in kit.definitions()] == listed
+            assert len(kit) == len(listed)
             assert kit.groups == {name: self.is_active(view, name) for name in self.groups}
             for name in ("one", "two", "three", "four"):
-                assert (name in kit) == (name in shown)
-                self.check_call(view, name, is_shown=name in shown)
+                assert (name in kit) == (name in listed)
+                self.check_call(view, name, is_shown=name in listed)
 
     def check_call(self, view: dict[str, Any], name: str, *, is_shown: bool) -> None:
         result = view["kit"].exec(name)
@@ -232,6 +232,13 @@ class Toolkits(RuleBasedStateMachine):
 
 
 class TestToolkits(Toolkits.TestCase):
-    """Hypothesis runs the sequences."""
+    """A few short sequences of changes."""
+
+    settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.exhaustive
+class TestToolkitsExhaustively(Toolkits.TestCase):
+    """Many sequences of changes."""
 
     settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -1,4 +1,4 @@
-"""Groups and toolsets of a toolkit: what is defined once for all of its sessions."""
+"""Groups and toolsets of a toolkit, shared by all of its sessions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_a_group_is_not_active_until_it_is_switched_on(kit):
     assert names(kit.deactivate("math")) == ["search"]
 
 
-def test_a_tool_of_a_group_that_is_not_active_cannot_be_called_and_the_result_says_why(kit):
+def test_a_tool_of_an_inactive_group_cannot_be_called_and_the_result_says_why(kit):
     result = kit.exec("add", {"a": 1})
     assert result.error.code == "not_available"
     assert result.text == "The tool 'add' is not available: its group 'math' is not active."
     assert kit.activate("math").exec("add", {"a": 1}).value == 2
 
 
-def test_a_group_that_only_tools_have_named_is_active():
+def test_a_group_that_was_never_defined_is_active():
     kit = Toolkit("k").add(add, group="math")
     assert (names(kit), kit.groups) == (["add"], {"basic": True, "math": True})
 
@@ -42,7 +42,7 @@ def test_a_group_can_be_defined_after_its_tools():
     assert kit.activate("math").notes == "## math\nBe exact."
 
 
-def test_defining_a_group_again_keeps_how_it_was_switched(kit):
+def test_defining_a_group_again_does_not_switch_it(kit):
     kit.activate("math").group("math", notes="Be quick.")
     assert (kit.groups["math"], kit.notes) == (True, "## math\nBe quick.")
 
@@ -57,9 +57,9 @@ def test_notes_are_those_of_active_groups_in_order(kit):
 def test_the_basic_group_is_always_active(kit):
     with pytest.raises(ToolkitError, match="'basic' is always active"):
         kit.deactivate("basic")
-    with pytest.raises(ToolkitError, match="'basic' is always there"):
+    with pytest.raises(ToolkitError, match="'basic' always exists"):
         kit.group("basic")
-    with pytest.raises(ToolkitError, match="'basic' is always there"):
+    with pytest.raises(ToolkitError, match="'basic' cannot be removed"):
         kit.remove_group("basic")
     assert kit.activate("basic").groups["basic"]
 
@@ -85,31 +85,31 @@ def test_a_removed_group_is_gone_with_its_tools(kit):
         kit.remove_group("math")
 
 
-def test_a_group_that_was_removed_comes_back_as_it_is_defined(kit):
+def test_a_group_that_is_defined_again_after_removal_is_new(kit):
     kit.activate("math").remove_group("math").group("math").add(add, group="math")
     assert kit.groups["math"] is False
 
 
-def test_a_group_that_was_removed_comes_back_as_it_is_defined_in_every_session(kit):
+def test_a_group_that_is_defined_again_after_removal_is_new_in_every_session(kit):
     session = kit.session().activate("math")
     inner = session.session().activate("math")
     kit.remove_group("math").group("math").add(add, group="math")
-    assert [seen.groups["math"] for seen in (session, inner, kit)] == [False] * 3
+    assert [view.groups["math"] for view in (session, inner, kit)] == [False] * 3
     assert session.exec("add", {"a": 1}).error.code == "not_available"
     assert session.activate("math").call("add", {"a": 1}) == 2
 
 
-def test_what_was_switched_of_a_removed_group_is_not_saved(kit):
+def test_a_switch_of_a_removed_group_is_not_saved(kit):
     session = kit.session().activate("math")
     kit.remove_group("math")
     assert session.load_state_dict(session.state_dict()).state_dict()["groups"] == {}
 
 
 @pytest.mark.parametrize("group", ["", None, 3])
-def test_a_group_is_named_by_a_text(group):
-    with pytest.raises(ToolkitError, match="The group of a tool is a text"):
+def test_a_group_name_is_a_string(group):
+    with pytest.raises(ToolkitError, match="The group of a tool must be a string"):
         Toolkit("k").add(add, group=group)
-    with pytest.raises(ToolkitError, match="The name of a group is a text"):
+    with pytest.raises(ToolkitError, match="The name of a group must be a string"):
         Toolkit("k").group(group)
 
 
@@ -130,7 +130,7 @@ def test_a_toolset_is_a_saved_selection(kit):
     assert kit.select(toolset="looking").exec("add").error.code == "not_available"
 
 
-def test_a_toolset_that_is_saved_again_is_another_one_in_every_view(kit):
+def test_a_toolset_that_is_saved_again_changes_in_every_view(kit):
     view = kit.toolset("some", names=["search"]).activate("math").select(toolset="some")
     kit.toolset("some", names=["add"])
     assert names(view) == ["add"]
@@ -142,7 +142,7 @@ def test_an_unknown_toolset_is_a_lookup_error(kit):
             ask(toolset="looking")
 
 
-def test_a_toolset_is_never_made_of_itself(kit):
+def test_a_toolset_never_refers_to_itself(kit):
     kit.toolset("a", names=["search"]).toolset("b", toolset="a").toolset("c", toolset="b")
     for inner in ("a", "b", "c"):
         with pytest.raises(ToolkitError, match="'a' cannot be made of itself"):
@@ -150,6 +150,6 @@ def test_a_toolset_is_never_made_of_itself(kit):
     assert names(kit.select(toolset="c")) == ["search"]
 
 
-def test_a_toolset_of_a_toolset_admits_what_both_do(kit):
+def test_a_nested_toolset_selects_tools_that_match_both(kit):
     kit.activate("math").toolset("a", names=["search", "add"]).toolset("b", toolset="a", groups=["math"])
     assert names(kit.select(toolset="b")) == ["add"]

@@ -1,4 +1,4 @@
-"""A tool that a model finishes with takes a pydantic model's fields, too, where that was set."""
+"""A tool that also takes a pydantic model's fields."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Source(BaseModel):
 
 
 class Report(BaseModel):
-    title: str = Field(description="What it is about.")
+    title: str = Field(description="The topic.")
     score: float = 0.5
     sources: list[Source] = []
 
 
-def finish(summary: str, user: str = "nobody") -> str:
+def finish(summary: str, user: str = "guest") -> str:
     """End the work.
 
     Args:
@@ -46,13 +46,13 @@ def kit() -> Toolkit:
     return Toolkit("k", state={"user": "host"}).add(finish).add(finish_all).add(afinish).bind("user")
 
 
-def test_the_models_fields_are_shown_beside_the_tools_own():
+def test_the_schema_has_the_models_fields_and_the_tools_parameters():
     toolkit = kit().finish_with("finish", Report)
-    shown = {
+    properties = {
         "type": "object",
         "properties": {
             "summary": {"type": "string", "description": "What was found."},
-            "title": {"type": "string", "description": "What it is about."},
+            "title": {"type": "string", "description": "The topic."},
             "score": {"type": "number", "default": 0.5},
             "sources": {"type": "array", "items": {"$ref": "#/$defs/Source"}, "default": []},
         },
@@ -60,8 +60,8 @@ def test_the_models_fields_are_shown_beside_the_tools_own():
         "additionalProperties": False,
         "$defs": {"Source": {"type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"]}},
     }
-    assert toolkit["finish"].input_schema == shown
-    assert toolkit.definitions()[0].input_schema == shown
+    assert toolkit["finish"].input_schema == properties
+    assert toolkit.definitions()[0].input_schema == properties
     assert toolkit.to("openai")[0]["function"]["parameters"]["required"] == ["summary", "title"]
     assert toolkit["finish"].definition is toolkit["finish"].definition
     assert "title" not in toolkit["finish_all"].params
@@ -76,7 +76,7 @@ def test_the_instance_is_on_the_results_metadata():
     assert json.loads(json.dumps(result.to_mcp().model_dump(mode="json")))["meta"]["structured"]["title"] == "tea"
 
 
-async def test_every_door_gives_it():
+async def test_every_call_method_returns_the_instance():
     toolkit = kit().finish_with("finish", Report)
     arguments = {"summary": "done", "title": "tea"}
     assert toolkit.call("finish", arguments) == await toolkit.acall("finish", arguments) == "host: done"
@@ -101,7 +101,7 @@ async def test_every_door_gives_it():
         ({"summary": "done", "title": "tea", "user": "eve"}, "unknown argument 'user'"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_the_body_runs(arguments, message):
+def test_invalid_fields_are_refused_before_the_body_runs(arguments, message):
     toolkit = kit().finish_with("finish", Report)
     with pytest.raises(InvalidParametersError, match=message) as refused:
         toolkit.call("finish", arguments)
@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_refused_before_the_body_runs(arguments, message):
     assert "structured" not in result.meta
 
 
-def test_a_model_that_refuses_the_whole_is_refused():
+def test_a_model_validator_can_refuse_the_call():
     class Even(BaseModel):
         number: int
 
@@ -127,7 +127,7 @@ def test_a_model_that_refuses_the_whole_is_refused():
 
 
 @pytest.mark.parametrize("name", ["finish_all", "afinish"])
-async def test_a_body_that_takes_any_gets_the_fields(name):
+async def test_a_body_with_kwargs_receives_the_fields(name):
     toolkit = kit().finish_with(name, Report)
     arguments = {"summary": "done", "title": "tea"}
     assert toolkit.call(name, arguments).startswith("done ['score', 'sources', 'title']")
@@ -137,7 +137,7 @@ async def test_a_body_that_takes_any_gets_the_fields(name):
 
 @dataclass
 class Vault:
-    """Holds what no text may show."""
+    """An object whose values no text may contain."""
 
     word: str = "sesame-open"
 
@@ -146,14 +146,14 @@ class Vault:
         raise ValueError(f"{self.word} {sorted(fields)}")
 
 
-def test_an_error_of_a_method_does_not_show_what_its_instance_holds():
+def test_an_error_of_a_method_does_not_contain_values_of_its_instance():
     toolkit = Toolkit("k").add(Vault().close).finish_with("close", Report)
     text = toolkit.exec("close", {"summary": "done", "title": "tea"}).text
     assert "title" in text
     assert "sesame" not in text
 
 
-def test_a_field_with_an_alias_is_shown_and_given_by_it():
+def test_a_field_with_an_alias_is_exported_and_passed_by_it():
     class Aliased(BaseModel):
         kind: str = Field(alias="type")
 
@@ -163,7 +163,7 @@ def test_a_field_with_an_alias_is_shown_and_given_by_it():
     assert (result.value, result.meta["structured"].kind) == ("done ['kind'] NoneType", "a")
 
 
-def test_one_sessions_own_does_not_touch_others():
+def test_a_model_of_one_session_does_not_affect_others():
     toolkit = kit()
     ann, bob = toolkit.session(user="ann").finish_with("finish", Report), toolkit.session(user="bob")
     assert "title" in ann["finish"].params
@@ -174,7 +174,7 @@ def test_one_sessions_own_does_not_touch_others():
     assert bob.call("finish", {"summary": "done"}) == "bob: done"
 
 
-def test_the_toolkits_holds_in_sessions_until_they_say_otherwise():
+def test_a_model_of_the_toolkit_applies_in_sessions_that_do_not_replace_it():
     toolkit = kit()
     session, plain = toolkit.session(), toolkit.session().finish_with("finish", None)
     toolkit.finish_with("finish", Report)
@@ -186,7 +186,7 @@ def test_the_toolkits_holds_in_sessions_until_they_say_otherwise():
     assert "title" not in session["finish"].params
 
 
-def test_what_is_shown_follows_the_tool():
+def test_the_definition_follows_the_tool():
     toolkit = kit().unbind("user").finish_with("finish", Report)
     assert "user" in toolkit["finish"].params
     toolkit.bind("user")
@@ -196,22 +196,22 @@ def test_what_is_shown_follows_the_tool():
     assert "title" not in toolkit["finish"].params
 
 
-def test_an_error_of_the_tool_carries_no_instance_and_middleware_sees_the_whole_call():
-    seen = []
+def test_an_error_result_has_no_instance_and_middleware_sees_all_arguments():
+    calls = []
 
     def fail(summary: str) -> ToolResult:
         raise ValueError(summary)
 
     async def note(call, next):
-        seen.append((sorted(call.arguments), "title" in call.definition.input_schema["properties"]))
+        calls.append((sorted(call.arguments), "title" in call.definition.input_schema["properties"]))
         return await next(call)
 
     toolkit = Toolkit("k", middleware=[note]).add(fail).finish_with("fail", Report)
     assert "structured" not in toolkit.exec("fail", {"summary": "x", "title": "tea"}).meta
-    assert seen == [(["summary", "title"], True)]
+    assert calls == [(["summary", "title"], True)]
 
 
-def test_a_tool_without_definitions_or_required_arguments_of_its_own():
+def test_a_tool_without_definitions_and_required_arguments():
     class Small(BaseModel):
         note: str = ""
 
@@ -225,12 +225,12 @@ def test_a_tool_without_definitions_or_required_arguments_of_its_own():
     assert toolkit.exec("end").meta["structured"] == Small()
 
 
-def test_a_model_that_holds_itself_is_shown_whole():
+def test_a_recursive_model_is_exported_completely():
     toolkit = kit().finish_with("finish", Tree)
     assert toolkit["finish"].params["branches"] == {"type": "array", "items": {"$ref": "#/$defs/Tree"}, "default": []}
     assert "Tree" in toolkit["finish"].input_schema["$defs"]
-    found = toolkit.exec("finish", {"summary": "done", "branches": [{"branches": []}]})
-    assert found.meta["structured"] == Tree(branches=[Tree()])
+    result = toolkit.exec("finish", {"summary": "done", "branches": [{"branches": []}]})
+    assert result.meta["structured"] == Tree(branches=[Tree()])
 
 
 class Tree(BaseModel):
@@ -257,10 +257,10 @@ class TestWhatCannotBeSet:
             kit().session().finish_with("finsh", Report)
 
     @pytest.mark.parametrize("model", [dict, RootModel[list[int]], Report(title="a"), "Report"])
-    def test_what_is_no_model(self, model):
+    def test_an_argument_that_is_no_model(self, model):
         self.refused(model, "a pydantic model that has fields")
 
-    def test_a_field_of_the_tools_own_bound_or_not(self):
+    def test_a_field_with_the_name_of_a_parameter_bound_or_not(self):
         class Own(BaseModel):
             summary: str
 
@@ -270,9 +270,9 @@ class TestWhatCannotBeSet:
         class ByAlias(BaseModel):
             who: str = Field(alias="user")
 
-        self.refused(Own, "has a parameter 'summary' of its own, and 'Own' a field")
-        self.refused(Bound, "has a parameter 'user' of its own")
-        self.refused(ByAlias, "has a parameter 'user' of its own")
+        self.refused(Own, "'summary' is a parameter of 'finish' and a field of 'Own'")
+        self.refused(Bound, "'user' is a parameter of 'finish' and a field of")
+        self.refused(ByAlias, "'user' is a parameter of 'finish' and a field of")
 
     def test_a_secret_field(self):
         class Hidden(BaseModel):
@@ -284,14 +284,14 @@ class TestWhatCannotBeSet:
         self.refused(Hidden, "'password' of 'Hidden' is secret")
         self.refused(Marked, "'word' of 'Marked' is secret")
 
-    def test_a_type_that_both_take_is_none_of_these(self):
+    def test_a_shared_type_is_no_clash(self):
         def end(source: Source) -> str:
             return "ended"
 
         toolkit = Toolkit("k").add(end).finish_with("end", Report)
         assert list(toolkit["end"].input_schema["$defs"]) == ["Source"]
 
-    def test_two_types_of_one_name(self):
+    def test_two_types_with_one_name(self):
         def end(source: Other) -> str:
             return "ended"
 

@@ -18,7 +18,7 @@ SECONDS = 0.5
 
 @pytest.fixture(autouse=True)
 def _often() -> Iterator[None]:
-    """Let threads take turns at nearly every step, so that what can go wrong between two steps does."""
+    """Switch threads at nearly every step, so that race conditions show."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -26,7 +26,7 @@ def _often() -> Iterator[None]:
 
 
 def at_once(*works: Callable[[], Any], seconds: float = SECONDS) -> None:
-    """Repeat each of these in a thread of its own for a while; raise what the first of them raised."""
+    """Repeat each of these in its own thread for a while; raise the first thread's error."""
     end = time.monotonic() + seconds
     errors: list[BaseException] = []
 
@@ -34,7 +34,7 @@ def at_once(*works: Callable[[], Any], seconds: float = SECONDS) -> None:
         try:
             while time.monotonic() < end and not errors:
                 work()
-        except BaseException as error:  # told by the test's own thread
+        except BaseException as error:  # reported by the test's own thread
             errors.append(error)
 
     threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
@@ -46,9 +46,9 @@ def at_once(*works: Callable[[], Any], seconds: float = SECONDS) -> None:
         raise errors[0]
 
 
-def test_tools_come_and_go_while_others_call_and_iterate():
+def test_tools_are_added_and_removed_while_others_call_and_iterate():
     spec = ToolSpec.from_function(add)
-    kit = Toolkit("k").add(spec, rename="kept")
+    kit = Toolkit("k").add(spec, rename="stays")
     session = kit.session().select(where=lambda _: True)
 
     def come_and_go(name: str) -> Callable[[], None]:
@@ -59,23 +59,23 @@ def test_tools_come_and_go_while_others_call_and_iterate():
         return work
 
     def call() -> None:
-        assert kit.call("kept", {"a": 1}) == session.call("kept", {"a": 1}) == 2
+        assert kit.call("stays", {"a": 1}) == session.call("stays", {"a": 1}) == 2
         assert kit.exec("x", {"a": 1}).value in {2, None}
 
     def iterate() -> None:
-        for seen in (kit, session):
-            names = [tool.name for tool in seen]
-            assert names[0] == "kept"
-            assert len(seen.to("openai")) >= 1
-            assert set(names) <= {"kept", "x", "y", "z"}
+        for view in (kit, session):
+            names = [tool.name for tool in view]
+            assert names[0] == "stays"
+            assert len(view.to("openai")) >= 1
+            assert set(names) <= {"stays", "x", "y", "z"}
 
     at_once(*map(come_and_go, "xyz"), call, iterate)
-    assert [tool.name for tool in kit] == ["kept"]
+    assert [tool.name for tool in kit] == ["stays"]
 
 
-def test_groups_come_and_go_while_others_list_and_call():
+def test_groups_are_defined_and_removed_while_others_list_and_call():
     spec = ToolSpec.from_function(add)
-    kit = Toolkit("k").add(spec, rename="kept")
+    kit = Toolkit("k").add(spec, rename="stays")
     session = kit.session()
 
     def come_and_go() -> None:
@@ -83,17 +83,17 @@ def test_groups_come_and_go_while_others_list_and_call():
         kit.remove_group("math")
 
     def look() -> None:
-        for seen in (kit, session):
-            assert {"basic"} <= seen.groups.keys() <= {"basic", "math"}
-            assert seen.notes in {"", "## math\nBe exact."}
-            assert "kept" in seen
-            assert len(seen) in {1, 2}
-            seen.exec("add", {"a": 1})
+        for view in (kit, session):
+            assert {"basic"} <= view.groups.keys() <= {"basic", "math"}
+            assert view.notes in {"", "## math\nBe exact."}
+            assert "stays" in view
+            assert len(view) in {1, 2}
+            view.exec("add", {"a": 1})
 
     at_once(come_and_go, look, look)
 
 
-def test_no_group_or_toolset_is_lost_where_several_are_made_at_once():
+def test_no_group_or_toolset_is_lost_when_threads_define_them_at_once():
     kit = Toolkit("k")
     spec = ToolSpec.from_function(add)
 
@@ -115,7 +115,7 @@ def test_no_group_or_toolset_is_lost_where_several_are_made_at_once():
     assert len([kit.select(toolset=f"set-{thread}-{number}") for thread in range(4) for number in range(200)]) == 800
 
 
-def test_no_switch_is_lost_where_several_are_turned_at_once():
+def test_no_switch_is_lost_when_threads_switch_groups_at_once():
     kit = Toolkit("k")
     for number in range(400):
         kit.group(f"g{number}")
@@ -131,7 +131,7 @@ def test_no_switch_is_lost_where_several_are_turned_at_once():
     assert all(session.groups.values())
 
 
-def test_a_call_after_a_change_of_bindings_goes_by_it_however_many_call_meanwhile():
+def test_a_call_after_a_change_of_bindings_uses_them_while_others_call():
     spec = ToolSpec.from_function(search)
     kit = Toolkit("k").add(spec)
     tool = kit["search"]
@@ -144,7 +144,7 @@ def test_a_call_after_a_change_of_bindings_goes_by_it_however_many_call_meanwhil
             target.unbind("user")
             assert tool.exec("q").value == value
         spec.unbind("user")
-        assert tool.exec("q").value == "nobody:q:3"
+        assert tool.exec("q").value == "guest:q:3"
 
     def call() -> None:
         assert kit.exec("search", {"query": "q"}).value.endswith(":q:3")

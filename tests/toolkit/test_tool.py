@@ -1,4 +1,4 @@
-"""One tool as it is seen through a toolkit: a ToolSpec that belongs there."""
+"""A tool of a toolkit as a ToolSpec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kit() -> Toolkit:
     return Toolkit("k", state={"user": "ann"}).add(search, prefix="my_").bind("user")
 
 
-def test_it_is_a_spec_with_the_names_bindings_and_state_of_the_toolkit(kit):
+def test_a_tool_of_a_toolkit_is_a_spec_with_the_toolkits_name_bindings_and_state(kit):
     tool = kit["my_search"]
     assert isinstance(tool, ToolSpec)
     assert (tool.name, dict(tool.binds), list(tool.params)) == ("my_search", {"user": "user"}, ["query", "limit"])
@@ -37,7 +37,7 @@ def test_its_labels_can_be_read():
     assert (Toolkit("k").add(add)["add"].group, Toolkit("k").add(add)["add"].audience) == ("basic", frozenset())
 
 
-async def test_all_doors_of_a_session_read_its_state():
+async def test_all_call_methods_of_a_session_read_its_state():
     kit = Toolkit("k").add(search).add(asearch).add(count).add(acount).bind("user")
     bob = kit.session(user="bob")
     assert bob["search"]("q", limit=1) == bob["search"].call("q", 1) == bob["search"].exec("q", 1).value == "bob:q:1"
@@ -46,7 +46,7 @@ async def test_all_doors_of_a_session_read_its_state():
     assert [chunk.value async for chunk in bob["acount"].astream(1)] == ["bob0", ["bob0"]]
 
 
-def test_its_state_is_not_set_but_changed(kit):
+def test_its_state_can_be_changed_but_not_replaced(kit):
     with pytest.raises(ToolkitError, match=r"set to a dict: set `toolkit\.state`"):
         kit["my_search"].state = {"user": "bob"}
     kit["my_search"].state["user"] = "bob"
@@ -69,7 +69,7 @@ async def through(call, next):
 
 
 @pytest.mark.parametrize("middleware", [[], [through]], ids=["bare", "behind middleware"])
-async def test_what_a_served_tool_raises_is_masked_and_ends_no_server(middleware):
+async def test_an_exception_of_a_served_tool_is_masked_and_does_not_end_the_server(middleware):
     def leak(user: str) -> str:
         raise ValueError("an inner matter")
 
@@ -87,7 +87,7 @@ async def test_what_a_served_tool_raises_is_masked_and_ends_no_server(middleware
 
 
 def test_it_is_not_pickled_and_the_error_says_what_to_do(kit):
-    with pytest.raises(PickleError, match=r"'my_search' is seen through a toolkit.*`tool\.clone\(\)`"):
+    with pytest.raises(PickleError, match=r"'my_search' belongs to a toolkit.*`tool\.clone\(\)`"):
         pickle.dumps(kit["my_search"])
 
 
@@ -109,6 +109,6 @@ def test_a_clone_is_of_the_class_of_the_spec():
     assert (type(clone), clone.note, clone.name) == (Special, "yours", "plus")
 
 
-def test_dropping_what_is_compiled_changes_nothing(kit):
+def test_clearing_the_cache_changes_nothing(kit):
     kit["my_search"]._clear_cache()
     assert kit["my_search"]("q") == "ann:q:3"

@@ -1,4 +1,4 @@
-"""Toolkit as a collection: what can be added, under which names, and what it is seen as."""
+"""Toolkit as a collection: what can be added, under which names, and how it is listed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_function_is_added_under_its_own_name():
     assert kit.call("add", {"a": 1}) == 2
 
 
-def test_a_spec_is_kept_and_what_is_bound_on_it_later_is_seen():
+def test_a_spec_is_not_copied_so_later_bindings_of_it_apply():
     spec = ToolSpec.from_function(search)
     kit = Toolkit("k").add(spec)
     assert kit.call("search", {"query": "tea", "user": "ann"}) == "ann:tea:3"
@@ -54,7 +54,7 @@ def test_a_fastmcp_tool_is_added():
     assert kit.call("plus", {"a": 2, "b": 3}) == 5
 
 
-def test_a_tool_of_the_wire_is_added_and_shown():
+def test_an_mcp_tool_description_is_added_and_exported():
     wire = WireTool(name="far", description="Far away.", input_schema={"type": "object", "properties": {}})
     kit = Toolkit("k").add(wire)
     assert kit.to("openai")[0]["function"]["name"] == "far"
@@ -72,7 +72,7 @@ def test_a_tool_of_the_wire_is_added_and_shown():
         (dict, "'dict' is a class"),
     ],
 )
-def test_what_is_no_tool_is_refused(thing, message):
+def test_an_object_that_is_no_tool_is_refused(thing, message):
     kit = Toolkit("k")
     with pytest.raises(DefinitionError, match=message):
         kit.add(thing)
@@ -135,19 +135,19 @@ def test_a_prefix_goes_before_every_name():
     assert names(Toolkit("k").add(Notes(), prefix="notes_")) == ["notes_put", "notes_get"]
 
 
-def test_a_tool_is_renamed_by_a_text_and_several_by_a_mapping():
+def test_a_tool_is_renamed_by_a_string_and_several_by_a_mapping():
     assert names(Toolkit("k").add(add, rename="plus", prefix="my_")) == ["my_plus"]
     assert names(Toolkit("k").add(Notes(), rename={"put": "write"})) == ["write", "get"]
 
 
 def test_one_new_name_for_several_tools_is_refused():
     kit = Toolkit("k", on_duplicate="keep")
-    with pytest.raises(ToolkitError, match=r"'note' is one name for 2 tools; give a mapping"):
+    with pytest.raises(ToolkitError, match=r"'note' is one name for 2 tools; pass a mapping"):
         kit.add(Notes(), rename="note")
     assert len(kit) == 0
 
 
-def test_a_new_name_for_a_tool_that_is_not_there_is_refused():
+def test_a_new_name_for_an_unknown_tool_is_refused():
     kit = Toolkit("k")
     with pytest.raises(ToolLookupError, match=r"There is no tool 'putt' to rename\. Did you mean 'put'\?"):
         kit.add(Notes(), rename={"putt": "write"})
@@ -165,11 +165,11 @@ def test_the_new_name_is_the_one_that_models_and_errors_see():
 
 
 @pytest.mark.parametrize("name", ["", 3, None])
-def test_a_name_is_a_text_with_something_in_it(name):
+def test_a_name_is_a_string_that_is_not_empty(name):
     for prefix in ("", "with_"):
-        with pytest.raises(ToolkitError, match="The name of a tool is a text"):
+        with pytest.raises(ToolkitError, match="The name of a tool must be a string"):
             Toolkit("k").add(add, rename={"add": name}, prefix=prefix)
-    with pytest.raises(ToolkitError, match="The name of a toolkit is a text"):
+    with pytest.raises(ToolkitError, match="The name of a toolkit must be a string"):
         Toolkit(name)
 
 
@@ -216,17 +216,17 @@ def test_an_unknown_name_is_a_lookup_error(name):
         Toolkit("k").add(add)[name]
 
 
-def test_iteration_is_in_order_of_adding_and_sees_what_was_there_when_it_began():
+def test_iteration_is_in_order_of_adding_and_ignores_later_changes():
     kit = Toolkit("k").add(search).add(add)
-    seen = []
+    seen_names = []
     for spec in kit:
-        seen.append(spec.name)
+        seen_names.append(spec.name)
         kit.add(asearch, prefix=f"{spec.name}_")
-    assert seen == ["search", "add"]
+    assert seen_names == ["search", "add"]
     assert names(kit) == ["search", "add", "search_asearch", "add_asearch"]
 
 
-def test_a_toolkit_without_tools_is_still_one():
+def test_a_toolkit_without_tools_is_true():
     assert bool(Toolkit("k"))
     assert len(Toolkit("k")) == 0
     assert list(Toolkit("k")) == []
@@ -235,7 +235,7 @@ def test_a_toolkit_without_tools_is_still_one():
 # duplicates
 
 
-def test_a_second_tool_of_a_name_is_refused_with_both_origins_and_the_ways_out():
+def test_a_duplicate_name_is_refused_with_both_origins_and_the_fixes():
     kit = Toolkit("k").add(Notes())
 
     def get() -> int:
@@ -243,15 +243,15 @@ def test_a_second_tool_of_a_name_is_refused_with_both_origins_and_the_ways_out()
 
     with pytest.raises(ToolkitError) as refused:
         kit.add(get)
-    told = str(refused.value)
-    assert "two tools 'get'" in told
-    assert "Notes.get" in told
-    assert f"{__name__}.{get.__qualname__}" in told
+    message = str(refused.value)
+    assert "two tools 'get'" in message
+    assert "Notes.get" in message
+    assert f"{__name__}.{get.__qualname__}" in message
     for way in ("prefix=", "rename=", "on_duplicate=", "keep", "replace"):
-        assert way in told
+        assert way in message
 
 
-def test_nothing_is_half_added():
+def test_add_adds_all_tools_or_none():
     kit = Toolkit("k").add(add, rename="get")
     with pytest.raises(ToolkitError):
         kit.add(Notes(), group="notes")
@@ -259,19 +259,19 @@ def test_nothing_is_half_added():
     assert "notes" not in kit.groups
 
 
-def test_two_tools_of_one_name_in_one_thing_are_refused():
+def test_two_tools_of_one_name_in_one_registry_are_refused():
     kit = Toolkit("k")
     with pytest.raises(ToolkitError, match=r"Notes\.put and from Notes\.get"):
         kit.add(Notes(), rename={"put": "note", "get": "note"})
     assert len(kit) == 0
 
 
-def test_the_first_of_a_name_is_kept_where_that_is_the_policy():
+def test_on_duplicate_keep_keeps_the_first_tool():
     kit = Toolkit("k", on_duplicate="keep").add(add, rename="get").add(Notes())
     assert (names(kit), kit.call("get", {"a": 1})) == (["get", "put"], 2)
 
 
-def test_the_first_of_a_name_is_replaced_where_that_is_the_policy():
+def test_on_duplicate_replace_replaces_the_first_tool():
     kit = Toolkit("k", on_duplicate="replace").add(add, rename="get", group="math").add(Notes())
     assert names(kit) == ["get", "put"]
     assert kit.exec("get", {"a": 1}).error.code == "invalid_parameters"
@@ -284,7 +284,7 @@ def test_an_unknown_policy_is_refused():
 
 
 @pytest.mark.parametrize("most", [0, -1, 2.5, float("nan"), "3", True, None])
-def test_at_least_one_call_must_be_able_to_run(most):
+def test_max_concurrency_is_at_least_one(most):
     kit = Toolkit("k")
     for limit in (lambda: Toolkit("k", max_concurrency=most), lambda: setattr(kit, "max_concurrency", most)):
         with pytest.raises(ToolkitError, match="a whole number, at least 1"):
@@ -292,7 +292,7 @@ def test_at_least_one_call_must_be_able_to_run(most):
     assert kit.max_concurrency == 16
 
 
-def test_how_many_run_at_once_is_said_for_all_sessions_and_can_be_changed():
+def test_max_concurrency_applies_to_all_sessions_and_can_be_changed():
     kit = Toolkit("k", max_concurrency=3)
     session = kit.session().select()
     kit.max_concurrency = 2
@@ -315,7 +315,7 @@ def test_one_path_is_one_root(tmp_path):
     ("options", "message"),
     [({"approver": 3}, "An approver is a function"), ({"timeout": "3"}, "A timeout must be more than 0 seconds")],
 )
-def test_what_a_toolkit_cannot_go_by_is_refused(options, message):
+def test_invalid_options_of_a_toolkit_are_refused(options, message):
     with pytest.raises(ToolkitError, match=message):
         Toolkit("k", **options)
 
@@ -328,7 +328,7 @@ def test_the_tools_of_a_toolkit_are_added_with_a_prefix():
     assert names(Toolkit("outer").add(inner, prefix="in_")) == ["in_add", "in_search"]
 
 
-def test_the_states_of_an_inner_toolkit_are_asked_behind_the_outer_ones():
+def test_the_states_of_an_inner_toolkit_are_read_after_the_outer_ones():
     inner = Toolkit("inner", state={"user": "inner", "n": 1}).add(ToolSpec.from_function(search)).bind("user")
     inner.bind("limit", "n")
     outer = Toolkit("outer").add(inner)
@@ -348,12 +348,12 @@ def test_a_session_can_be_added_with_its_state():
     assert outer.call("bob_search", {"query": "q"}) == "bob:q:3"
 
 
-def test_a_selection_adds_what_it_admits():
+def test_adding_a_selection_adds_the_selected_tools():
     inner = Toolkit("inner").add(Notes()).add(add)
     assert names(Toolkit("outer").add(inner.select(tags=["read"]))) == ["get"]
 
 
-def test_labels_of_an_inner_toolkit_come_along():
+def test_adding_a_toolkit_copies_its_labels():
     inner = Toolkit("inner").add(add, audience="sub", group="math", tags={"pure"})
     for outer in (Toolkit("outer").add(inner), Toolkit("outer").add(inner["add"])):
         assert outer.groups == {"basic": True, "math": True}
@@ -361,14 +361,14 @@ def test_labels_of_an_inner_toolkit_come_along():
         assert names(outer.select(audience="sub", groups=["math"], tags=["pure"])) == ["add"]
 
 
-def test_labels_that_are_given_win_over_those_of_an_inner_toolkit():
+def test_labels_in_the_options_win_over_those_of_an_inner_toolkit():
     inner = Toolkit("inner").add(add, audience="sub", group="math")
     outer = Toolkit("outer").add(inner, audience="main", group="sums")
     assert names(outer.select(audience="main", groups=["sums"])) == ["add"]
     assert outer.groups == {"basic": True, "sums": True}
 
 
-def test_groups_of_an_inner_toolkit_come_along_as_they_are_there():
+def test_adding_a_toolkit_copies_its_groups():
     inner = Toolkit("inner").group("math", notes="Be exact.").add(add, group="math").add(search)
     outer = Toolkit("outer").add(inner)
     assert (names(outer), outer.groups) == (["search"], {"basic": True, "math": False})
@@ -377,13 +377,13 @@ def test_groups_of_an_inner_toolkit_come_along_as_they_are_there():
     assert names(inner) == ["search"]
 
 
-def test_a_group_that_the_outer_toolkit_has_stays_as_it_is():
+def test_a_group_of_the_outer_toolkit_is_not_replaced():
     inner = Toolkit("inner").group("math", active=True, notes="Be exact.").add(add, group="math")
     outer = Toolkit("outer").group("math").add(inner)
     assert (outer.groups["math"], outer.activate("math").notes) == (False, "")
 
 
-def test_what_an_inner_toolkit_has_preset_stays_fixed():
+def test_a_preset_of_an_inner_toolkit_stays_fixed():
     inner = Toolkit("inner").add(search, preset={"user": "ann"})
     outer = Toolkit("outer", state={"user": "bob"}).add(inner).bind("user")
     assert outer.call("search", {"query": "q"}) == "ann:q:3"
@@ -391,12 +391,12 @@ def test_what_an_inner_toolkit_has_preset_stays_fixed():
         Toolkit("outer").add(inner, preset={"user": "bob"})
 
 
-def test_what_stands_around_the_calls_of_an_inner_toolkit_stands_there_in_the_outer_one():
-    seen: list[str] = []
+def test_middleware_of_an_inner_toolkit_wraps_calls_in_the_outer_one():
+    log: list[str] = []
 
     def noting(note: str) -> Any:
         async def middleware(call: Any, next: Any) -> Any:
-            seen.append(note)
+            log.append(note)
             return await next(call)
 
         return middleware
@@ -405,14 +405,14 @@ def test_what_stands_around_the_calls_of_an_inner_toolkit_stands_there_in_the_ou
     for outer in (Toolkit("outer"), Toolkit("outer", middleware=[noting("outer")])):
         outer.add(inner, middleware=[noting("added")])
         assert outer.call("add", {"a": 1}) == 2
-    assert seen == ["added", "inner", "tool", "outer", "added", "inner", "tool"]
+    assert log == ["added", "inner", "tool", "outer", "added", "inner", "tool"]
 
 
-def test_what_comes_to_stand_around_the_calls_of_an_inner_toolkit_stands_in_the_outer_one_at_once():
-    seen: list[str] = []
+def test_later_middleware_of_an_inner_toolkit_wraps_calls_in_the_outer_one():
+    names: list[str] = []
 
     async def noting(call: Any, next: Any) -> Any:
-        seen.append(call.name)
+        names.append(call.name)
         return await next(call)
 
     inner = Toolkit("inner").add(add)
@@ -421,7 +421,7 @@ def test_what_comes_to_stand_around_the_calls_of_an_inner_toolkit_stands_in_the_
     outer.call("outer_add", {"a": 1})
     undo()
     outer.call("outer_add", {"a": 1})
-    assert seen == ["outer_add"]
+    assert names == ["outer_add"]
 
 
 def test_a_result_passes_through_the_inner_toolkits_postprocess_first():
@@ -434,7 +434,7 @@ def test_a_result_passes_through_the_inner_toolkits_postprocess_first():
 
 
 async def test_a_key_of_an_inner_toolkit_is_held_before_that_of_the_outer_one():
-    """So no two calls ever wait for each other: one that came in through the outer toolkit, and one from inside."""
+    """Otherwise a call through the outer toolkit and a nested one could wait for each other."""
     inner, outer = Toolkit("inner"), Toolkit("outer")
     started, waits = asyncio.Event(), asyncio.Event()
 
@@ -455,7 +455,7 @@ async def test_a_key_of_an_inner_toolkit_is_held_before_that_of_the_outer_one():
     assert await asyncio.wait_for(asyncio.gather(first, second), 5) == ["a", "a"]
 
 
-def test_what_needs_an_approval_in_an_inner_toolkit_needs_one_in_the_outer_one():
+def test_a_tool_that_needs_an_approval_in_an_inner_toolkit_needs_one_in_the_outer_one():
     inner = Toolkit("inner").add(add, requires_approval=True)
     assert Toolkit("outer").add(inner).exec("add", {"a": 1}).error.code == "approval_required"
     assert Toolkit("outer").add(inner, requires_approval=False).call("add", {"a": 1}) == 2
@@ -470,15 +470,15 @@ def test_a_toolkit_may_be_added_to_itself():
 # shown
 
 
-def test_exports_are_those_of_the_definitions_in_order():
+def test_exports_are_in_the_order_of_the_definitions():
     kit = Toolkit("k").add(search).add(add).bind("user")
     assert [definition.name for definition in kit.definitions()] == ["search", "add"]
-    assert [shown["function"]["name"] for shown in kit.to("openai")] == ["search", "add"]
+    assert [tool["function"]["name"] for tool in kit.to("openai")] == ["search", "add"]
     assert kit.to("anthropic", strict=True)[0]["name"] == "search"
     assert list(kit.to("openai")[0]["function"]["parameters"]["properties"]) == ["query", "limit"]
 
 
-def test_the_prompt_is_that_of_each_tool_in_order():
+def test_the_prompt_contains_each_tools_prompt_in_order():
     kit = Toolkit("k").add(search).add(add)
     assert kit.to_prompt() == "\n".join(spec.to_prompt() for spec in kit)
     assert Toolkit("k").to_prompt() == ""
@@ -509,7 +509,7 @@ def test_the_state_can_be_changed_and_replaced():
 
 
 @pytest.mark.parametrize("state", ["user", [("user", "ann")], 3])
-def test_a_state_is_a_mapping_that_can_be_changed(state):
+def test_a_state_must_be_a_mutable_mapping(state):
     kit = Toolkit("k")
     with pytest.raises(TypeError, match="state must be a mapping"):
         kit.state = state
@@ -523,10 +523,10 @@ def test_a_state_is_a_mapping_that_can_be_changed(state):
 
 
 @pytest.mark.parametrize("travel", [pickle.dumps, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
-@pytest.mark.parametrize("seen", [lambda kit: kit, lambda kit: kit.session(), lambda kit: kit.select()])
-def test_a_toolkit_is_not_copied_and_the_error_says_what_to_do(travel, seen):
+@pytest.mark.parametrize("derive", [lambda kit: kit, lambda kit: kit.session(), lambda kit: kit.select()])
+def test_a_toolkit_is_not_copied_and_the_error_says_what_to_do(travel, derive):
     with pytest.raises(PickleError, match=r"toolkit 'k' .*add\(toolkit\)"):
-        travel(seen(Toolkit("k").add(add)))
+        travel(derive(Toolkit("k").add(add)))
 
 
 def test_a_preset_for_several_tools_is_for_those_that_have_the_parameter():

@@ -1,4 +1,4 @@
-"""Errand: one call in a worker process, which a timeout or a cancellation ends with all that it has started."""
+"""One call in a worker process. A timeout or a cancellation kills the worker and all processes that it started."""
 
 from __future__ import annotations
 
@@ -11,66 +11,68 @@ from typing import Any
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import InvalidResultError, PickleError, ToolConnectionError
-from ahvn_tools.execution.hand import EmitItemSync
 from ahvn_tools.execution.isolation import pool, protocol
-from ahvn_tools.execution.isolation.pool import ReplyUnpicklingError, WorkerProcess
+from ahvn_tools.execution.isolation.worker_process import WorkerProcess
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pickling import dumps, is_picklable, to_import_path
 from ahvn_tools.execution.plan import MAX_START_SECONDS, Arguments, Body, Plan
+from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.redaction import redact
 
 
 class ProcessCall:
-    """One call in a worker process: one thread talks to the worker, and any other may stop it."""
+    """One call in a worker process. One thread runs it, and any other thread may stop it."""
 
     def __init__(
         self, plan: Plan, body: Body, values: Arguments, *, has_reader: bool, set_starting: Callable[[bool], None]
     ) -> None:
-        """Take a call. `is_read`: somebody reads its chunks. `starting` hears when the body is on its way, and begins.
+        """Prepare the call. `has_reader` says whether a caller reads the chunks.
 
-        To be on its way, a worker has to start and to import what the body needs: that has a limit of its own.
+        `set_starting` is called with True before a worker starts and imports what the body needs, which has its own
+        time limit, and with False when the body starts and when the call is over.
         """
         self._plan = plan
         self._body = body
         self._values = values
         self._has_reader = has_reader
         self._set_starting = set_starting
-        self._context = next((value for value in values.values() if isinstance(value, ToolContext)), None)
+        self._context = next((value for value in values.values() if isinstance(value, ToolContext)), ToolContext())
         self._lock = threading.Lock()
         self._process: WorkerProcess | None = None
-        self._is_stopped = self._is_starting = False
+        self._is_stopped = False
+        self._start_deadline = 0.0
 
     def run(self, emit: EmitItemSync) -> Outcome:
-        """Run the body in a worker and return what came of it; `give` gets its chunks.
+        """Run the body in a worker, pass its chunks to `emit`, and return its outcome.
 
-        Raises PickleError for what cannot go over, and ToolConnectionError when the worker has been lost.
+        Raises PickleError when the function or an argument cannot be pickled, InvalidResultError when a result cannot
+        be unpickled, ToolConnectionError when the worker does not start or ends early, CancelledError after `stop`.
         """
-        frame = self._encode_request()
-        self._is_starting = True
+        request = self._encode_request()
+        self._start_deadline = monotonic() + MAX_START_SECONDS
         self._set_starting(True)
         try:
-            until = monotonic() + MAX_START_SECONDS
-            while (slot := pool.process_pool.take_idle()) is not None:
-                if (outcome := self._run_in_process(slot, frame, emit, until)) is not None:
-                    return outcome
-            slot = self._start_process(until)
-            outcome = self._run_in_process(slot, frame, emit, until)
-            return self._process_lost_outcome(slot) if outcome is None else outcome
+            while (outcome := self._run_in_process(self._acquire_process(), request, emit)) is None:
+                pass
+            return outcome
         finally:
-            self._mark_started()
+            self._set_starting(False)
 
     def stop(self) -> None:
-        """End the worker, whatever it does."""
+        """Kill the worker, whatever it is doing."""
         with self._lock:
             self._is_stopped = True
-            slot = self._process
-        if slot is not None:
-            slot.kill()
+            process = self._process
+        if process is not None:
+            process.kill()
 
     def _encode_request(self) -> bytes:
-        values = {name: self._to_snapshot(value) for name, value in self._values.items()}
+        values = {
+            name: protocol.ContextSnapshot.capture(value) if isinstance(value, ToolContext) else value
+            for name, value in self._values.items()
+        }
         positional, named = self._plan.to_args_kwargs(values)
-        job = protocol.CallRequest(
+        request = protocol.CallRequest(
             body=to_import_path(self._body),
             positional=positional,
             named=named,
@@ -78,167 +80,135 @@ class ProcessCall:
             has_reader=self._has_reader,
         )
         try:
-            packed = dumps(job)
+            pickled = dumps(request)
         except Exception as error:
             raise self._pickle_error(values, error) from error
-        return dumps((protocol.ProcessEnvironment.capture(), packed))
-
-    @staticmethod
-    def _to_snapshot(value: Any) -> Any:
-        if not isinstance(value, ToolContext):
-            return value
-        return protocol.ContextSnapshot(
-            call_id=value.call_id,
-            tool=value.tool,
-            run_id=value.run_id,
-            session_id=value.session_id,
-            roots=value.roots,
-            is_approved=value.is_approved,
-        )
+        return dumps((protocol.ProcessEnvironment.capture(), pickled))
 
     def _pickle_error(self, values: Arguments, error: Exception) -> PickleError:
-        """Return the error that names what cannot go over."""
-        kind = type(error).__name__
+        """Return the error that names what cannot be pickled: a parameter or the function."""
+        tool, error_type = self._plan.name, type(error).__name__
         for name, value in values.items():
             if not is_picklable(value):
                 return PickleError(
-                    f"Parameter {name!r} of {self._plan.name!r} got a {type(value).__name__}, which cannot go to a "
-                    f"worker process ({kind}): pass what it is made from, and make it in the tool."
+                    f"Parameter {name!r} of {tool!r} got a {type(value).__name__}, which cannot be sent to a worker "
+                    f"process ({error_type}): pass the data that it is made from, and create it in the tool."
                 )
         return PickleError(
-            f"The function of {self._plan.name!r} cannot go to a worker process ({kind}): "
-            "let it not hold on to locks, files or connections, or make it importable."
+            f"The function of {tool!r} cannot be sent to a worker process ({error_type}): "
+            "make it importable, or remove the locks, files and connections that it refers to."
         )
 
-    def _mark_started(self) -> None:
-        if self._is_starting:
-            self._is_starting = False
-            self._set_starting(False)
-
-    def _start_process(self, until: float) -> WorkerProcess:
+    def _acquire_process(self) -> WorkerProcess:
         try:
-            slot = pool.process_pool.start()
+            return pool.process_pool.acquire()
         except OSError as error:
-            raise ToolConnectionError(
-                f"A worker process for tool {self._plan.name!r} could not be started: {error}.", tool=self._plan.name
-            ) from error
-        self._attach_process(slot)
-        is_ready = False
-        try:
-            self._wait_for_reply(slot, until)
-            is_ready = slot.receive() == ("ready",)
-        finally:
-            if not is_ready:
-                self._release_process(slot, is_reusable=False)
-        if is_ready:
-            return slot
-        raise ToolConnectionError(
-            f"The worker process of tool {self._plan.name!r} ended while it started ({slot.describe_exit()}); "
-            "its standard error says more.",
-            tool=self._plan.name,
-        )
+            raise self._connection_error(f"could not be started: {error}.") from error
 
-    def _wait_for_reply(self, process: WorkerProcess, until: float) -> None:
-        """Wait until a worker says that it, or a body, has started. Raises ToolConnectionError."""
-        if not process.wait_readable(until - monotonic()):
-            raise ToolConnectionError(
-                f"The worker process of tool {self._plan.name!r} did not start within {MAX_START_SECONDS:g} seconds, "
-                "or did not import in that time what the tool needs.",
-                tool=self._plan.name,
+    def _run_in_process(self, process: WorkerProcess, request: bytes, emit: EmitItemSync) -> Outcome | None:
+        """Return the outcome of the body; None when an idle process had ended before it accepted the request."""
+        outcome = None
+        with self._lock:
+            self._process = process  # from here on, `stop` kills it
+        try:
+            if self._is_stopped:
+                raise concurrent.futures.CancelledError
+            if self._is_accepted(process, request):
+                self._wait_for_start(process)
+                outcome = self._read_outcome(process, emit)
+            elif process.is_new:
+                raise self._process_lost_error(process)
+            return outcome
+        finally:
+            with self._lock:
+                self._process = None
+                is_reusable = outcome is not None and not self._is_stopped
+            pool.process_pool.release(process, is_reusable=is_reusable)
+
+    def _is_accepted(self, process: WorkerProcess, request: bytes) -> bool:
+        if process.is_new:
+            self._wait_for_start(process)
+            if process.receive() != protocol.READY:
+                return False
+        return process.send(request) and process.receive() == protocol.ACCEPTED
+
+    def _wait_for_start(self, process: WorkerProcess) -> None:
+        """Wait until the worker, or the body in it, has started or failed to. Raises ToolConnectionError."""
+        if not process.wait_readable(self._start_deadline - monotonic()):
+            raise self._connection_error(
+                f"did not start, or did not import what the tool needs, within {MAX_START_SECONDS:g} seconds."
             )
 
-    def _run_in_process(self, process: WorkerProcess, frame: bytes, emit: EmitItemSync, until: float) -> Outcome | None:
-        """Return what came of the body; None where the worker had ended before it took the call."""
-        is_whole = False
-        self._attach_process(process)
-        try:
-            if not process.send_request(frame):
-                return None
-            self._wait_for_reply(process, until)
-            outcome = self._read_replies(process, emit)
-            is_whole = outcome is not None
-            return self._process_lost_outcome(process) if outcome is None else outcome
-        except ReplyUnpicklingError as error:
-            message = f"What tool {self._plan.name!r} gave cannot be made again here ({error}): return plain values."
-            return Outcome(error=InvalidResultError(message, tool=self._plan.name), is_runner_error=True)
-        finally:
-            self._release_process(process, is_reusable=is_whole)
-
-    def _attach_process(self, process: WorkerProcess) -> None:
-        with self._lock:
-            self._process = process
-            is_stopped = self._is_stopped
-        if is_stopped:
-            self._release_process(process, is_reusable=False)
-            raise concurrent.futures.CancelledError
-
-    def _release_process(self, process: WorkerProcess, *, is_reusable: bool) -> None:
-        with self._lock:
-            self._process = None
-            is_reusable = is_reusable and not self._is_stopped
-        if is_reusable:
-            pool.process_pool.release(process)
-        else:
-            pool.process_pool.discard(process)
-
-    def _read_replies(self, process: WorkerProcess, emit: EmitItemSync) -> Outcome | None:
-        """Take what the worker tells until the body has ended; None where the worker has ended before."""
-        while (told := process.receive()) is not None:
-            kind, *rest = told
-            if kind == "begun":
-                self._mark_started()
+    def _read_outcome(self, process: WorkerProcess, emit: EmitItemSync) -> Outcome:
+        """Read replies until the body has ended, and return its outcome."""
+        while (frame := process.receive()) is not None:
+            kind, *payload = self._unpickle_reply(frame)
+            if kind == "started":
+                self._set_starting(False)
             elif kind == "chunk":
-                emit(rest[0])
+                emit(*payload)
                 process.send(protocol.NEXT_CHUNK)
-            elif self._context is not None and kind == "output":
-                self._context.append_output(rest[0])
-            elif self._context is not None and kind == "progress":
-                self._context.report_progress(*rest)
+            elif kind == "output":
+                self._context.append_output(*payload)
+            elif kind == "progress":
+                self._context.report_progress(*payload)
             else:
-                return self._to_outcome(kind, rest)
-        return None
+                return self._to_outcome(kind, *payload)
+        raise self._process_lost_error(process)
 
-    def _to_outcome(self, kind: str, payload: list[Any]) -> Outcome:
-        if kind == "unread":
-            text = redact(payload[1], self._plan.hidden_values(self._values))
-            message = (
-                f"Tool {self._plan.name!r} cannot be made again in a worker process ({payload[0]}: {text}): "
-                "make what it needs importable there."
-            )
-            return Outcome(error=PickleError(message))
-        ends_session, *rest = payload
-        if ends_session and self._context is not None:
+    def _unpickle_reply(self, frame: bytes) -> tuple[Any, ...]:
+        try:
+            reply: tuple[Any, ...] = pickle.loads(frame)  # noqa: S301  # from a process that this one started
+        except Exception as error:  # a user's __setstate__ may raise anything
+            raise InvalidResultError(
+                f"A result of tool {self._plan.name!r} cannot be unpickled in the calling process "
+                f"({type(error).__name__}): return plain values.",
+                tool=self._plan.name,
+            ) from error
+        return reply
+
+    def _to_outcome(self, kind: str, ends_session: bool, *payload: Any) -> Outcome:
+        if ends_session:
             self._context.end_session()
         if kind == "value":
-            return Outcome(rest[0])
-        if kind == "unsent":
-            message = f"A worker process cannot send back a {rest[0]} ({rest[1]}): return plain values."
-            return Outcome(error=InvalidResultError(message, tool=self._plan.name), is_runner_error=True)
-        return Outcome(error=_unpickle_error(*rest))
-
-    def _process_lost_outcome(self, process: WorkerProcess) -> Outcome:
-        if self._is_stopped:
-            raise concurrent.futures.CancelledError
-        process.kill()
+            return Outcome(*payload)
+        if kind == "error":
+            return Outcome(error=_unpickle_error(*payload))
+        tool, (type_name, text) = self._plan.name, payload
+        if kind == "unpicklable":
+            message = f"A worker process cannot send back a {type_name} ({text}): return plain values."
+            return Outcome(error=InvalidResultError(message, tool=tool))
+        text = redact(text, self._plan.hidden_values(self._values))
         message = (
-            f"The worker process of tool {self._plan.name!r} ended ({process.describe_exit()}) before it answered."
+            f"Tool {tool!r} cannot be loaded in a worker process ({type_name}: {text}): "
+            "make its function and the types of its arguments importable there."
         )
-        return Outcome(error=ToolConnectionError(message, tool=self._plan.name), is_runner_error=True)
+        return Outcome(error=PickleError(message))
+
+    def _process_lost_error(self, process: WorkerProcess) -> Exception:
+        if self._is_stopped:
+            return concurrent.futures.CancelledError()
+        process.kill()
+        return self._connection_error(
+            f"ended ({process.describe_exit()}) before it returned a result; its standard error may say why."
+        )
+
+    def _connection_error(self, problem: str) -> ToolConnectionError:
+        return ToolConnectionError(f"The worker process of tool {self._plan.name!r} {problem}", tool=self._plan.name)
 
 
-class WorkerTraceback(Exception):  # noqa: N818  # it is a text that stands as a cause
-    """Where in the worker process an exception was raised; the cause of what is raised here."""
+class WorkerTraceback(Exception):  # noqa: N818  # a traceback as the cause of an exception
+    """Where in the worker process an exception was raised. It is the cause of the exception in this process."""
 
     def __str__(self) -> str:
-        """Give the text on lines of its own."""
+        """Return the traceback, which starts on a new line."""
         return f"\n{self.args[0]}"
 
 
-def _unpickle_error(packed: bytes | None, kind: int, name: str, text: str, trace: str) -> BaseException:
-    """Return an exception of a body; where it could not be pickled, one that looks like it."""
+def _unpickle_error(pickled: bytes, fallback: bytes, trace: str) -> BaseException:
     try:
-        error: BaseException = pickle.loads(packed or b"")  # noqa: S301  # from a process of ours
-    except Exception:  # noqa: BLE001  # a foreign __setstate__ may raise anything
-        error = type(name, (protocol.FALLBACK_EXCEPTION_TYPES[kind],), {})(text)
+        error: BaseException = pickle.loads(pickled)  # noqa: S301  # from a process that this one started
+    except Exception:  # noqa: BLE001  # a user's __setstate__ may raise anything
+        error = pickle.loads(fallback)  # noqa: S301  # as above
     error.__cause__ = WorkerTraceback(trace)
     return error

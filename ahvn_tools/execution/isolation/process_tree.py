@@ -1,4 +1,4 @@
-"""Tree: a process with all that it has started, ended at once."""
+"""Kills a process together with all processes that it started."""
 
 from __future__ import annotations
 
@@ -6,57 +6,50 @@ import contextlib
 import os
 import signal
 
-try:
-    import psutil
-except ModuleNotFoundError as error:  # pragma: no cover  # the option is refused before
-    raise ModuleNotFoundError('isolation="process" needs psutil: pip install "ahvn-tools[process]"') from error
+import psutil
 
 _MAX_ROUNDS = 10
-"""How often to look for children of processes that were not yet stopped; a fork bomb must not keep us for ever."""
+"""How often to look for new children: a fork bomb may start them faster than they are suspended."""
 
 
 def kill_tree(root: psutil.Process) -> None:
-    """Kill a process that leads a group of its own, and all that it has started.
+    """Kill a process that leads a process group, and all processes that it started.
 
-    On Linux a worker adopts what its children leave behind, so that nothing escapes by `setsid` or a double fork.
-    Elsewhere there is no such adoption: a double fork with `setsid` escapes. So does, everywhere, what left the group
-    of a process that has died by itself.
+    On Linux a worker adopts the orphans among its descendants, so that none escapes by `setsid` or a double fork. On
+    other platforms a double fork with `setsid` escapes. On all platforms, a process that left the group escapes when
+    the root process has already died.
     """
     with contextlib.suppress(psutil.Error):
-        root.suspend()  # what is stopped starts nothing while we look
-    _kill_all(_suspend_descendants(root))
+        root.suspend()  # a suspended process starts no new ones
+    _kill_descendants(root)
     with contextlib.suppress(psutil.Error, OSError):
-        if root.is_running() and hasattr(os, "killpg"):  # it may be dead, but not reaped: its id is not another's yet
+        if root.is_running() and hasattr(os, "killpg"):  # also true of a zombie, whose id is not reused yet
             os.killpg(root.pid, signal.SIGKILL)
-        else:  # pragma: no cover  # somebody else has reaped it, or this is Windows
+        else:  # pragma: no cover  # it was reaped elsewhere, or this is Windows
             root.kill()
 
 
-def kill_own_tree() -> None:  # pragma: no cover  # nobody is left to report to
-    """Kill this process, which leads a group of its own, and all that it has started."""
+def kill_own_tree() -> None:  # pragma: no cover  # a killed process reports no coverage
+    """Kill this process, which leads a process group, and all processes that it started."""
     with contextlib.suppress(Exception):
-        _kill_all(_suspend_descendants(psutil.Process()))
+        _kill_descendants(psutil.Process())
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
-def _suspend_descendants(root: psutil.Process) -> list[psutil.Process]:
-    """Stop all that a process has started, and return it."""
-    found: dict[int, psutil.Process] = {}
+def _kill_descendants(root: psutil.Process) -> None:
+    """Suspend all processes that `root` started, until there are no new ones, then kill them."""
+    descendants: set[psutil.Process] = set()
     for _ in range(_MAX_ROUNDS):
         with contextlib.suppress(psutil.Error):
-            fresh = {child.pid: child for child in root.children(recursive=True) if child.pid not in found}
+            fresh = set(root.children(recursive=True)) - descendants
             if not fresh:
                 break
-            found.update(fresh)
-            for child in fresh.values():
+            descendants |= fresh
+            for child in fresh:
                 with contextlib.suppress(psutil.Error):
                     child.suspend()
-    return list(found.values())
-
-
-def _kill_all(processes: list[psutil.Process]) -> None:
-    for process in processes:
+    for child in descendants:
         with contextlib.suppress(psutil.Error):
-            process.kill()
+            child.kill()

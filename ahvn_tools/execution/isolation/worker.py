@@ -1,4 +1,4 @@
-"""Worker: what runs in a worker process: one body at a time, asked for and answered in frames."""
+"""The program of a worker process: it runs one body at a time, as requested by the process that started it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import ToolError
+from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.isolation.protocol import (
-    FALLBACK_EXCEPTION_TYPES,
+    ACCEPTED,
     IDLE_EXIT_SECONDS,
     NEXT_CHUNK,
+    READY,
     CallRequest,
     ContextSnapshot,
     read_frame,
@@ -26,25 +30,28 @@ from ahvn_tools.execution.isolation.protocol import (
 from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
 from ahvn_tools.execution.pickling import ImportPath, dumps
 
+_FALLBACK_BASES = (ToolError, Exception, SystemExit, KeyboardInterrupt, BaseException)
+"""An exception that cannot be unpickled is replaced by one of the first of these types that it is an instance of."""
+
 
 def main() -> None:
-    """Serve the process that has started this one, until it closes its end."""
+    """Serve the process that started this one, until it closes its end of the pipe."""
     _adopt_orphans()
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
-        os.dup2(2, 1)  # what a body prints must not come between the frames
+        os.dup2(2, 1)  # what a body prints must not mix with the frames
     except OSError:  # there is no standard error
         os.dup2(null, 1)
     os.close(null)
     with contextlib.suppress(Exception):
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file unless somebody replaced it
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file unless it was replaced
     Worker(requests, replies).serve()
 
 
 def _adopt_orphans() -> None:
-    """On Linux, become the parent of what children leave behind; elsewhere a double fork leaves the tree."""
+    """On Linux, become the parent of descendants whose own parent has ended."""
     if sys.platform == "linux":
         import ctypes
 
@@ -54,37 +61,36 @@ def _adopt_orphans() -> None:
 
 
 class Worker:
-    """One worker process: a thread that listens, and the main thread that runs one body at a time."""
+    """A worker process: a thread that reads requests, and the main thread that runs one body at a time."""
 
     def __init__(self, requests: int, replies: int) -> None:
-        """Take the two pipe ends. A child that a body forks lets go of them: only our own end is to be heard of."""
+        """Take the descriptors of the two pipes. A child that a body forks closes its copies of them."""
         self._requests, self._replies = requests, replies
         self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_busy = False
-        if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-            os.register_at_fork(after_in_child=self._close_pipes_after_fork)
+        reset_after_fork(self._close_pipes)
 
     def serve(self) -> None:
-        """Run what is asked for until there is no more."""
+        """Run requests until there are no more."""
         threading.Thread(target=self._listen, name="ahvn-tools-listener", daemon=True).start()
-        self.send("ready")
+        self._write_frame(READY)
         while (frame := self._inbox.get()) is not None:
-            self.send("taken")
-            answer = self._handle_request(frame)
+            self._write_frame(ACCEPTED)
+            reply = self._handle_request(frame)
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
             self._is_busy = False
-            self._write_frame(answer)
+            self._write_frame(reply)
 
-    def _close_pipes_after_fork(self) -> None:  # pragma: no cover  # runs in forked children
+    def _close_pipes(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
         os.close(self._requests)
         os.close(self._replies)
 
     def _listen(self) -> None:
-        """Take frames in. When the other side is gone, an idle worker ends, and a busy one is killed with its tree.
+        """Read frames. When the calling process has ended, an idle worker exits, and a busy one kills itself.
 
-        No thread runs while a body is in C code that keeps the interpreter's lock: then its end is waited for.
+        This thread cannot run while a body is in C code that holds the GIL: the worker ends when it releases the GIL.
         """
         while (frame := read_frame(self._requests)) is not None:
             if frame != NEXT_CHUNK:
@@ -92,14 +98,14 @@ class Worker:
             self._inbox.put(frame)
         if not self._is_busy:
             self._inbox.put(None)
-            time.sleep(IDLE_EXIT_SECONDS)  # a thread that a body left behind may keep the interpreter from ending
+            time.sleep(IDLE_EXIT_SECONDS)  # a thread that a body started may keep the interpreter from exiting
         from ahvn_tools.execution.isolation import process_tree
 
         process_tree.kill_own_tree()
 
-    def send(self, *parts: Any) -> None:
-        """Tell the other side something."""
-        self._write_frame(dumps(parts))
+    def send(self, *reply: Any) -> None:
+        """Send a reply to the calling process."""
+        self._write_frame(dumps(reply))
 
     def _write_frame(self, frame: bytes) -> None:
         with self._lock:
@@ -107,21 +113,20 @@ class Worker:
 
     def _handle_request(self, frame: bytes) -> bytes:
         try:
-            surroundings, inner = pickle.loads(frame)  # noqa: S301  # from the process that has started this one
-            surroundings.apply()
-            job: CallRequest = pickle.loads(inner)  # noqa: S301  # as above
-            body = job.body.load() if isinstance(job.body, ImportPath) else job.body
-        except BaseException as error:  # noqa: BLE001  # a foreign __setstate__, or an imported module, may raise anything
-            return dumps(("unread", type(error).__name__, _safe_str(error)))
-        run = _BodyRun(self, job, body)
-        self.send("begun")
-        return run.run()
+            environment, pickled = pickle.loads(frame)  # noqa: S301  # from the process that started this one
+            environment.apply()
+            request: CallRequest = pickle.loads(pickled)  # noqa: S301  # as above
+            body = request.body.load() if isinstance(request.body, ImportPath) else request.body
+        except BaseException as error:  # noqa: BLE001  # a user's __setstate__ or module may raise anything
+            return dumps(("load_failed", False, type(error).__name__, _safe_str(error)))
+        self.send("started")
+        return _BodyRun(self, request, body).run()
 
     def emit(self, item: Any) -> None:
-        """Give a chunk and wait until the next one is asked for. Raises UnsentError for one that cannot go over."""
+        """Send a chunk and wait until the next one is requested. Raises ChunkPickleError."""
         try:
             frame = dumps(("chunk", item))
-        except Exception as error:  # a foreign __reduce__ may raise anything
+        except Exception as error:  # a user's __reduce__ may raise anything
             raise ChunkPickleError(type(item).__name__, type(error).__name__) from error
         self._write_frame(frame)
         self._inbox.get()
@@ -132,88 +137,69 @@ class _BodyRun:
 
     def __init__(self, worker: Worker, request: CallRequest, body: Callable[..., Any]) -> None:
         self._worker = worker
-        self._request = request
+        self._is_async = request.is_async
+        self._emit = worker.emit if request.has_reader else None
         self._contexts: list[ToolContext] = []
         positional = [self._restore_argument(value) for value in request.positional]
         named = {name: self._restore_argument(value) for name, value in request.named.items()}
         self._start: Callable[[], Any] = lambda: body(*positional, **named)
 
+    def _restore_argument(self, value: Any) -> Any:
+        if not isinstance(value, ContextSnapshot):
+            return value
+        context = value.restore(self._worker.send)
+        self._contexts.append(context)
+        return context
+
     def run(self) -> bytes:
-        """Run the body to its end and return the frame that tells what came of it."""
+        """Run the body to its end and return the frame of its outcome."""
         outcome = Outcome.capture(self._run_body)
         ends_session = any(context.ends_session for context in self._contexts)
         if isinstance(outcome.error, ChunkPickleError):
-            return dumps(("unsent", ends_session, *outcome.error.args))
+            return dumps(("unpicklable", ends_session, *outcome.error.args))
         if outcome.error is not None:
-            return dumps(("error", ends_session, *_pack_error(outcome.error)))
+            return dumps(("error", ends_session, *_pickle_error(outcome.error)))
         try:
             return dumps(("value", ends_session, outcome.value))
-        except Exception as error:  # noqa: BLE001  # a foreign __reduce__ may raise anything
-            return dumps(("unsent", ends_session, type(outcome.value).__name__, type(error).__name__))
+        except Exception as error:  # noqa: BLE001  # a user's __reduce__ may raise anything
+            return dumps(("unpicklable", ends_session, type(outcome.value).__name__, type(error).__name__))
 
     def _run_body(self) -> Any:
-        if self._request.is_async:
+        if self._is_async:
             return self._run_async(self._start)
         returned = self._start()
-        if not is_consumable(returned):
-            return returned
-        if not is_iterator(returned):
-            return self._run_async(lambda: returned)
-        from ahvn_tools.execution.sync_call import consume
-
-        return consume(returned, self._worker.emit if self._request.has_reader else None)
+        if is_iterator(returned):
+            return consume(returned, self._emit)
+        return self._run_async(lambda: returned) if is_consumable(returned) else returned
 
     def _run_async(self, start: Callable[[], Any]) -> Any:
-        """Bring what `start` gives to its end, in an event loop."""
+        """Await or iterate the return value of `start` in an event loop."""
         import asyncio
 
-        from ahvn_tools.execution.runner import aconsume
         from ahvn_tools.execution.threads import run_in_thread
 
         async def emit(item: Any) -> None:
             (await run_in_thread(lambda _: self._worker.emit(item))).get()
 
-        async def whole() -> Any:
-            return await aconsume(start(), emit if self._request.has_reader else None)
+        async def start_and_consume() -> Any:
+            return await aconsume(start(), emit if self._emit else None)
 
-        return asyncio.run(whole())
-
-    def _restore_argument(self, value: Any) -> Any:
-        """Return what the body gets for a value: for a context, one that tells the other side."""
-        if not isinstance(value, ContextSnapshot):
-            return value
-        context = ToolContext(
-            call_id=value.call_id,
-            tool=value.tool,
-            run_id=value.run_id,
-            session_id=value.session_id,
-            roots=value.roots,
-            is_approved=value.is_approved,
-            emit=lambda chunk: self._worker.send("output", chunk.value),
-            report=lambda *told: self._worker.send("progress", *told),
-        )
-        self._contexts.append(context)
-        return context
+        return asyncio.run(start_and_consume())
 
 
 class ChunkPickleError(Exception):
-    """A chunk cannot be pickled: its kind, and the kind of the exception that came of it."""
+    """A chunk cannot be pickled. Its arguments are the type names of the chunk and of the exception."""
 
 
-def _pack_error(error: BaseException) -> tuple[Any, ...]:
-    """Return an exception as it goes over: pickled where that works both ways, and in words."""
-    words = (
-        next(index for index, kind in enumerate(FALLBACK_EXCEPTION_TYPES) if isinstance(error, kind)),
-        type(error).__name__,
-        _safe_str(error),
-        "".join(traceback.format_exception(error)),
-    )
+def _pickle_error(error: BaseException) -> tuple[bytes, bytes, str]:
+    """Return an exception, one of the same name and text for callers that cannot unpickle it, and its traceback."""
+    base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
+    fallback = type(type(error).__name__, (base,), {})(_safe_str(error))
     try:
-        packed = dumps(error)
-        pickle.loads(packed)  # noqa: S301  # our own: an __init__ of another signature fails here
-    except Exception:  # noqa: BLE001  # a foreign __reduce__ may raise anything
-        return (None, *words)
-    return (packed, *words)
+        pickled = dumps(error)
+    except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
+        pickled = b""
+    return pickled, dumps(fallback), "".join(traceback.format_exception(error))
 
 
 def _safe_str(error: BaseException) -> str:

@@ -1,1 +1,1 @@
-"""Reading what a provider's model answered."""
+"""Parsing of a provider's responses and streams into calls."""

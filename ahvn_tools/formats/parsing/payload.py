@@ -1,4 +1,4 @@
-"""Received: an answer, or an event of a stream, as JSON data, whatever it came as."""
+"""A response, or an event of a stream, as JSON data, from SDK objects, dicts, text or bytes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import AsyncIterable, Iterable, Mapping
 from typing import Any
 
 _BYTE_ORDER_MARK = "\ufeff"
-"""What some write in front of a text, to tell its encoding."""
+"""The first character of some texts, which marks their encoding."""
 
 
 def parse_payload(response: Any) -> Any:
-    """Return an answer as JSON data; a stream of events, or its text, as the list of them.
+    """Return a response as JSON data; a stream of events, or the text of one, as the list of its events.
 
-    Raises ValueError or RecursionError for text that cannot be read, TypeError for what is no answer.
+    Raises ValueError or RecursionError for invalid text, and TypeError for any other object.
     """
     if isinstance(response, str | bytes | bytearray | memoryview):
         return _parse_text(decode_text(response))
@@ -22,29 +22,29 @@ def parse_payload(response: Any) -> Any:
     if isinstance(response, Iterable):
         return [dump_models(event) for event in response]
     if isinstance(response, AsyncIterable):
-        raise TypeError("An asynchronous stream is read with `async for call in FORMAT.stream(events, definitions)`.")
+        raise TypeError("Read an asynchronous stream with `async for call in FORMAT.stream(events, definitions)`.")
     raise TypeError(
-        f"{type(response).__name__} is no answer. Pass the SDK's response object, its dict, or its JSON text."
+        f"{type(response).__name__} is no response. Pass the SDK's response object, its dict, or its JSON text."
     )
 
 
 def dump_models(value: Any) -> Any:
-    """Return a copy as JSON data; an SDK's objects (pydantic models all) are dumped wherever they stand."""
+    """Return a copy as JSON data, in which an SDK's objects (pydantic models) at any depth are dicts."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True, warnings=False)
     if isinstance(value, dict):
-        return {key: dump_models(member) for key, member in value.items()}
+        return {key: dump_models(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [dump_models(item) for item in value]
     return dump_models(dict(value)) if isinstance(value, Mapping) else value
 
 
-def decode_text(received: str | bytes | bytearray | memoryview, errors: str = "surrogatepass") -> str:
-    """Return text, of bytes in any of Unicode's encodings, without a mark of the encoding in front of it."""
-    if not isinstance(received, str):
-        received = bytes(received)
-        received = received.decode(json.detect_encoding(received), errors)
-    return received.removeprefix(_BYTE_ORDER_MARK)
+def decode_text(text: str | bytes | bytearray | memoryview, errors: str = "surrogatepass") -> str:
+    """Return text without a byte order mark; bytes can be in any Unicode encoding."""
+    if not isinstance(text, str):
+        data = bytes(text)
+        text = data.decode(json.detect_encoding(data), errors)
+    return text.removeprefix(_BYTE_ORDER_MARK)
 
 
 def _parse_text(text: str) -> Any:
@@ -58,17 +58,17 @@ def _parse_text(text: str) -> Any:
 
 
 def _parse_events(text: str) -> list[Any]:
-    """Return what server-sent events hold, or one JSON text a line; JSON may break lines where these two do not."""
-    found = []
+    """Return the data of server-sent events, or of one JSON text per line. JSON has other line breaks than these."""
+    events = []
     for block in text.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         lines = [line.strip() for line in block.split("\n")]
-        told = [line.removeprefix("data:").strip() for line in lines if line.startswith(("data:", "{"))]
-        found += _parse_block([line for line in told if line not in ("", "[DONE]")])
-    return found
+        data = [line.removeprefix("data:").strip() for line in lines if line.startswith(("data:", "{"))]
+        events += _parse_block([line for line in data if line not in ("", "[DONE]")])
+    return events
 
 
 def _parse_block(lines: list[str]) -> list[Any]:
-    """Return the one event that lines are together, or else those that each of them is."""
+    """Return one event from all lines, or else one event per line."""
     try:
         return [json.loads("\n".join(lines), strict=False)] if lines else []
     except ValueError:

@@ -1,1 +1,1 @@
-"""Writing tools, content and names for a provider."""
+"""Rendering of tools, results and names for a provider."""

@@ -1,62 +1,31 @@
-"""Findings: what each format would say of a tool before it is sent: what is lost, what is refused, what to do."""
+"""Findings about a tool's name and description, which no schema contains."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterator
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.formats.rendering.names import wire_name
-from ahvn_tools.formats.rendering.tool import StrictConverter, export_tool
-from ahvn_tools.schema.dialects import dialect
-from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
-from ahvn_tools.schema.dialects.dialect import Dialect
+from ahvn_tools.formats.rendering.names import MAX_NAME_LENGTH, wire_name
 from ahvn_tools.schema.dialects.finding import Finding
-from ahvn_tools.schema.dialects.strict import to_strict
 
 MAX_DESCRIPTION_CHARS = 1_024
-"""Some of OpenAI's models and some hosts that speak like it take no longer description."""
-
-_DIALECTS: Final[dict[str, tuple[Dialect, StrictConverter | None]]] = {
-    "anthropic": (dialect.ANTHROPIC, to_anthropic_strict),
-    "bedrock": (dialect.BEDROCK, to_anthropic_strict),
-    "gemini": (dialect.GEMINI, None),
-    "mcp": (dialect.MCP, None),
-    "mistral": (dialect.OPENAI, to_strict),
-    "ollama": (dialect.OLLAMA, None),
-    "openai": (dialect.OPENAI, to_strict),
-    "openai-responses": (dialect.OPENAI, to_strict),
-    "prompt": (dialect.OPENAI, None),
-}
-_FORMATS_WITH_DESCRIPTION_LIMIT = frozenset({"openai", "openai-responses", "mistral"})
+"""The limit of some OpenAI models, and of some hosts with OpenAI's API."""
 
 
-def findings(name: str, definition: ToolDefinition) -> list[Finding]:
-    """Return what one of the package's own formats finds: first about the tool as a whole, then place by place."""
-    spoken, make_strict = _DIALECTS[name]
-    plain = export_tool(definition, spoken)
-    found = [*_check_name(definition), *_check_description(name, definition), *plain.findings]
-    if make_strict is not None:
-        found += export_tool(definition, spoken, make_strict).findings
-    return list(dict.fromkeys(found))
-
-
-def _check_name(definition: ToolDefinition) -> Iterable[Finding]:
+def check_texts(definition: ToolDefinition, max_description_chars: int | None = None) -> Iterator[Finding]:
+    """Yield a finding for a name that providers see in another form, and one for a description over the limit."""
     wire = wire_name(definition.name)
     if wire != definition.name:
         yield Finding(
             severity="note",
             place="",
             problem=f"the model sees the name {wire!r}",
-            fix="Use letters, digits, '_' and '-', a letter or '_' first, at most 64 in all.",
+            fix=f"Use only letters, digits, '_' and '-', start with a letter or '_', at most {MAX_NAME_LENGTH} in all.",
         )
-
-
-def _check_description(name: str, definition: ToolDefinition) -> Iterable[Finding]:
-    if name in _FORMATS_WITH_DESCRIPTION_LIMIT and len(definition.description) > MAX_DESCRIPTION_CHARS:
+    if max_description_chars is not None and len(definition.description) > max_description_chars:
         yield Finding(
             severity="warning",
             place="",
-            problem=f"the description has more than {MAX_DESCRIPTION_CHARS:,} characters",
+            problem=f"the description has more than {max_description_chars:,} characters",
             fix="Shorten it: some models and hosts refuse the whole request.",
         )

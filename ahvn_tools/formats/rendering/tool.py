@@ -1,81 +1,120 @@
-"""What a provider is shown of a tool: the schema of its arguments in the provider's dialect, and the description."""
+"""A tool as one provider sees it: the schema of its arguments in the provider's dialect, and the description."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ahvn_tools.definition import JsonObject, ToolDefinition
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.formats.rendering.names import select_wire_names, to_list
-from ahvn_tools.schema.dialects.dialect import Dialect, translate
+from ahvn_tools.formats.rendering.names import index_by_wire_name, select_wire_names, to_list, wire_name
+from ahvn_tools.formats.rendering.portability import check_texts
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.dialects.dialect import Dialect
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.schema.dialects.flatten_root import add_missing_properties, flatten_root
 from ahvn_tools.schema.dialects.normalize import normalize
+from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.jsonschema import compile_validator
 
 StrictConverter = Callable[[JsonObject], tuple[JsonObject | None, list[Finding]]]
-"""Makes a schema strict and says what it only tells, or makes none and says why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportedTool:
-    """What one provider is shown of a tool."""
-
-    schema: JsonObject
-    description: str
-    is_strict: bool
-    findings: list[Finding]
-    """What the provider takes in another form, or not at all."""
-
+"""Returns a strict schema with the rules that it only describes; or None with the reasons why there is none."""
 
 _UNENFORCED_ROOT_RULE = Finding(
     severity="warning",
     place="",
     problem="a rule at its root is not enforced",
-    fix="The description tells it, the tool checks it. To be rid of it, make the root one plain object.",
+    fix="The description states it and the tool enforces it. To avoid this, make the root one plain object.",
 )
 
 
-def export_tool(definition: ToolDefinition, dialect: Dialect, to_strict: StrictConverter | None = None) -> ExportedTool:
-    """Return what a provider is shown: one plain object at the root; what it cannot say is told in the description.
+@dataclass(frozen=True, kw_only=True)
+class ExportedTool:
+    """What one provider sees of a tool."""
 
-    A schema for which `strict` has reasons is given as the provider takes it otherwise.
+    schema: JsonObject
+    description: str
+    is_strict: bool
+    findings: list[Finding]
+    """What the provider accepts in another form, or not at all."""
+
+
+@dataclass(frozen=True)
+class ToolExporter:
+    """Translates tools for one provider."""
+
+    dialect: Dialect
+    to_strict: StrictConverter | None = None
+    """Makes a schema strict; None for a provider without strict tools."""
+    max_description_chars: int | None = None
+
+    def export(self, definition: ToolDefinition, *, strict: bool = False) -> ExportedTool:
+        """Return a tool with one plain object at the root of its schema; the description states what that loses.
+
+        A schema that cannot be strict is exported as without `strict`.
+        """
+        schema, findings = normalize(definition.input_schema)
+        schema, rules = flatten_root(schema)
+        description = "\n\n".join(filter(None, [definition.description, " ".join(rules)]))
+        if rules:
+            findings.append(_UNENFORCED_ROOT_RULE)
+        if strict and self.to_strict is not None:
+            strict_schema, strict_findings = self._make_strict(schema, self.to_strict)
+            findings += strict_findings
+            if strict_schema is not None and not rules:
+                return ExportedTool(schema=strict_schema, description=description, is_strict=True, findings=findings)
+        schema, losses = translate(add_missing_properties(schema), self.dialect)
+        return ExportedTool(schema=schema, description=description, is_strict=False, findings=[*findings, *losses])
+
+    def to_fields(self, definition: ToolDefinition, schema_key: str, *, strict: bool = False) -> JsonObject:
+        """Return a tool as an object: name, description if any, schema, and with `strict` whether it is strict."""
+        tool = self.export(definition, strict=strict)
+        description = {"description": tool.description} if tool.description else {}
+        is_strict = {"strict": tool.is_strict} if strict else {}
+        return {"name": wire_name(definition.name), **description, schema_key: tool.schema, **is_strict}
+
+    def findings(self, definition: ToolDefinition) -> list[Finding]:
+        """Return what the provider sees in another form or not at all, and what cannot be strict."""
+        exports = [self.export(definition, strict=strict) for strict in ((False, True) if self.to_strict else (False,))]
+        texts = check_texts(definition, self.max_description_chars)
+        return list(dict.fromkeys([*texts, *(finding for tool in exports for finding in tool.findings)]))
+
+    def _make_strict(self, schema: JsonObject, to_strict: StrictConverter) -> tuple[JsonObject | None, list[Finding]]:
+        strict_schema, findings = to_strict(schema)
+        if strict_schema is None or self.dialect.supports_references:
+            return strict_schema, findings
+        strict_schema, losses = translate(strict_schema, self.dialect)
+        return (None if losses else strict_schema), [*findings, *losses]
+
+
+def export_all(
+    definitions: Iterable[ToolDefinition], to_tool: Callable[..., JsonObject], *options: object
+) -> list[JsonObject]:
+    """Return `to_tool(definition, *options)` for each definition, from the definition's cache where possible."""
+    return [definition.memoize(to_tool, *options) for definition in index_by_wire_name(definitions).values()]
+
+
+def split_value_schema(output_schema: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """Return the schema of a result's value, and the definitions that the schema refers to.
+
+    The value is the only property of an output schema with exactly one property, else the whole object.
     """
-    schema, findings = normalize(definition.input_schema)
-    schema, rules = flatten_root(schema)
-    told = "\n\n".join(filter(None, [definition.description, " ".join(rules)]))
-    if rules:
-        findings.append(_UNENFORCED_ROOT_RULE)
-    if to_strict is not None:
-        made, found = _convert_strict(schema, dialect, to_strict)
-        findings += found
-        if made is not None and not rules:
-            return ExportedTool(schema=made, description=told, is_strict=True, findings=findings)
-    schema, losses = translate(add_missing_properties(schema), dialect)
-    return ExportedTool(schema=schema, description=told, is_strict=False, findings=[*findings, *losses])
-
-
-def _convert_strict(
-    schema: JsonObject, dialect: Dialect, to_strict: StrictConverter
-) -> tuple[JsonObject | None, list[Finding]]:
-    made, found = to_strict(schema)
-    if made is None or dialect.supports_references:
-        return made, found
-    made, cuts = translate(made, dialect)
-    return (None if cuts else made), [*found, *cuts]
+    schema = dict(output_schema)
+    definitions: JsonObject = {key: schema.pop(key) for key in ("$defs", "definitions") if key in schema}
+    properties = list(schema.get("properties", {}).values())
+    return (properties[0] if len(properties) == 1 else schema), definitions
 
 
 def filter_example_inputs(definition: ToolDefinition, schema: JsonObject) -> list[JsonObject]:
-    """Return the inputs of a tool's examples that fit the schema it is shown with: a provider refuses all others."""
+    """Return the inputs of a tool's examples that match the exported schema: a provider refuses all others."""
     inputs = [example["inputs"] for example in definition.examples or () if isinstance(example.get("inputs"), dict)]
     if not inputs:
         return []
     try:
-        fits = compile_validator(schema)
-    except DefinitionError:  # a pattern, say, that only other engines know
+        validator = compile_validator(schema)
+    except DefinitionError:  # for example a pattern that only other regex engines support
         return []
-    return [sample for sample in inputs if fits.is_valid(sample)]
+    return [sample for sample in inputs if validator.is_valid(sample)]
 
 
 def set_provider_options(
@@ -84,7 +123,7 @@ def set_provider_options(
     defer_loading: bool | Collection[str],
     allowed_callers: Sequence[str] | None,
 ) -> None:
-    """Say on exported tools, in place, which are found by the provider's search alone, and who may call them all."""
+    """Set on exported tools, in place, which of them only the provider's search returns, and who may call them."""
     deferred = select_wire_names(defer_loading, known)
     for tool in tools:
         if tool["name"] in deferred:

@@ -1,1 +1,1 @@
-"""The client end of MCP: connections to servers and the tools imported from them."""
+"""MCP's client side: connections to servers, and the tools that are imported from them."""

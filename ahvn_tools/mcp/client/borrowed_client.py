@@ -1,4 +1,4 @@
-"""Calling a tool through a connected MCP client, from whatever thread and loop the caller is in."""
+"""Tools of a connected MCP client that the caller owns, called from any thread and any event loop."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, Protocol
 
 from ahvn_tools.errors import InvalidResultError, SyncCallError, ToolConnectionError, ToolLookupError, near_misses
 from ahvn_tools.execution.background_loop import blocked_loops, running_loop
+from ahvn_tools.mcp.client.errors import CONNECTION_CLOSED
 from ahvn_tools.mcp.client.results import ResultParser
 
-CONNECTION_CLOSED = -32000
-"""MCP's error code for a connection that is gone."""
+_TRANSPORT_PACKAGES = frozenset({"anyio", "httpcore", "httpcore2", "httpx", "httpx2"})
+"""Packages whose exceptions are about the connection."""
 
 
 class MCPClient(Protocol):
-    """What is asked of a client: FastMCP's, and mcp's own session, both have it."""
+    """The methods that a client needs; FastMCP's client and mcp's session have them."""
 
     async def list_tools(self) -> Any:
         """Return the server's tools, as a list or as an object with `tools`."""
@@ -48,16 +49,16 @@ def make_body(
     *,
     output_schema: Mapping[str, Any] | None = None,
 ) -> Callable[..., Awaitable[Any]]:
-    """Return the body that calls `name` through `client` on the client's own loop.
+    """Return the body that calls `name` through `client` on the client's own loop, the only one where it works.
 
-    The owner is the given loop, the one that runs now, or the one of the first call: a client answers on no other.
-    Answers are checked against the output schema. Raises DefinitionError for one that is no object's.
+    That is `owner_loop`, else the running loop, else the loop of the first call. Results are checked against the output
+    schema. Raises DefinitionError for an output schema that does not describe an object.
     """
     return _ClientToolBody(client, name, owner_loop or running_loop(), ResultParser(name, output_schema))
 
 
 class _ClientToolBody:
-    """One remote tool. A connection belongs to a loop and a process, so none of it can be pickled."""
+    """One remote tool. It cannot be pickled, because a connection belongs to a loop and a process."""
 
     def __init__(
         self, client: Any, name: str, owner_loop: asyncio.AbstractEventLoop | None, result_parser: ResultParser
@@ -68,13 +69,13 @@ class _ClientToolBody:
         self._owner_loop = owner_loop
 
     async def __call__(self, /, **arguments: Any) -> Any:
-        answer = await self._call_on_owner_loop(arguments)
-        return self._result_parser.parse(answer) if hasattr(answer, "is_error") else answer
+        result = await self._call_on_owner_loop(arguments)
+        return self._result_parser.parse(result) if hasattr(result, "is_error") else result
 
     async def _call_on_owner_loop(self, arguments: dict[str, Any]) -> Any:
-        here = asyncio.get_running_loop()
-        owner = self._owner_loop = self._owner_loop or here
-        if owner is here:
+        loop = asyncio.get_running_loop()
+        owner = self._owner_loop = self._owner_loop or loop
+        if owner is loop:
             return await self._call_and_map_errors(arguments)
         if owner in blocked_loops.get():
             raise SyncCallError(
@@ -82,11 +83,7 @@ class _ClientToolBody:
                 "use `await spec.acall(…)`."
             )
         if owner.is_closed() or not owner.is_running():
-            raise ToolConnectionError(
-                f"The event loop of the client behind {self._name!r} is not running; "
-                "connect again and make the spec anew.",
-                tool=self._name,
-            )
+            raise self._connection_error(f"The event loop of the client behind {self._name!r} is not running")
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._call_and_map_errors(arguments), owner))
 
     async def _call_and_map_errors(self, arguments: dict[str, Any]) -> Any:
@@ -95,18 +92,18 @@ class _ClientToolBody:
         except Exception as error:
             if _is_output_schema_error(error):
                 raise InvalidResultError(
-                    f"The answer of {self._name!r} does not fit its output schema.", tool=self._name
+                    f"The result of {self._name!r} does not fit its output schema.", tool=self._name
                 ) from error
             if not _is_connection_error(error):
                 raise
-            raise ToolConnectionError(
-                f"The connection behind {self._name!r} is closed or was lost; connect again and make the spec anew.",
-                tool=self._name,
-            ) from error
+            raise self._connection_error(f"The connection behind {self._name!r} is closed or was lost") from error
+
+    def _connection_error(self, reason: str) -> ToolConnectionError:
+        return ToolConnectionError(f"{reason}; connect again and create a new spec.", tool=self._name)
 
 
 def _is_output_schema_error(error: Exception) -> bool:
-    """Tell whether mcp's session has refused an answer by its output schema: it says so with a RuntimeError."""
+    """Return whether mcp's session refused a result because of its output schema: it raises a bare RuntimeError."""
     frames = traceback.extract_tb(error.__traceback__)
     return isinstance(error, RuntimeError) and bool(frames) and frames[-1].name == "validate_tool_result"
 
@@ -116,7 +113,3 @@ def _is_connection_error(error: Exception) -> bool:
     if code == CONNECTION_CLOSED or isinstance(error, RuntimeError | OSError):
         return True
     return type(error).__module__.partition(".")[0] in _TRANSPORT_PACKAGES
-
-
-_TRANSPORT_PACKAGES = frozenset({"anyio", "httpcore", "httpcore2", "httpx", "httpx2"})
-"""Packages whose exceptions are about what carries the messages."""

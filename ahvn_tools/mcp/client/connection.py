@@ -1,4 +1,4 @@
-"""A connection to one server: any thread and any loop may use it, and it comes back when the server does."""
+"""A connection to one server that any thread and any event loop may use. It reconnects after the server was lost."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import contextlib
 import functools
 import logging
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
+from ahvn_tools.context import ProgressCallback
 from ahvn_tools.errors import LimitExceededError, ToolConnectionError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client import errors, server_process, session
 from ahvn_tools.mcp.client.errors import ConnectionLostError
-from ahvn_tools.mcp.client.handlers import Handlers
+from ahvn_tools.mcp.client.handlers import Handlers, ListenerList
 from ahvn_tools.mcp.client.session import Session
 from ahvn_tools.mcp.client.targets import NO_HEADERS, Target
 from ahvn_tools.mcp.trust.limits import Limits
@@ -25,30 +26,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_EXIT_SECONDS = 5.0
-"""Seconds that all connections together may take when the process ends."""
-
-DEBOUNCE_SECONDS = 0.05
-"""Seconds to wait after a change, so that a row of them is told once."""
-
-METHOD_NOT_FOUND = -32601
-"""What a server answers to what it does not know."""
-
-ProgressCallback = Callable[[float, float | None, str | None], None]
+MAX_EXIT_SECONDS = 5.0  # for closing all connections when the process exits
+DEBOUNCE_SECONDS = 0.05  # between a change and the call of the listeners, so that a series of changes is one call
 
 
-class ToolVerifier(Protocol):
-    """Makes sure that a tool is still what it was; raises what its caller is told where it is not."""
+ToolVerifier = Callable[..., Awaitable[None]]
+"""Called as `verify_tool(name, is_new_connection=…)` before each call, and raises unless the tool is the accepted one.
 
-    def __call__(self, name: str, *, is_new_connection: bool) -> Awaitable[None]:
-        """`is_fresh`: nothing was called yet over this connection, so the server may be another one by now."""
+`is_new_connection`: this is the first call over a connection, so the server may have been replaced.
+"""
 
 
 class Connection:
-    """The way to one server with one set of credentials.
+    """A connection to one server with one set of credentials.
 
-    Nothing is connected before the first request. A server that has gone is connected to again, by a fresh client, when
-    the next request comes.
+    It connects with the first request. After the server was lost, the next request connects again with a new client.
     """
 
     def __init__(
@@ -59,41 +51,39 @@ class Connection:
         handlers: Handlers | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         verify_tool: ToolVerifier | None = None,
+        listeners: ListenerList | None = None,
     ) -> None:
-        """Take the server. `confirm` is awaited before each call of a tool."""
+        """`listeners` are called as those of `on_list_changed`; several connections may share them."""
         self.target = target
         self.limits = limits or Limits()
         self._handlers = handlers or Handlers()
         self._headers = dict(headers)
         self._verify_tool = verify_tool
+        self._listeners = ListenerList() if listeners is None else listeners
         self._listing_lock = asyncio.Lock()
         self._session: Session | None = None
         self._sessions: set[Session] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._has_header_parameters = False
-        self._get_listed_client: Callable[[], Any] = lambda: None
-        self._get_verified_client: Callable[[], Any] = lambda: None
-        self._callbacks: list[Callable[[], None]] = []
+        self._listed_session: Session | None = None
+        self._verified_session: Session | None = None
+        self._changed_at = 0.0
         self._notify_timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"<Connection {self.target.name!r}>"
 
     async def tools(self) -> list[Tool]:
-        """Return the server's tools as they came, from all pages; what is no tool is among them, as JSON.
+        """Return the server's tools from all pages. A malformed one is included as JSON, as it was sent.
 
         Raises ToolConnectionError, ToolTimeoutError, LimitExceededError, and ToolError for the server's own error.
         """
         what = f"Listing the tools of server {self.target.name!r}"
-
-        async def listed() -> list[Tool]:
-            tools: list[Tool] = await self._send_request(
-                self._fetch_tools, timeout=self.limits.listing, what=what, is_repeatable=True
-            )
-            return tools
-
-        return await background_loop.arun(listed)
+        tools: list[Tool] = await self._send_request(
+            self._fetch_tools, what=what, timeout=self.limits.listing, is_repeatable=True
+        )
+        return tools
 
     async def call(
         self,
@@ -103,74 +93,58 @@ class Connection:
         timeout: float | None = None,
         on_progress: ProgressCallback | None = None,
         is_repeatable: bool = False,
-        meta: Mapping[str, Any] | None = None,
     ) -> CallToolResult:
-        """Call a tool and return the server's result as it came, an error result too.
+        """Call a tool and return the server's result unchanged, also an error result.
 
-        A call that was under way when the server went is made once more only if it is said to be repeatable. Raises
+        When the connection is lost during the call, the call is repeated once if it `is_repeatable`. Raises
         ToolConnectionError, ToolTimeoutError, ToolChangedError, InvalidResultError, and ToolError for the server's own
         error.
         """
 
-        async def ask(client: Any) -> Any:
-            await self._prepare_call(client, name)
-            return await client.call_tool_mcp(
-                name,
-                dict(arguments),
-                progress_handler=None if on_progress is None else functools.partial(_report_progress, on_progress),
-                meta=None if meta is None else dict(meta),
-            )
+        async def call_tool(current: Session) -> Any:
+            await self._prepare_call(current, name)
+            report = None if on_progress is None else functools.partial(_report_progress, on_progress)
+            return await current.client.call_tool_mcp(name, dict(arguments), progress_handler=report)
 
         what = f"Tool {name!r} of server {self.target.name!r}"
+        result: CallToolResult = await self._send_request(
+            call_tool, what=what, timeout=timeout, is_repeatable=is_repeatable, tool=name
+        )
+        return result
 
-        async def called() -> CallToolResult:
-            result: CallToolResult = await self._send_request(
-                ask, timeout=timeout, what=what, is_repeatable=is_repeatable, tool=name
-            )
-            return result
+    def on_list_changed(self, listener: Callable[[float], None]) -> Callable[[], None]:
+        """Call `listener` when the server's tools may have changed. Return a function that removes it.
 
-        return await background_loop.arun(called)
-
-    def on_list_changed(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when the server's tools may have changed; return what ends that.
-
-        It is called on the background loop, where it must not block; once for a row of changes, and after a connection
-        had to be made again.
+        It is called on the background loop, which it must not block, with the time of the last change by the loop's
+        clock: once for a series of changes, and after each reconnect.
         """
-        self._callbacks.append(callback)
-
-        def undo() -> None:
-            with contextlib.suppress(ValueError):
-                self._callbacks.remove(callback)
-
-        return undo
+        return self._listeners.add(listener)
 
     def was_used(self) -> bool:
-        """Say whether anything was ever asked of it."""
+        """Return whether a request was ever sent."""
         return self._loop is not None
 
     async def aclose(self) -> None:
-        """Close for good, and wait until the server's process has gone."""
+        """Close permanently, and wait until the server's process has ended."""
         self._is_closed = True
         if self._loop is not None:
             await background_loop.arun(self._close)
 
     def close(self) -> None:
-        """Close for good, from a thread without a loop. On the background loop it is begun, and not waited for."""
+        """Close permanently; on the background loop, without waiting for it."""
         self._is_closed = True
-        if self._loop is None or self._loop is not background_loop.get_loop():
-            return
-        closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
-        if background_loop.running_loop() is not self._loop:
-            with contextlib.suppress(TimeoutError):
-                closing.result(self.limits.close + 2)
+        if self._loop is not None and self._loop is background_loop.get_loop():
+            run_close(self._close, self.limits.close + 2)
 
-    async def _send_request(
+    async def _send_request(self, send: session.SendRequest, **options: Any) -> Any:
+        return await background_loop.arun(functools.partial(self._send_with_retry, send, **options))
+
+    async def _send_with_retry(
         self,
         send: session.SendRequest,
         *,
-        timeout: float | None,
         what: str,
+        timeout: float | None,
         is_repeatable: bool,
         tool: str | None = None,
     ) -> Any:
@@ -191,135 +165,134 @@ class Connection:
         return ToolConnectionError(f"The connection to server {self.target.name!r} was closed.", tool=tool)
 
     def _get_session(self, tool: str | None) -> Session:
-        """Return a session that can be used: there is no `await` here, so that all callers get the same one."""
+        """Return a usable session. There is no `await` here, so that concurrent callers get the same one."""
         if self._is_closed:
             raise self._closed_error(tool)
         loop = asyncio.get_running_loop()
-        if self._session is not None and self._loop is loop:
+        if self._loop is not loop:  # the session and the timer of a forked child belong to its parent
+            self._loop, self._session, self._notify_timer = loop, None, None
+        if self._session is not None:
             if self._session.is_usable():
                 return self._session
             self._session.retire()
             if self._session.was_ready():
                 self._schedule_notify()
-        if self._loop is not loop:
-            self._notify_timer = None  # in a forked child it is its parent's
-        self._loop = loop
         self._session = self._start_session()
         return self._session
 
     def _start_session(self) -> Session:
-        """Return a new session; it does not hold the connection, so that one that is forgotten ends."""
-        make, headers, limits = self.target.make_client, self._headers, self.limits
-        changed = weakref.WeakMethod(self._schedule_notify)
+        """Return a new session. It holds no reference to the connection, so that an unused connection is collected."""
+        make_client, headers, limits = self.target.make_client, self._headers, self.limits
+        get_schedule_notify = weakref.WeakMethod(self._schedule_notify)
 
-        def tell() -> None:
-            if (told := changed()) is not None:
-                told()
+        def on_list_changed() -> None:
+            if (schedule_notify := get_schedule_notify()) is not None:
+                schedule_notify()
 
-        self._listing_lock = asyncio.Lock()  # in a forked child the old one may be held for ever
-        made = Session(lambda handlers: make(handlers, headers, limits), self._handlers, limits, tell)
-        self._sessions.add(made)
-        made.owner_task.add_done_callback(lambda _, sessions=self._sessions: sessions.discard(made))  # type: ignore[misc]
-        return made
+        self._listing_lock = asyncio.Lock()  # in a forked child the old one may be held forever
+        new = Session(lambda handlers: make_client(handlers, headers, limits), self._handlers, limits, on_list_changed)
+        self._sessions.add(new)
+        new.owner_task.add_done_callback(lambda _, sessions=self._sessions: sessions.discard(new))  # type: ignore[misc]
+        return new
 
     def __del__(self) -> None:
         if self._session is not None and self._loop is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._session.retire)
 
-    async def _fetch_tools(self, client: Any) -> list[Tool]:
+    async def _fetch_tools(self, current: Session) -> list[Tool]:
         tools: list[Tool] = []
         cursors: list[str] = []
-        while True:
-            page = await _fetch_page(client, cursors)
-            if page is None:
-                break
-            tools += [*page.tools, *_take_malformed(client)]
+        while (page := await _fetch_page(current.client, cursors)) is not None:
+            tools += [*page.tools, *current.status.malformed_tools]
+            current.status.malformed_tools.clear()
             if (reason := self._find_listing_error(tools, cursors, page.next_cursor)) is not None:
                 raise LimitExceededError(f"The list of tools of server {self.target.name!r} {reason}.")
             if page.next_cursor is None:
                 break
             cursors.append(page.next_cursor)
-        self._get_listed_client = weakref.ref(client)
-        self._has_header_parameters = self.target.takes_headers and _any_header_parameters(tools)
+        self._listed_session = current
+        self._has_header_parameters = self.target.takes_headers and any(map(_has_header_parameters, tools))
         return tools
 
-    async def _prepare_call(self, client: Any, name: str) -> None:
-        """Do what a call over this client needs before it. Raises what `confirm` does."""
-        if self._has_header_parameters and self._get_listed_client() is not client:
-            async with self._listing_lock:  # many calls want it at once, and one list is enough for all
-                if self._get_listed_client() is not client:
-                    await self._fetch_tools(client)
+    async def _prepare_call(self, current: Session, name: str) -> None:
+        """List the tools first where mcp needs that for arguments in headers, and verify the tool."""
+        if self._has_header_parameters and self._listed_session is not current:
+            async with self._listing_lock:  # one listing serves all concurrent calls
+                if self._listed_session is not current:
+                    await self._fetch_tools(current)
         if self._verify_tool is not None:
-            await self._verify_tool(name, is_new_connection=self._get_verified_client() is not client)
-            self._get_verified_client = weakref.ref(client)
+            await self._verify_tool(name, is_new_connection=self._verified_session is not current)
+            self._verified_session = current
 
     def _find_listing_error(self, tools: list[Tool], cursors: list[str], cursor: str | None) -> str | None:
         if len(tools) > self.limits.tools:
             return f"has more than {self.limits.tools} tools"
         if cursor in cursors:
-            return "comes to the same page again"
+            return "repeats a page"
         return f"has more than {self.limits.pages} pages" if len(cursors) >= self.limits.pages else None
 
     def _schedule_notify(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._changed_at = loop.time()
         if self._notify_timer is None:
-            self._notify_timer = asyncio.get_running_loop().call_later(DEBOUNCE_SECONDS, self._notify)
+            self._notify_timer = loop.call_later(DEBOUNCE_SECONDS, self._notify)
 
     def _notify(self) -> None:
         self._notify_timer = None
-        for callback in list(self._callbacks):
+        for listener in self._listeners:
             try:
-                callback()
+                listener(self._changed_at)
             except Exception:
-                log.exception("What is told of changes at server %r raised.", self.target.name)
+                log.exception("A listener to changes of server %r raised.", self.target.name)
 
     async def _close(self) -> None:
-        here = asyncio.get_running_loop()  # a forked child's; the others are its parent's
-        await asyncio.gather(*(one.close() for one in list(self._sessions) if one.owner_task.get_loop() is here))
+        loop = asyncio.get_running_loop()  # the other sessions of a forked child belong to its parent
+        await asyncio.gather(*(one.close() for one in list(self._sessions) if one.owner_task.get_loop() is loop))
 
 
 async def _report_progress(
-    on_progress: ProgressCallback, done: float, total: float | None, message: str | None
+    on_progress: ProgressCallback, progress: float, total: float | None, message: str | None
 ) -> None:
     try:
-        on_progress(done, total, message)
+        on_progress(progress, total, message)
     except Exception:
-        log.exception("What is told of progress raised.")
+        log.exception("A progress callback raised.")
 
 
 async def _fetch_page(client: Any, cursors: list[str]) -> Any:
-    """Return a page of tools; None from a server that has none, and so does not know what is asked."""
+    """Return a page of tools; None for a server without tools, which does not know the method."""
     try:
         return await client.list_tools_mcp(cursor=cursors[-1] if cursors else None)
     except Exception as error:
-        if getattr(error, "code", None) == METHOD_NOT_FOUND and not cursors:
+        if getattr(error, "code", None) == errors.METHOD_NOT_FOUND and not cursors:
             return None
         raise
 
 
-def _take_malformed(client: Any) -> list[Any]:
-    """Return what the page held besides tools, for whoever tells what is refused."""
-    found = getattr(getattr(client, "transport", None), "take_malformed", None)
-    return [] if found is None else found()
+def _has_header_parameters(tool: Any) -> bool:
+    """Return whether a tool takes arguments in HTTP headers, which mcp sends in sessions that have listed the tool."""
+    from mcp.shared.inbound import x_mcp_header_map
+
+    return hasattr(tool, "input_schema") and bool(x_mcp_header_map(tool.input_schema))
 
 
-def _any_header_parameters(tools: list[Tool]) -> bool:
-    from ahvn_tools.mcp.client import subscriptions
+def run_close(close: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
+    """Run `close` on the background loop and wait at most `seconds`; on that loop itself, do not wait."""
+    closing = asyncio.run_coroutine_threadsafe(close(), background_loop.get_loop())
+    if background_loop.running_loop() is not background_loop.get_loop():
+        with contextlib.suppress(TimeoutError):
+            closing.result(seconds)
 
-    return any(subscriptions.has_header_parameters(tool) for tool in tools if hasattr(tool, "input_schema"))
 
-
+@atexit.register
 def _close_all() -> None:
-    """Close every session, and kill the servers that are left after `LONGEST_EXIT` seconds."""
+    """Close every session, and kill the servers that are left after `MAX_EXIT_SECONDS`."""
     if session.open_sessions:
-        closing = asyncio.run_coroutine_threadsafe(_close_sessions(), background_loop.get_loop())
-        with contextlib.suppress(TimeoutError, Exception):
-            closing.result(MAX_EXIT_SECONDS)
+        with contextlib.suppress(Exception):
+            run_close(_close_sessions, MAX_EXIT_SECONDS)
     server_process.kill_all_groups()
 
 
 async def _close_sessions() -> None:
     await asyncio.gather(*(one.close() for one in list(session.open_sessions)))
-
-
-atexit.register(_close_all)

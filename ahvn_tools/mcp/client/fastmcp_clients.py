@@ -1,4 +1,4 @@
-"""Fresh FastMCP clients, whose sessions hear everything and log nothing."""
+"""FastMCP clients for our connections: new ones for each server, with sessions that are guarded and do not log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from fastmcp import Client, FastMCP
-from fastmcp.client.auth import OAuth
 from fastmcp.client.transports import (
     ClientTransport,
     FastMCPTransport,
@@ -26,78 +25,54 @@ from mcp import ClientSession
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitResult
 
-from ahvn_tools.mcp.client.guarded_session import GuardedSession, make_session_class
+from ahvn_tools.mcp.client.guarded_session import make_session_class
 from ahvn_tools.mcp.client.handlers import Handlers
 from ahvn_tools.mcp.client.http import BoundedHTTPFactory
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
 from ahvn_tools.mcp.trust.limits import Limits
 
-_TRANSFORM_KEYS = frozenset({"tools", "include_tags", "exclude_tags"})
-"""What an entry of FastMCP's configuration says of the tools behind it."""
+FASTMCP_TIMEOUT = 86_400.0  # seconds; a connection has its own timeouts, and a shorter one here would end long calls
 
-FASTMCP_TIMEOUT = 86_400.0
-"""Seconds: the connection has its own clocks, and a shorter one of FastMCP's would cut a long call."""
+_TRANSFORM_KEYS = frozenset({"tools", "include_tags", "exclude_tags"})
+"""What an entry of FastMCP's configuration changes in the tools behind it."""
 
 
 class ObservedTransport(ClientTransport):
-    """A transport with sessions as we want them: see the first line of the module."""
+    """A transport whose sessions report to `handlers`, are guarded by `limits`, and decline elicitation by default."""
 
     def __init__(
         self, inner: ClientTransport, handlers: Handlers, limits: Limits, *, is_own_client: bool = True
     ) -> None:
+        """The client of a caller (not `is_own_client`) still logs as it is configured to."""
         self.inner = inner
-        self._limits = limits
-        self._session: ClientSession | None = None
         self.legacy_only = inner.legacy_only
         self._handlers = handlers
+        self._limits = limits
         self._is_own_client = is_own_client
-
-    def failure_reason(self) -> str | None:
-        """Say why nothing can be sent any more; None where nothing is known against it."""
-        if isinstance(self.inner, BoundedStdioTransport):
-            return self.inner.failure_reason()
-        return None if (web := self._http_factory()) is None else web.failure_reason
-
-    def error_status(self) -> int | None:
-        """Return the last HTTP status that was a refusal."""
-        return None if (web := self._http_factory()) is None else web.error_status
-
-    def _http_factory(self) -> BoundedHTTPFactory | None:
-        made_by = getattr(self.inner, "httpx_client_factory", None)
-        return made_by if isinstance(made_by, BoundedHTTPFactory) else None
-
-    def stray_lines(self) -> int:
-        """Return how many lines came that are no messages."""
-        return self.inner.stray_lines() if isinstance(self.inner, BoundedStdioTransport) else 0
-
-    def take_malformed(self) -> list[Any]:
-        """Return what was listed as tools since the last time and is none."""
-        return self._session.take_malformed() if isinstance(self._session, GuardedSession) else []
 
     @contextlib.asynccontextmanager
     async def connect_session(
         self, *, transport_options: TransportOptions | None = None, **session_kwargs: Any
     ) -> AsyncIterator[ClientSession]:
-        """Give a session of the inner transport."""
-        theirs, ours = session_kwargs.get("message_handler"), self._handlers.on_message
+        """Yield a session of the inner transport."""
+        fastmcp_handler, own_handler = session_kwargs.get("message_handler"), self._handlers.on_message
 
-        async def hear(message: Any) -> None:
-            if ours is not None:  # pragma: no branch  # a connection always listens
-                ours(message)
-            if theirs is not None:
-                await theirs(message)
+        async def handle_message(message: Any) -> None:
+            if own_handler is not None:  # pragma: no branch  # a connection always has one
+                own_handler(message)
+            if fastmcp_handler is not None:
+                await fastmcp_handler(message)
 
-        session_kwargs["message_handler"] = hear
+        session_kwargs["message_handler"] = handle_message
         session_kwargs.setdefault("elicitation_callback", _decline_elicitation)
         if self._is_own_client:
             session_kwargs.update(logging_callback=_ignore_log, log_level=None)
         if isinstance(self.inner, BoundedStdioTransport | StreamableHttpTransport | SSETransport):
-            guarded = make_session_class(self._limits, self._handlers.on_connection_lost)
-            transport_options = replace(transport_options or TransportOptions(), session_class=guarded)
+            session_class = make_session_class(self._limits, self._handlers)
+            transport_options = replace(transport_options or TransportOptions(), session_class=session_class)
         if transport_options is not None:
-            session_kwargs["transport_options"] = transport_options  # passed on only where FastMCP does
+            session_kwargs["transport_options"] = transport_options  # not every transport takes it
         async with self.inner.connect_session(**session_kwargs) as session:
-            self._session = session
             yield session
 
     async def close(self) -> None:
@@ -132,46 +107,48 @@ def make_stdio_client(
     handlers: Handlers,
     limits: Limits,
     *,
-    env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
-    stderr: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str],
+    cwd: str | Path | None,
+    stderr: str | os.PathLike[str] | None,
 ) -> Client[Any]:
-    """Return a client that starts a server of its own."""
-    errors = None if stderr is None else Path(stderr)
-    if sys.platform == "win32":  # pragma: no cover  # it has no process groups; mcp knows what it has
-        inner = StdioTransport(
-            command[0], list(command[1:]), env=dict(env or {}), cwd=str(cwd) if cwd else None, keep_alive=False,
-            log_file=errors,
-        )  # fmt: skip
-        return _make_client(inner, handlers, limits)
-    inner = BoundedStdioTransport(
-        command, env=env, cwd=cwd, log_file=errors, limits=limits, on_connection_lost=handlers.on_connection_lost
-    )
-    return _make_client(inner, handlers, limits)
+    """Return a client that starts a server process."""
+    log_file = None if stderr is None else Path(stderr)
+    return _make_client(_make_stdio_transport(command, handlers, limits, env, cwd, log_file), handlers, limits)
+
+
+def _make_stdio_transport(  # noqa: PLR0917
+    command: Sequence[str],
+    handlers: Handlers,
+    limits: Limits,
+    env: Mapping[str, str] | None,
+    cwd: str | Path | None,
+    log_file: Path | TextIO | None,
+) -> ClientTransport:
+    if sys.platform == "win32":  # pragma: no cover  # it has no process groups; mcp's own transport uses job objects
+        folder = str(cwd) if cwd else None
+        return StdioTransport(
+            command[0], list(command[1:]), env=dict(env or {}), cwd=folder, keep_alive=False, log_file=log_file
+        )
+    return BoundedStdioTransport(command, env=env, cwd=cwd, log_file=log_file, limits=limits, handlers=handlers)
 
 
 def make_http_client(
-    url: str, handlers: Handlers, limits: Limits, *, headers: Mapping[str, str], auth: Any = None, is_sse: bool
+    url: str, handlers: Handlers, limits: Limits, *, headers: Mapping[str, str], auth: Any, is_sse: bool
 ) -> Client[Any]:
-    """Return a client of a server somewhere."""
+    """Return a client of a server over HTTP."""
+    factory = BoundedHTTPFactory(limits, handlers.status)
     kind = SSETransport if is_sse else StreamableHttpTransport
-    transport = kind(url, headers=dict(headers), auth=auth, httpx_client_factory=BoundedHTTPFactory(limits))
-    return _make_client(transport, handlers, limits)
+    return _make_client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory), handlers, limits)
 
 
-def make_oauth(url: str) -> OAuth:
-    """Return what logs in to a server: one for all clients of it, so that its tokens outlive them."""
-    return OAuth(url)
+def is_server(server: Any) -> bool:
+    """Return whether this is a server object of FastMCP or of mcp."""
+    return isinstance(server, FastMCP | MCPServer)
 
 
-def is_server(thing: Any) -> bool:
-    """Say whether this is a server object of FastMCP or of mcp."""
-    return isinstance(thing, FastMCP | MCPServer)
-
-
-def is_client(thing: Any) -> bool:
-    """Say whether this is a client of FastMCP."""
-    return isinstance(thing, Client)
+def is_client(server: Any) -> bool:
+    """Return whether this is a client of FastMCP."""
+    return isinstance(server, Client)
 
 
 def make_memory_client(server: Any, handlers: Handlers, limits: Limits) -> Client[Any]:
@@ -180,58 +157,39 @@ def make_memory_client(server: Any, handlers: Handlers, limits: Limits) -> Clien
 
 
 def clone(client: Client[Any], handlers: Handlers, limits: Limits, headers: Mapping[str, str]) -> Client[Any]:
-    """Return a client with the settings of another, and nothing else in common with it."""
-    fresh = client.new()
+    """Return an independent client with the settings of another one."""
+    new = client.new()
     if handlers.elicitation is not None:
-        fresh.set_elicitation_callback(handlers.elicitation)
+        new.set_elicitation_callback(handlers.elicitation)
     if handlers.sampling is not None:
-        fresh.set_sampling_callback(handlers.sampling)
-    inner = fresh.transport
+        new.set_sampling_callback(handlers.sampling)
+    inner = new.transport
     if isinstance(inner, MCPConfigTransport):
-        return fresh  # FastMCP asks for exactly this type
+        return new  # FastMCP asks for exactly this type
     if isinstance(inner, StdioTransport):
         command = (inner.command, *inner.args)
-        inner = BoundedStdioTransport(
-            command,
-            env=inner.env,
-            cwd=inner.cwd,
-            log_file=inner.log_file,
-            limits=limits,
-            on_connection_lost=handlers.on_connection_lost,
-        )
+        inner = _make_stdio_transport(command, handlers, limits, inner.env, inner.cwd, inner.log_file)
     elif isinstance(inner, StreamableHttpTransport | SSETransport):
         inner = copy.copy(inner)
         inner.headers = {name.lower(): value for name, value in {**inner.headers, **headers}.items()}
         if "authorization" in (name.lower() for name in headers):
             inner.auth = None  # the client's own token would overwrite the call's
-    fresh.transport = ObservedTransport(inner, handlers, limits, is_own_client=False)
-    return fresh
+    new.transport = ObservedTransport(inner, handlers, limits, is_own_client=False)
+    return new
 
 
-def get_client_config(thing: Any) -> dict[str, Any] | None:
+def get_client_config(client: Any) -> dict[str, Any] | None:
     """Return the configuration that a client is made of; None where there is none, or where it changes the tools."""
-    if not (is_client(thing) and isinstance(thing.transport, MCPConfigTransport)):
+    if not (is_client(client) and isinstance(client.transport, MCPConfigTransport)):
         return None
-    config: dict[str, Any] = thing.transport.config.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    config: dict[str, Any] = client.transport.config.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     is_plain = all(_TRANSFORM_KEYS.isdisjoint(entry) for entry in config.get("mcpServers", {}).values())
     return config if is_plain else None
 
 
 def get_location(client: Client[Any]) -> str | list[str] | None:
-    """Return the URL or the command behind a client whose name FastMCP made up; None for one that has a name."""
+    """Return the URL of a client's server, or its command; None where FastMCP knows neither."""
     inner = client.transport
-    if not client.name.startswith("Client-"):
-        return None
     if isinstance(inner, StreamableHttpTransport | SSETransport):
         return inner.url
     return [inner.command, *inner.args] if isinstance(inner, StdioTransport) else None
-
-
-def is_http(client: Client[Any]) -> bool:
-    """Say whether a client's server is reached over HTTP, so that headers mean something to it."""
-    return isinstance(client.transport, StreamableHttpTransport | SSETransport)
-
-
-def is_stdio(client: Client[Any]) -> bool:
-    """Say whether a client's server is a process of its own."""
-    return isinstance(client.transport, StdioTransport)

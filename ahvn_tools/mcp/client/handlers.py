@@ -1,11 +1,12 @@
-"""What answers a server that asks back: elicitation and sampling. Without a handler it is told no at once."""
+"""Functions of the host that are called back: handlers of a server's requests, and listeners to changes."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from ahvn_tools.execution.runner import capture_outcome
@@ -14,47 +15,86 @@ from ahvn_tools.execution.threads import run_in_thread
 log = logging.getLogger(__name__)
 
 
+@dataclass
+class ConnectionStatus:
+    """What the transport of one client has observed of its server."""
+
+    failure_reason: str | None = None
+    """Why nothing can be sent any more, once the transport knows it."""
+    error_status: int | None = None
+    """The last HTTP error status."""
+    stray_lines: int = 0
+    """Lines on the server's stdout that are not messages."""
+    malformed_tools: list[Any] = field(default_factory=list)
+    """Entries of the current page of tools that are not tools."""
+    find_exit_reason: Callable[[], str | None] = field(default=lambda: None)
+    """Asks the system how the server process has ended."""
+
+    def find_failure(self) -> str | None:
+        """Return why nothing can be sent any more; None while the connection seems to work."""
+        if self.failure_reason is None:
+            self.failure_reason = self.find_exit_reason()
+        return self.failure_reason
+
+
 @dataclass(frozen=True, kw_only=True)
 class Handlers:
-    """Who answers a server's own requests, and who hears of it.
+    """What a client calls when a server sends a request or a notification, and the status that it keeps up to date.
 
-    Both handlers are FastMCP's, async or sync: `elicitation(message, response_type, params, context)` and
-    `sampling(messages, params, context)`. Async ones run on the background loop, where nothing may block.
+    `elicitation(message, response_type, params, context)` and `sampling(messages, params, context)` are FastMCP's
+    handlers, async or sync. Async ones run on the background loop and must not block it.
     """
 
     elicitation: Callable[..., Any] | None = None
-    """Answers a server that asks the user something; without it the server hears that the user declined."""
+    """Answers a question to the user; without it the client declines."""
     sampling: Callable[..., Any] | None = None
-    """Answers a server that wants a text from a model; without it the server hears that there is none."""
+    """Answers a request to a model; without it the client answers that sampling is not supported."""
     on_message: Callable[[Any], None] | None = None
-    """Gets every notification as it comes."""
+    """Called with every notification."""
     on_connection_lost: Callable[[str], None] | None = None
-    """Is told why, when it is found out that the server has gone."""
+    """Called with the reason when the connection is lost."""
+    status: ConnectionStatus = field(default_factory=ConnectionStatus)
 
 
-class HandlerError(Exception):
-    """What a server hears of a handler that failed: nothing of ours."""
+class ListenerList:
+    """Functions to call when something changes, in the order in which they were added."""
 
     def __init__(self) -> None:
-        super().__init__("The client could not answer.")
+        self._listeners: list[Callable[..., Any]] = []
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        return iter(tuple(self._listeners))
+
+    def add(self, listener: Callable[..., Any]) -> Callable[[], None]:
+        """Add a listener. Return a function that removes it and may be called more than once."""
+        self._listeners.append(listener)
+
+        def remove() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return remove
+
+
+async def call_host_function(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a sync or async function of the host. A sync one runs in a thread, so that it may block."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    result = (await run_in_thread(lambda _: function(*arguments))).get()
+    return await result if inspect.isawaitable(result) else result
 
 
 def wrap_handler(handler: Callable[..., Any] | None) -> Callable[..., Awaitable[Any]] | None:
-    """Return a handler for the background loop: a sync one runs in a thread, and no exception's text gets out."""
+    """Return an async handler that raises RuntimeError, without any detail, whatever the handler raises."""
     if handler is None:
         return None
 
-    async def asked(*arguments: Any) -> Any:
-        if inspect.iscoroutinefunction(handler):
-            return await handler(*arguments)
-        value = (await run_in_thread(lambda _: handler(*arguments))).get()
-        return await value if inspect.isawaitable(value) else value
-
     async def answer(*arguments: Any) -> Any:
-        outcome = await capture_outcome(asked, *arguments)  # a SystemExit would end the connection of everybody
+        # a SystemExit would end the connection for all its users
+        outcome = await capture_outcome(call_host_function, handler, *arguments)
         if outcome.error is not None:
-            log.error("What answers the requests of servers raised.", exc_info=outcome.error)
-            raise HandlerError from None
+            log.error("A handler of server requests raised.", exc_info=outcome.error)
+            raise RuntimeError("The client could not answer.") from None
         return outcome.value
 
     return answer

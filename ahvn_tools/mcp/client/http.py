@@ -1,4 +1,7 @@
-"""HTTP as we let servers speak it: no message above a size, and the status of what was refused."""
+"""HTTP clients with a bound on the size of each message, which record why the connection failed.
+
+Can be dropped when mcp's HTTP client itself limits the bytes of a message and reports the HTTP status of a failure.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +10,30 @@ from typing import Any, NoReturn
 
 import httpx2
 
-from ahvn_tools.mcp.trust.json_values import JsonValueCounter
-from ahvn_tools.mcp.trust.limits import Limits
+from ahvn_tools.mcp.client.handlers import ConnectionStatus
+from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits
 
-CONNECT_TIMEOUT = 30.0
-"""Seconds to connect and to send. Reading has no limit here: the calls have their own."""
-
-MAX_HTTP_CONNECTIONS = 256
-"""Requests under way at a time; more of them wait."""
-
-KEEPALIVE_EXPIRY = 3.0
-"""Seconds that an unused connection is kept: servers close theirs after 5, and one must not be used just then."""
-
+CONNECT_TIMEOUT = 30.0  # seconds to connect and to send; reading has no limit here, because each call has its own
+MAX_HTTP_CONNECTIONS = 256  # concurrent requests; further ones wait
+KEEPALIVE_EXPIRY = 3.0  # seconds until an unused connection is closed; servers close theirs after 5
 MIN_ERROR_STATUS = 400
 
 
 class BoundedHTTPFactory:
-    """Makes HTTP clients, and remembers what the last refusal was."""
+    """Makes HTTP clients for FastMCP, and records their failures in `status`."""
 
-    def __init__(self, limits: Limits) -> None:
-        """`limits` say how large one message may be."""
+    def __init__(self, limits: Limits, status: ConnectionStatus) -> None:
         self._limits = limits
-        self.error_status: int | None = None
-        """The last status that was a refusal."""
-        self.failure_reason: str | None = None
-        """What a server has sent that it may not."""
+        self._status = status
 
     def __call__(
         self,
         headers: Mapping[str, str] | None = None,
-        timeout: Any = None,  # noqa: ARG002  # it is asked for by name
+        timeout: Any = None,  # noqa: ARG002  # FastMCP passes it by name
         auth: Any = None,
         **_options: Any,
     ) -> httpx2.AsyncClient:
-        """Return an HTTP client, with a timeout of our own: FastMCP's would also end the wait for a free connection.
+        """Return an HTTP client. FastMCP's timeout is ignored: it would also end the wait for a free connection.
 
         It follows no redirects: mcp does, and only within the server's origin.
         """
@@ -55,20 +48,20 @@ class BoundedHTTPFactory:
 
     async def _check_response(self, response: httpx2.Response) -> None:
         if response.status_code >= MIN_ERROR_STATUS:
-            self.error_status = response.status_code
+            self._status.error_status = response.status_code
         if response.headers.get("content-encoding", "identity") != "identity":
-            self._fail("the server compressed its answer, which it was not asked to")
+            self._fail("the server compressed its answer although the request forbids it")
         is_events = response.headers.get("content-type", "").startswith("text/event-stream")
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _BoundedStream(response.stream, self._limits, self._fail, is_events=is_events)
 
     def _fail(self, reason: str) -> NoReturn:
-        self.failure_reason = reason
+        self._status.failure_reason = reason
         raise httpx2.ReadError(reason)
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A body that may not go on for ever; of an event stream, no event may."""
+    """A response body of bounded size; in an event stream, each event is bounded."""
 
     def __init__(
         self, inner: httpx2.AsyncByteStream, limits: Limits, fail: Callable[[str], NoReturn], *, is_events: bool

@@ -1,4 +1,4 @@
-"""Answers: what a server says to a call, as our result. What it says is checked, and never guessed at."""
+"""Results of remote tools: a server's answer as a ToolResult, after it was checked against the output schema."""
 
 from __future__ import annotations
 
@@ -9,56 +9,48 @@ from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.errors import InvalidResultError, ToolError
-from ahvn_tools.mcp.trust import invisible
-from ahvn_tools.redaction import clip
+from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.schema.complexity import ValidationCost
 from ahvn_tools.schema.jsonschema import compile_validator
 from ahvn_tools.schema.output import Output
 
-MAX_ERROR_CHARS = 2_000
-"""The text of a server's error is cut after this many characters."""
-
-
-def sanitize_text(text: str, max_chars: int = MAX_ERROR_CHARS) -> str:
-    """Return a text of a server's as it may be shown: hidden characters written out, cut after `most` characters."""
-    return clip(invisible.escape(text[:max_chars]) + text[max_chars:], max_chars)
-
 
 class ResultParser:
-    """The answers of one tool, by its output schema. The schema is compiled when the first answer is checked."""
+    """Parses the results of one tool. Its output schema is compiled when the first result is checked."""
 
     def __init__(self, name: str, output_schema: Mapping[str, Any] | None = None) -> None:
-        """Raises DefinitionError for an output schema that is no object's."""
+        """Raises DefinitionError for an output schema that does not describe an object."""
         self._name = name
         self._output = Output(schema=None if output_schema is None else dict(output_schema))
 
     def parse(self, call_result: Any) -> ToolResult:
-        """Return the result of a `CallToolResult`.
+        """Return the ToolResult of an MCP `CallToolResult`.
 
-        The value is the structured content, or its one property; without it the text; without a text the blocks.
-        Structured content that is no object is the value alone. An error has the server's text, capped and cleaned, and
-        nothing else: bound values are masked in texts, and in no other part. Raises InvalidResultError for structured
-        content that the output schema refuses, or would take too long to check, that is missing, or that is no JSON;
-        DefinitionError for an output schema with references that cannot be followed.
+        The value is the structured content or its only property; without structured content the text; without text the
+        content blocks. Structured content that is not an object is the value alone. An error result has the server's
+        text, sanitized, and nothing else, because bound values are masked only in texts.
+
+        Raises InvalidResultError for structured content that is missing, is not JSON, does not fit the output schema or
+        would take too long to check; DefinitionError for an output schema with references that cannot be resolved.
         """
         if call_result.is_error:
             return ToolResult(error=ErrorDetail(code=ToolError.code, message=_error_text(call_result)))
         structured = call_result.structured_content
         if reason := self._find_error(structured):
-            raise InvalidResultError(f"The answer of {self._name!r} {reason}.", tool=self._name)
-        made = self._output.to_result(call_result)
-        return replace(made, structured_content=structured if isinstance(structured, dict) else None)
+            raise InvalidResultError(f"The result of {self._name!r} {reason}.", tool=self._name)
+        result = self._output.to_result(call_result)
+        return replace(result, structured_content=structured if isinstance(structured, dict) else None)
 
     def _find_error(self, structured: Any) -> str | None:
-        """Return what is wrong with structured content, in no words of the server's."""
+        """Return what is wrong with structured content, without quoting it."""
         has_schema = self._output.schema_text is not None
         if structured is None:
-            return "has no structured content, which its output schema promises" if has_schema else None
+            return "has no structured content, which its output schema requires" if has_schema else None
         try:
             text = json.dumps(structured, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            return "is no JSON"
+            return "is not JSON"
         if has_schema and self._validation_cost.exceeds_limit(structured, text):
             return "would take too long to check against its output schema"
         if has_schema and not self._validator.is_valid(structured):

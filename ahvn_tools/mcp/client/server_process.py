@@ -1,4 +1,4 @@
-"""The server processes that we started: they end with their connection, and all of them with this process."""
+"""The server processes that this process started. They end with their connection, and all of them with this process."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import os
 import signal
 from collections.abc import Callable
 
-SIGNAL_GRACE_SECONDS = 0.5
-"""Seconds that a server's process group has after SIGTERM."""
+from ahvn_tools.after_fork import reset_after_fork
 
-EXIT_WAIT_SECONDS = 0.1
-"""Seconds between the end of a server's output and its own, mostly."""
-
+SIGNAL_GRACE_SECONDS = 0.5  # that a server's process group has after each signal
+EXIT_WAIT_SECONDS = 0.1  # that usually suffice between the end of a server's output and its exit
 POLL_SECONDS = 0.01
 
 _process_groups: set[int] = set()
+reset_after_fork(_process_groups.clear)  # the servers belong to the parent process
 
 
 def track_group(pid: int) -> None:
@@ -25,7 +24,7 @@ def track_group(pid: int) -> None:
 
 def kill_group(pid: int) -> None:
     """Kill what is left of a server's process group, and forget it."""
-    if pid in _process_groups:  # once only: the system may use the number again
+    if pid in _process_groups:  # only once: the system may reuse the number
         _process_groups.discard(pid)
         _signal_group(pid, signal.SIGKILL)
 
@@ -37,11 +36,11 @@ def kill_all_groups() -> None:
 
 
 async def stop_process(process: asyncio.subprocess.Process, seconds: float) -> None:
-    """Close a server's input and wait until it has ended, for `limit` seconds; then send SIGTERM, then SIGKILL.
+    """Close a server's input and wait `seconds` for its exit; then send SIGTERM, then SIGKILL, to its process group.
 
-    Its whole group gets the signals, and each of them has `PATIENCE` seconds to work.
+    `execution.isolation.process_tree` cannot do this: it kills at once, and needs psutil.
     """
-    assert process.stdin is not None  # noqa: S101  # it was asked for
+    assert process.stdin is not None  # noqa: S101  # it was requested
     process.stdin.close()
     await _wait_until(lambda: process.returncode is not None, seconds)
     if _signal_group(process.pid, signal.SIGTERM):
@@ -53,56 +52,48 @@ async def stop_process(process: asyncio.subprocess.Process, seconds: float) -> N
 
 
 async def wait_for_exit_reason(process: asyncio.subprocess.Process) -> str:
-    """Say what has become of a server that says nothing any more."""
+    """Return why a server has stopped writing."""
     if not await _wait_until(lambda: process.returncode is not None, EXIT_WAIT_SECONDS):
         return "the server has closed its output"
     return _describe_exit(process.returncode or 0)
 
 
 def get_exit_reason(process: asyncio.subprocess.Process) -> str | None:
-    """Say how a server has ended; None while it runs. The system is asked: asyncio hears of it a moment later."""
+    """Return how a server has ended; None while it runs. The system is asked, because asyncio knows a moment later."""
     if process.returncode is not None:
         return _describe_exit(process.returncode)
     try:
-        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:  # pragma: no cover  # asyncio has just heard of it, and not told yet
+        status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # pragma: no cover  # asyncio has reaped it but not set the return code yet
         return "the server process has ended"
-    if found is None:
+    if status is None:
         return None
-    return _describe_exit(found.si_status if found.si_code == os.CLD_EXITED else -found.si_status)
+    return _describe_exit(status.si_status if status.si_code == os.CLD_EXITED else -status.si_status)
 
 
 def _describe_exit(code: int) -> str:
-    if code < 0:
-        named = {number.value: number.name for number in signal.Signals}
-        return f"the server process was ended by {named.get(-code, f'signal {-code}')}"
-    return f"the server process has ended with exit code {code}"
+    if code >= 0:
+        return f"the server process has ended with exit code {code}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"the server process was ended by {names.get(-code, f'signal {-code}')}"
 
 
 async def _wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
+    deadline = loop.time() + seconds
     while not condition():
-        if loop.time() >= until:
+        if loop.time() >= deadline:
             return False
         await asyncio.sleep(POLL_SECONDS)
     return True
 
 
 def _signal_group(pid: int, number: int) -> bool:
-    """Send a signal to a process group; return whether there is one."""
+    """Send a signal to a process group; return whether the group exists."""
     try:
         os.killpg(pid, number)
     except ProcessLookupError:
         return False
-    except PermissionError:  # pragma: no cover  # a server that became somebody else
+    except PermissionError:  # pragma: no cover  # a server that changed its user
         return True
     return True
-
-
-def _reset_after_fork() -> None:  # pragma: no cover  # runs in forked children: the servers are their parent's
-    _process_groups.clear()
-
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,11 +1,14 @@
-"""A server process and its pipes: messages of a bounded size, and an end that leaves no process behind."""
+"""A stdio transport with messages of bounded size, which leaves no server process behind.
+
+Can be dropped when mcp's `stdio_client` itself limits the bytes of a line, reports exit codes and bounds its shutdown.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,8 +18,10 @@ from fastmcp.client.transports.base import ClientTransport, TransportOptions
 from mcp import ClientSession
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
+from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
 
+from ahvn_tools.mcp.client.errors import PARSE_ERROR
+from ahvn_tools.mcp.client.handlers import Handlers
 from ahvn_tools.mcp.client.server_process import (
     get_exit_reason,
     kill_group,
@@ -24,23 +29,17 @@ from ahvn_tools.mcp.client.server_process import (
     track_group,
     wait_for_exit_reason,
 )
-from ahvn_tools.mcp.trust.json_values import JsonValueCounter
-from ahvn_tools.mcp.trust.limits import Limits, RateGuard
+from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits, RateGuard
 
-CHUNK_BYTES = 65_536
-"""Bytes read at a time, what a pipe holds."""
-
-SHORT_CLOSE_SECONDS = 0.2
-"""Seconds that a server has to end which has never said anything, or can say nothing any more."""
-
-DELIVERY_ROUNDS = 50
-"""Rounds of the loop in which a server's last answer gets to who waits for it; mcp needs about fifteen."""
+CHUNK_BYTES = 65_536  # bytes to read at a time: the size of a pipe's buffer
+SHORT_CLOSE_SECONDS = 0.2  # to exit, for a server that has never sent a message or cannot send one any more
+DELIVERY_ROUNDS = 50  # iterations of the loop until a server's last answer has reached its caller; mcp needs about 15
 
 Message = SessionMessage | Exception
 
 
 class BoundedStdioTransport(ClientTransport):
-    """Starts a server for one session, and ends it with the session. It takes part in nobody else's."""
+    """Starts a server process for one session, and ends it with the session."""
 
     def __init__(
         self,
@@ -50,38 +49,26 @@ class BoundedStdioTransport(ClientTransport):
         cwd: str | Path | None = None,
         log_file: TextIO | Path | None = None,
         limits: Limits,
-        on_connection_lost: Callable[[str], None] | None = None,
+        handlers: Handlers,
     ) -> None:
         self._command = tuple(command)
         self._env = {**get_default_environment(), **(env or {})}
         self._cwd = cwd
         self._log_file = log_file
         self._limits = limits
-        self._on_connection_lost = on_connection_lost
+        self._handlers = handlers
         self._close_seconds = SHORT_CLOSE_SECONDS
-        self._stray_lines = 0
         self._rate_guard = RateGuard(limits.notifications)
-        self._process: asyncio.subprocess.Process | None = None
-        self._failure_reason: str | None = None
         self._is_ending = False
-
-    def failure_reason(self) -> str | None:
-        """Say why nothing can be sent any more; None while the server lives, as far as can be seen."""
-        if self._failure_reason is None and self._process is not None and not self._is_ending:
-            self._failure_reason = get_exit_reason(self._process)
-        return self._failure_reason
-
-    def stray_lines(self) -> int:
-        """Return how many lines came that are no messages."""
-        return self._stray_lines
 
     @contextlib.asynccontextmanager
     async def connect_session(
         self, *, transport_options: TransportOptions | None = None, **session_kwargs: Any
     ) -> AsyncIterator[ClientSession]:
-        """Start the server and give the session that talks with it."""
-        make = (transport_options or TransportOptions()).session_class
-        process = self._process = await self._start_process()
+        """Start the server and yield a session with it."""
+        session_class = (transport_options or TransportOptions()).session_class
+        process = await self._start_process()
+        self._handlers.status.find_exit_reason = lambda: None if self._is_ending else get_exit_reason(process)
         incoming, read = anyio.create_memory_object_stream[Message](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         tasks = [
@@ -89,11 +76,11 @@ class BoundedStdioTransport(ClientTransport):
             asyncio.create_task(self._write_messages(process, outgoing, incoming)),
         ]
         try:
-            async with make(read, write, **session_kwargs) as session:
+            async with session_class(read, write, **session_kwargs) as session:
                 yield session
         finally:
             try:
-                self._is_ending = True  # what comes of that is no fault of the server
+                self._is_ending = True  # what follows is not the server's failure
                 await stop_process(process, self._close_seconds)
             finally:
                 kill_group(process.pid)
@@ -101,18 +88,19 @@ class BoundedStdioTransport(ClientTransport):
                     task.cancel()
                 for stream in (incoming, read, write, outgoing):
                     stream.close()
-                _close_pipes(process)
+                # A process that left the group may hold the pipes open. asyncio has no public way to close them.
+                process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # mcp does it too
 
     async def _start_process(self) -> asyncio.subprocess.Process:
         with contextlib.ExitStack() as stack:
-            errors = self._log_file
-            if isinstance(errors, Path):
-                errors = stack.enter_context(errors.open("a"))
+            stderr = self._log_file
+            if isinstance(stderr, Path):
+                stderr = stack.enter_context(stderr.open("a"))
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
+                stderr=stderr,
                 env=self._env,
                 cwd=self._cwd,
                 start_new_session=True,
@@ -126,7 +114,7 @@ class BoundedStdioTransport(ClientTransport):
         incoming: MemoryObjectSendStream[Message],
         outgoing: MemoryObjectReceiveStream[SessionMessage],
     ) -> None:
-        assert process.stdout is not None  # noqa: S101  # it was asked for
+        assert process.stdout is not None  # noqa: S101  # it was requested
         try:
             async for line in _read_lines(process.stdout, self._limits):
                 if (message := self._parse_message(line)) is not None:
@@ -138,7 +126,7 @@ class BoundedStdioTransport(ClientTransport):
             self._report_lost(reason)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             self._report_lost("the connection was closed")
-            while await process.stdout.read(CHUNK_BYTES):  # a server that is writing does not hear that it should end
+            while await process.stdout.read(CHUNK_BYTES):  # a server that is blocked in a write cannot exit
                 continue
         except _StreamLimitError as error:
             self._close_seconds = 0
@@ -148,28 +136,34 @@ class BoundedStdioTransport(ClientTransport):
             outgoing.close()
 
     def _report_lost(self, reason: str) -> None:
-        if self._failure_reason is None and not self._is_ending:
-            self._failure_reason = reason
-            if self._on_connection_lost is not None:
-                self._on_connection_lost(reason)
+        if self._handlers.status.failure_reason is None and not self._is_ending:
+            self._handlers.status.failure_reason = reason
+            if self._handlers.on_connection_lost is not None:
+                self._handlers.on_connection_lost(reason)
 
     def _parse_message(self, line: bytes) -> SessionMessage | None:
+        """Return the message of a line. Raises _StreamLimitError for too many notifications or stray lines."""
         if not line.strip():
             return None
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            if (identifier := _find_id(line)) is not None:
-                fault = ErrorData(code=PARSE_ERROR, message="The server's answer is not a message that can be read.")
-                return SessionMessage(JSONRPCError(jsonrpc="2.0", id=identifier, error=fault))
-        else:
-            self._close_seconds = self._limits.close
-            if isinstance(message, JSONRPCNotification) and (reason := self._rate_guard.count_message()) is not None:
-                raise _StreamLimitError(reason)
-            return SessionMessage(message)
-        self._stray_lines += 1
-        if self._stray_lines > self._limits.stray_lines:
-            raise _StreamLimitError(f"the server wrote more than {self._limits.stray_lines} lines that are no messages")
+            return self._parse_stray_line(line)
+        self._close_seconds = self._limits.close
+        if isinstance(message, JSONRPCNotification) and (reason := self._rate_guard.count_message()) is not None:
+            raise _StreamLimitError(reason)
+        return SessionMessage(message)
+
+    def _parse_stray_line(self, line: bytes) -> SessionMessage | None:
+        """Return an error message for an unreadable answer, so that its request ends; None for any other line."""
+        if (match := _LEADING_ID.match(line[:200]) or _TRAILING_ID.search(line[-200:])) is not None:
+            error = ErrorData(code=PARSE_ERROR, message="The server's answer is not a message that can be read.")
+            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(match[1]), error=error))
+        self._handlers.status.stray_lines += 1
+        if self._handlers.status.stray_lines > self._limits.stray_lines:
+            raise _StreamLimitError(
+                f"the server wrote more than {self._limits.stray_lines} lines that are not messages"
+            )
         return None
 
     async def _write_messages(
@@ -178,29 +172,24 @@ class BoundedStdioTransport(ClientTransport):
         outgoing: MemoryObjectReceiveStream[SessionMessage],
         incoming: MemoryObjectSendStream[Message],
     ) -> None:
-        assert process.stdin is not None  # noqa: S101  # it was asked for
+        assert process.stdin is not None  # noqa: S101  # it was requested
         try:
-            async for sent in outgoing:
-                process.stdin.write(sent.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            async for item in outgoing:
+                process.stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                 await process.stdin.drain()
         except (anyio.ClosedResourceError, OSError):
             self._report_lost(await wait_for_exit_reason(process))
         finally:
             incoming.close()
-            outgoing.close()  # whoever sends now must hear of it
-
-
-def _close_pipes(process: asyncio.subprocess.Process) -> None:
-    """Close our ends of the pipes, which somebody may hold who left the server's process group."""
-    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # asyncio has no public way; mcp does it too
+            outgoing.close()  # a later send raises
 
 
 class _StreamLimitError(Exception):
-    """The server sent more than it may."""
+    """The server has exceeded a limit."""
 
 
 async def _read_lines(stream: asyncio.StreamReader, limits: Limits) -> AsyncIterator[bytes]:
-    """Yield lines of a bounded size. Raises _TooMuchError for a larger one, before it is whole."""
+    """Yield lines of bounded size. Raises _StreamLimitError for a larger one, before all of it is read."""
     parts: list[bytes] = []
     size, values = 0, JsonValueCounter()
     while chunk := await stream.read(CHUNK_BYTES):
@@ -219,9 +208,3 @@ async def _read_lines(stream: asyncio.StreamReader, limits: Limits) -> AsyncIter
 
 _LEADING_ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
 _TRAILING_ID = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*\}\s*$')
-
-
-def _find_id(line: bytes) -> int | None:
-    """Return the id of an answer that cannot be read: whoever waits for it must hear that."""
-    found = _LEADING_ID.match(line[:200]) or _TRAILING_ID.search(line[-200:])
-    return None if found is None else int(found[1])

@@ -1,4 +1,4 @@
-"""What a server tells of its tools outside of any request, where it can: the subscriptions of the newer protocol."""
+"""Subscriptions of the newer MCP protocol: a server announces changes of its tools outside of any request."""
 
 from __future__ import annotations
 
@@ -10,49 +10,37 @@ from typing import Any
 import httpx2
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import x_mcp_header_map
 
-INITIAL_RETRY_DELAY = 1.0
-"""Seconds before a lost subscription is asked for again; each time twice as many."""
-
+INITIAL_RETRY_DELAY = 1.0  # seconds before a lost subscription is renewed; doubled each time
 MAX_RETRY_DELAY = 60.0
 
 
 async def watch_list_changes(client: Any, on_list_changed: Callable[[], None]) -> None:
-    """Call `changed` whenever the server says that its tools have changed. Ends where a server says nothing unasked.
+    """Call `on_list_changed` whenever the server announces changed tools. Returns when the server cannot announce them.
 
-    A subscription that is lost is asked for again, and what was missed counts as a change. Where that fails the client
-    is of no use any more: the next one begins anew.
+    A lost subscription is renewed, and counts as a change because an announcement may have been missed. Where that
+    fails, the client is broken, and its successor subscribes again.
     """
-    if not _supports_list_changed(client):
+    tools = getattr(client.server_capabilities, "tools", None)
+    if not getattr(tools, "list_changed", False):
         return
-    pause, has_begun = INITIAL_RETRY_DELAY, False
+    delay, is_renewal = INITIAL_RETRY_DELAY, False
     while True:
-        since = time.monotonic()
+        began = time.monotonic()
         try:
-            async with listen(client.session, tools_list_changed=True) as news:
-                if has_begun:
+            async with listen(client.session, tools_list_changed=True) as announcements:
+                if is_renewal:
                     on_list_changed()
-                has_begun = True
-                async for _ in news:
+                is_renewal = True
+                async for _ in announcements:
                     on_list_changed()
         except SubscriptionLost:
             pass
         except (ListenNotSupportedError, MCPError, httpx2.HTTPError, OSError, RuntimeError):
-            if has_begun:
+            if is_renewal:
                 on_list_changed()
             return
-        if time.monotonic() - since > MAX_RETRY_DELAY:
-            pause = INITIAL_RETRY_DELAY
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, MAX_RETRY_DELAY)
-
-
-def _supports_list_changed(client: Any) -> bool:
-    tools = getattr(client.server_capabilities, "tools", None)
-    return bool(getattr(tools, "list_changed", False))
-
-
-def has_header_parameters(tool: Any) -> bool:
-    """Say whether a tool wants arguments in HTTP headers; mcp does that in sessions that have listed the tool."""
-    return bool(x_mcp_header_map(tool.input_schema))
+        if time.monotonic() - began > MAX_RETRY_DELAY:
+            delay = INITIAL_RETRY_DELAY
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, MAX_RETRY_DELAY)

@@ -1,6 +1,6 @@
-"""Out: tools of a toolkit go to any MCP client.
+"""An MCP server over anything that lists tool definitions and runs calls.
 
-`provider` asks a catalog for what is listed and called, `request` is what a client asks, `progress` is what it is told
-before the result and `listening` between requests, `tool` shows one spec as a FastMCP tool; `serving` runs a server,
-`stopping` and `standard_input` end it.
+`app` builds the FastMCP server, `provider` answers its requests for tools, and `tool` turns a definition into a FastMCP
+tool. `request` is what a client sent, `progress` what it receives during a call, `subscriptions` what it receives
+between calls. `run` runs a server over stdio or HTTP, `signals` and `standard_streams` end it.
 """

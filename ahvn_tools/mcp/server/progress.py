@@ -1,4 +1,4 @@
-"""Progress: what a call tells its client before it has ended, in the order in which it was told."""
+"""Progress messages that a call sends to its client before its result, in their order."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ahvn_tools.formats.rendering.content import replace_surrogates
+from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.results import ToolResult, join_text_blocks
 
 ProgressMessage = tuple[float, float | None, str | None]
-"""Progress, its total, a text."""
+"""The progress, its total, and a text."""
 
 SendProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 MAX_QUEUED = 100
-"""When more messages than this wait to be sent, the tool waits for its client."""
+"""While more messages than this wait to be sent, the tool waits for its client."""
 
 STALL_SECONDS = 2.0
-"""Seconds that a tool waits for a client which reads none of what it is told."""
+"""Seconds that a tool waits for a client that reads no messages."""
 
 
 class ProgressReporter:
-    """The progress messages of one call. Must be made and used in the loop that sends them."""
+    """Sends the progress messages of one call. Create and use it in the loop that sends them."""
 
     def __init__(self, send: SendProgress) -> None:
-        """Take what sends one message."""
+        """Send messages with `send`."""
         self._send = send
-        self._context = contextvars.copy_context()  # the request's: a thread of the tool's own has another
+        self._context = contextvars.copy_context()  # the request's: a thread that a tool starts has another one
         self._queue: deque[ProgressMessage] = deque()
         self._send_task: asyncio.Task[None] | None = None
         self._last_report: tuple[float, float | None] | None = None
@@ -41,12 +41,12 @@ class ProgressReporter:
         self._is_closed = False
 
     async def emit(self, chunk: ToolResult) -> None:
-        """Tell the client of a chunk; where much waits to be sent, wait for that, unless the client reads nothing."""
+        """Send a chunk to the client. With a full queue, wait until it is sent, unless the client reads nothing."""
         if self._is_closed:
-            await asyncio.sleep(0)  # a body that never waits is not to hold the loop
+            await asyncio.sleep(0)  # lets the loop run although the body never waits
             return
-        told = chunk.meta.get("progress")
-        message = self._to_output_message(chunk) if told is None else self._to_report_message(told, chunk)
+        report = chunk.meta.get("progress")
+        message = self._to_output_message(chunk) if report is None else self._to_report_message(report, chunk)
         if message is None:
             return
         self._queue.append(self._make_increasing(message))
@@ -56,7 +56,7 @@ class ProgressReporter:
             await self.drain()
 
     async def drain(self) -> None:
-        """Wait until all is sent; a client that reads nothing for `PATIENCE` seconds is told nothing more."""
+        """Wait until all messages are sent. A client that reads nothing for `STALL_SECONDS` gets no more messages."""
         while self._send_task is not None and not self._send_task.done():
             before = len(self._queue)
             await asyncio.wait({self._send_task}, timeout=STALL_SECONDS)
@@ -65,21 +65,21 @@ class ProgressReporter:
                 return
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Send no more messages."""
         self._is_closed = True
         self._queue.clear()
         if self._send_task is not None:
             self._send_task.cancel()
 
     def _make_increasing(self, message: ProgressMessage) -> ProgressMessage:
-        """Return a message with more progress than any before it: MCP wants that, whatever a tool reports."""
+        """Return the message with more progress than the last one, as MCP requires, whatever the tool reports."""
         progress, total, text = message
-        least = min(math.nextafter(self._last_progress, math.inf), sys.float_info.max)
-        self._last_progress = max(progress, least)
+        minimum = min(math.nextafter(self._last_progress, math.inf), sys.float_info.max)
+        self._last_progress = max(progress, minimum)
         return self._last_progress, total, text
 
     def _to_report_message(self, report: Any, chunk: ToolResult) -> ProgressMessage | None:
-        """Return the message of a report of the tool; none for what is no number."""
+        """Return the message of a progress report; None if its progress is not a number."""
         if not (isinstance(report, Mapping) and _is_json_number(report.get("progress"))):
             return None
         total = report.get("total")
@@ -87,26 +87,23 @@ class ProgressReporter:
         return (*self._last_report, None if chunk.value is None else replace_surrogates(chunk.text))
 
     def _to_output_message(self, chunk: ToolResult) -> ProgressMessage | None:
-        """Return the message of what the tool has given before its result; none for what is no text."""
+        """Return the message of a chunk of output; None if it has no text."""
         text = chunk.text if chunk.blocks is None else join_text_blocks(chunk.blocks)
         if text is None:
             return None
-        if self._last_report is None:
-            self._output_count += 1
-            return self._output_count, None, replace_surrogates(text)
-        return (
-            *self._last_report,
-            replace_surrogates(text),
-        )  # a step further: nobody but the tool knows what its measure means
+        if self._last_report is not None:  # only the tool knows what its numbers mean
+            return (*self._last_report, replace_surrogates(text))
+        self._output_count += 1
+        return self._output_count, None, replace_surrogates(text)
 
     async def _send_queued(self) -> None:
         while self._queue:
-            with contextlib.suppress(Exception):  # the client has gone: it is a courtesy
+            with contextlib.suppress(Exception):  # the client has disconnected: progress is optional
                 await self._send(*self._queue.popleft())
 
 
 def _is_json_number(number: Any) -> bool:
-    """Tell whether JSON can say a number: another would end the connection."""
+    """Return whether JSON has this number; another one would end the connection."""
     try:
         return math.isfinite(number)
     except (TypeError, ValueError, OverflowError):

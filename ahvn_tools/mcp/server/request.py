@@ -1,4 +1,4 @@
-"""Request: what a client's request to a server says, and the way to tell the client something before it is answered."""
+"""A client's request to a server: its headers, token and session, and messages to the client before the answer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ahvn_tools.mcp.server.progress import ProgressReporter
 
 
 class Request:
-    """What one request says. It is read while the request is served; its repr shows no value."""
+    """What one request contains. Read it while the request is served; its repr shows no values."""
 
     def __init__(self, context: Context | None) -> None:
-        """Take FastMCP's context of the request; None where the host's own code asks, outside of any request."""
+        """Use FastMCP's context of the request; None when the host's own code calls, outside of any request."""
         self._context = context
         self._request_context = None if context is None else context.request_context
         self._token = get_access_token()
@@ -31,17 +31,17 @@ class Request:
         """Return the request that is being served."""
         try:
             return cls(get_context())
-        except RuntimeError:  # there is none
+        except RuntimeError:  # there is no request
             return cls(None)
 
     @functools.cached_property
     def headers(self) -> Mapping[str, str]:
-        """The HTTP headers by their names in lower case, credentials included; none over stdio."""
+        """The HTTP headers by lower-case name, credentials included; empty over stdio."""
         return MappingProxyType(get_http_headers(include_all=True))
 
     @functools.cached_property
     def claims(self) -> Mapping[str, Any]:
-        """The claims of the token that the server has verified; none without one."""
+        """The claims of the verified token; empty without a token."""
         return MappingProxyType({} if self._token is None else dict(self._token.claims))
 
     @property
@@ -51,12 +51,12 @@ class Request:
 
     @property
     def client_id(self) -> str | None:
-        """Whom the verified token was given to; None without one."""
+        """The client that the verified token was issued to; None without a token."""
         return None if self._token is None else self._token.client_id
 
     @property
     def client(self) -> Mapping[str, str]:
-        """The `name` and `version` that the client's program gives itself; nobody has verified them."""
+        """The `name` and `version` that the client program claims; they are not verified."""
         params = None if self._request_context is None else self._request_context.session.client_params
         if params is None:
             return MappingProxyType({})
@@ -64,7 +64,7 @@ class Request:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """The `_meta` of the request, as it came."""
+        """The `_meta` of the request."""
         return MappingProxyType((self._request_context.meta if self._request_context is not None else None) or {})
 
     @property
@@ -74,10 +74,10 @@ class Request:
 
     @property
     def session_id(self) -> str | None:
-        """What the requests of one client have in common; None where nothing tells one client from another.
+        """What the requests of one client have in common; None where clients cannot be distinguished.
 
-        It is made of the verified token, of MCP's own session where the protocol still has them, and of both where
-        there are both; over stdio there is only one client.
+        It consists of the identity in the verified token and of MCP's session ID in the protocol versions that have
+        one. Over stdio there is only one client.
         """
         parts = [part for part in (self._principal_id, self._connection_id) if part is not None]
         return ".".join(parts) or None
@@ -86,28 +86,25 @@ class Request:
     def _principal_id(self) -> str | None:
         if self._token is None:
             return None
-        issuer = self._token.claims.get("iss")
-        who = json.dumps([self._token.client_id, issuer, self._token.subject], default=str)
-        return f"user-{hashlib.sha256(who.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+        identity = [self._token.client_id, self._token.claims.get("iss"), self._token.subject]
+        digest = hashlib.sha256(json.dumps(identity, default=str).encode("utf-8", "surrogatepass")).hexdigest()
+        return f"user-{digest[:32]}"
 
     @property
     def _connection_id(self) -> str | None:
-        if (
-            self._context is None
-            or self._request_context is None
-            or self._request_context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        ):
+        context, request = self._context, self._request_context
+        if context is None or request is None or request.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return "stdio" if self.transport == "stdio" else None
-        return self._context.session_id
+        return context.session_id
 
     def create_progress_reporter(self) -> ProgressReporter | None:
-        """Return what tells the client how far its call has come; None when it did not ask for that."""
+        """Return what sends progress messages to the client; None when it did not ask for them."""
         if self._context is None or "progressToken" not in self.meta:
             return None
         return ProgressReporter(self._context.report_progress)
 
     async def send_tool_list_changed(self) -> None:
-        """Tell the client that the list of tools is another one now, on the stream of this request."""
+        """Notify the client that its list of tools has changed, on the stream of this request."""
         if self._context is not None and self._request_context is not None:
             await self._context.send_notification(ToolListChangedNotification())
 

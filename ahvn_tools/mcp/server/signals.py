@@ -1,4 +1,4 @@
-"""Stopping: a server as the process's own work, ended by SIGTERM and Ctrl-C in good order, and within seconds."""
+"""Run a server as the work of a process, which SIGTERM and Ctrl-C end in good order and within seconds."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from typing import Any, Final
 log = logging.getLogger(__name__)
 
 FORCED_EXIT_SECONDS: Final = 5.0
-"""Seconds after the signal in which the process ends, whatever holds it."""
+"""Seconds after SIGTERM at which the process exits, whatever blocks it."""
 
 CANCEL_SECONDS: Final = 0.5
-"""Seconds that tasks have to end when the loop is closed."""
+"""Seconds that the remaining tasks have to end when the loop is closed."""
 
 
 def run_until_signal(work: Coroutine[Any, Any, None]) -> None:
-    """Run a server to its end. SIGTERM ends it and returns, Ctrl-C ends it and raises KeyboardInterrupt.
+    """Run a server to its end. SIGTERM ends it and returns; Ctrl-C ends it and raises KeyboardInterrupt.
 
-    A second signal ends the process at once, and SIGTERM does so after `LAST` seconds.
+    A second signal exits the process at once; SIGTERM does so after `FORCED_EXIT_SECONDS`.
     """
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
-    with _handle_signals(loop, task) as stop:
+    with _handle_signals(loop, task) as handler:
         try:
             _run_to_completion(loop, task)
         except asyncio.CancelledError:
-            if stop.signal is None:
+            if handler.signal is None:
                 raise
         finally:
             _close_loop(loop)
-    if stop.signal == signal.SIGINT:
+    if handler.signal == signal.SIGINT:
         raise KeyboardInterrupt
 
 
 def _run_to_completion(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-    """Run a task to its end, whatever other tasks in its loop do: `sys.exit()` in one of them goes through the loop."""
+    """Run a task to its end, although `sys.exit()` in another task of the loop interrupts the loop."""
     while True:
         try:
             return loop.run_until_complete(task)
-        except BaseException as error:  # sorted by whose it is
+        except BaseException as error:  # raised again if it is the task's own
             if task.done():
                 raise
-            log.warning("A task in the server's loop raised %s; the server goes on.", type(error).__name__)
+            log.warning("A task in the server's loop raised %s; the server continues.", type(error).__name__)
 
 
 class _SignalHandler:
-    """What a signal does."""
+    """Cancels the server's task at the first signal and exits the process at the second."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
         self._loop = loop
@@ -63,11 +63,11 @@ class _SignalHandler:
 
     @property
     def should_exit(self) -> bool:
-        """Whether a signal has come. sse-starlette looks for this where the handler is from, and ends open streams."""
+        """Whether a signal has arrived. sse-starlette reads this of the handler's owner, to end open streams."""
         return self.signal is not None
 
-    def handle_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what Python gives
-        """Take a signal."""
+    def handle_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the signature of `signal`
+        """Handle a signal."""
         if self.signal is not None:
             self._force_exit()
         self.signal = number
@@ -75,27 +75,27 @@ class _SignalHandler:
         self._loop.call_soon_threadsafe(self._task.cancel)
 
     def _force_exit(self) -> None:
-        os._exit(128 + (self.signal or 0))  # threads that nothing can end hold up any other way out
+        os._exit(128 + (self.signal or 0))  # a normal exit would wait for threads that do not end
 
 
 @contextlib.contextmanager
 def _handle_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> Generator[_SignalHandler]:
-    stop = _SignalHandler(loop, task)
-    if threading.current_thread() is not threading.main_thread():  # Python leaves signals to the main one
-        yield stop
+    handler = _SignalHandler(loop, task)
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
+        yield handler
         return
-    kept = {number: signal.signal(number, stop.handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, handler.handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield stop
+        yield handler
     finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
-        if stop.signal != signal.SIGTERM:
-            stop.exit_timer.cancel()
+        for number, action in previous.items():
+            signal.signal(number, action)
+        if handler.signal != signal.SIGTERM:
+            handler.exit_timer.cancel()
 
 
 def _close_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what is left in a loop; what will not end is left behind in it."""
+    """Cancel the remaining tasks and close the loop; a task that does not end is abandoned in it."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

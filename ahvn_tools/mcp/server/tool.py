@@ -1,4 +1,4 @@
-"""A spec as a FastMCP tool: FastMCP shows the definition, the spec's own call path runs the call."""
+"""A tool definition as a FastMCP tool whose calls run through our own call path."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ from ahvn_tools.schema.jsonschema import compile_validator
 CallHandler = Callable[[dict[str, Any]], Awaitable[ToolResult]]
 
 RESERVED_META_PREFIX: Final = "io.modelcontextprotocol/"
-"""What the names of the protocol's own metadata begin with."""
+"""The prefix of the protocol's own metadata."""
 
 
 class SpecTool(Tool):
-    """A FastMCP tool whose `run` is a spec's.
+    """A FastMCP tool that calls a tool of ours.
 
-    What FastMCP does not do for a tool of its own, the spec does: arguments are validated, timeouts hold, bound values
-    are filled in, errors are masked.
+    FastMCP runs the `run` of a Tool subclass as it is. Validation, timeouts, bound values and masked errors are the
+    work of the call path behind it.
     """
 
     _run_spec: CallHandler = PrivateAttr()
 
     async def run(self, arguments: dict[str, Any]) -> FastMCPResult:
-        """Run the call. An error is a result with `is_error`; nothing a tool does ends the server."""
+        """Run a call. An error is a result with `is_error`; nothing that a tool does ends the server."""
         result = to_sendable(await self._run_spec(arguments))
         if not result.is_error and not self._fits_output_schema(result):
-            message = f"Tool {self.name!r} returned what its output schema refuses."
+            message = f"Tool {self.name!r} returned a value that does not fit its output schema."
             result = ToolResult(error=ErrorDetail(code="invalid_result", message=message), meta=result.meta)
-        # what is made of the value is known to be writable: FastMCP need not look at it again
-        make = FastMCPResult.model_construct if result.blocks is None else FastMCPResult
-        return make(
+        # blocks that were made from the value are valid: FastMCP need not validate them again
+        create = FastMCPResult.model_construct if result.blocks is None else FastMCPResult
+        # reserved metadata comes from another server, whose tool this is, and does not describe this one
+        meta = {key: value for key, value in result.meta.items() if not key.startswith(RESERVED_META_PREFIX)}
+        return create(
             content=result.content,
             structured_content=result.structured_content,
-            meta=_drop_reserved_meta(result.meta) or None,
+            meta=meta or None,
             is_error=result.is_error,
         )
 
@@ -57,34 +59,25 @@ class SpecTool(Tool):
         return compile_validator(self.output_schema or {})
 
 
-def _drop_reserved_meta(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return metadata without what the protocol says of the server that it is from: this is another one."""
-    return {key: value for key, value in meta.items() if not key.startswith(RESERVED_META_PREFIX)}
-
-
 def to_fastmcp_tool(definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None) -> SpecTool:
-    """Return the FastMCP tool of a definition; `run` gets the arguments as the client sent them."""
-    said = definition.memoize(_to_client_fields)
-    annotations, icons = said["annotations"], said["icons"]
+    """Return the FastMCP tool of a definition; `run` receives the arguments as the client sent them."""
+    fields = definition.memoize(_to_json_fields)
     tool = SpecTool(
-        name=said["name"],
-        version=said["version"],
-        title=said["title"],
-        description=said["description"] or None,
-        icons=[Icon.model_validate(icon) for icon in icons] if icons else None,
-        tags=set(said["tags"]),
-        meta=said["meta"],
-        parameters=said["input_schema"],
-        output_schema=said["output_schema"],
-        annotations=ToolAnnotations.model_validate(annotations) if annotations else None,
-        timeout=timeout,
+        **{
+            **fields,
+            "description": fields["description"] or None,
+            "icons": [Icon.model_validate(icon) for icon in fields["icons"]] if fields["icons"] else None,
+            "tags": set(fields["tags"]),
+            "annotations": ToolAnnotations.model_validate(fields["annotations"]) if fields["annotations"] else None,
+            "timeout": timeout,
+        }
     )
-    tool._run_spec = run  # noqa: SLF001  # pydantic takes no private attribute in its constructor
+    tool._run_spec = run  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
     return tool
 
 
-def _to_client_fields(definition: ToolDefinition) -> dict[str, Any]:
-    """Return what a client is told of a definition, as JSON."""
+def _to_json_fields(definition: ToolDefinition) -> dict[str, Any]:
+    """Return the fields of a definition that FastMCP's tool has, as JSON."""
     return {
         "name": definition.name,
         "version": definition.version,
@@ -93,7 +86,7 @@ def _to_client_fields(definition: ToolDefinition) -> dict[str, Any]:
         "icons": definition.icons,
         "tags": sorted(definition.tags),
         "meta": definition.meta,
-        "input_schema": definition.input_schema,
+        "parameters": definition.input_schema,
         "output_schema": definition.output_schema,
         "annotations": definition.annotations,
     }

@@ -1,1 +1,1 @@
-"""What protects a host from the definitions and messages of MCP servers."""
+"""Protection of a host from the tool definitions and messages of MCP servers."""

@@ -1,4 +1,4 @@
-"""Changes: what differs between two lists of one server's tools, and what of it may break a caller."""
+"""The differences between two lists of one server's tools, and which of them may break a caller."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ahvn_tools.mcp.trust.wire import JsonObject, to_wire
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.mcp.trust.wire import to_wire
 from ahvn_tools.schema.compatibility import find_incompatibilities
 
 Reasons = tuple[str, ...]
 
 MAX_REASONS = 20
-"""So many reasons are given for one tool at most."""
+"""The maximum number of reasons for one tool."""
 
 _FIELD_LABELS = {
     "title": "the title",
@@ -22,23 +23,23 @@ _FIELD_LABELS = {
     "outputSchema": "the output schema",
     "annotations": "the annotations",
     "icons": "the icons",
-    "execution": "how it is executed",
-    "_meta": "the meta data",
+    "execution": "the execution",
+    "_meta": "the metadata",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """What differs between two lists of tools, by name. A tool that is the same in both is not in it."""
+    """The differences between two lists of tools, by tool name. Tools that are the same in both are not in it."""
 
     added: Reasons = ()
-    """Names of tools that are new."""
+    """Names of new tools."""
     removed: Reasons = ()
     """Names of tools that are gone."""
     breaking: dict[str, Reasons] = field(default_factory=dict)
-    """Tools that may refuse a call that was valid, or promise less of their answers; with the reasons."""
+    """Tools that may refuse a call that was valid, or guarantee less about their results; with the reasons."""
     compatible: dict[str, Reasons] = field(default_factory=dict)
-    """Tools that changed otherwise; with what changed."""
+    """Tools with other changes; with the fields that changed."""
 
     def __bool__(self) -> bool:
         """Whether anything differs."""
@@ -46,31 +47,35 @@ class Changes:
 
 
 def compare(before: Iterable[Any], after: Iterable[Any]) -> Changes:
-    """Return what differs between two lists of tools, each given as `mcp.types.Tool`s or as wire objects.
+    """Return the differences between two lists of tools, either `mcp.types.Tool`s or wire objects.
 
-    A change is breaking when a call that was valid may be refused, when a parameter is gone, or when an answer may be
-    what the output schema of before refuses. What cannot be decided is breaking.
+    A change is breaking when a call that was valid may be refused, when a parameter is gone, or when a result may not
+    fit the output schema of before. What cannot be decided is breaking.
 
     >>> tool = {"name": "add", "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
     >>> compare([tool], [{**tool, "inputSchema": {**tool["inputSchema"], "required": ["a"]}}]).breaking
     {'add': ("parameter 'a' is required",)}
     """
-    old, new = _index_by_name(before), _index_by_name(after)
+    old, new = ({str(wire.get("name")): wire for wire in map(to_wire, tools)} for tools in (before, after))
     changes = Changes(
         added=tuple(name for name in new if name not in old), removed=tuple(name for name in old if name not in new)
     )
-    for name, wire in new.items():
-        changed = [
-            key
-            for key in _FIELD_LABELS
-            if _to_canonical_json(wire.get(key)) != _to_canonical_json(old.get(name, wire).get(key))
-        ]
-        if not changed:
+    for name in [name for name in new if name in old]:
+        before_tool, after_tool = old[name], new[name]
+        fields = [key for key in _FIELD_LABELS if _differ(before_tool.get(key), after_tool.get(key))]
+        if not fields:
             continue
-        reasons = (*_compare_inputs(old[name], wire), *_compare_outputs(old[name], wire))
-        told = changes.breaking if reasons else changes.compatible
-        told[name] = reasons[:MAX_REASONS] or tuple(f"{_FIELD_LABELS[key]} changed" for key in changed)
+        reasons = (*_compare_inputs(before_tool, after_tool), *_compare_outputs(before_tool, after_tool))
+        if reasons:
+            changes.breaking[name] = reasons[:MAX_REASONS]
+        else:
+            changes.compatible[name] = tuple(f"{_FIELD_LABELS[key]} changed" for key in fields)
     return changes
+
+
+def _differ(old: Any, new: Any) -> bool:
+    """Return whether two JSON values differ; in Python, unlike in JSON, 1 equals true."""
+    return json.dumps(old, sort_keys=True) != json.dumps(new, sort_keys=True)
 
 
 def _compare_inputs(old: JsonObject, new: JsonObject) -> Iterator[str]:
@@ -97,14 +102,6 @@ def _compare_outputs(old: JsonObject, new: JsonObject) -> Iterator[str]:
 
 
 def _get_only_property(schema: JsonObject | None) -> str | None:
-    """Return the one property of a schema that has exactly one: a tool's value is what is in it."""
+    """Return the only property of a schema: the value of a tool is what is in it."""
     names = list((schema or {}).get("properties", {}))
     return names[0] if len(names) == 1 else None
-
-
-def _index_by_name(tools: Iterable[Any]) -> dict[str, JsonObject]:
-    return {str(wire.get("name")): wire for wire in map(to_wire, tools)}
-
-
-def _to_canonical_json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)

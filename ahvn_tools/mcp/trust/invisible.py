@@ -1,8 +1,8 @@
-"""Hidden characters: what a text says to a model and shows to nobody, found and written out.
+"""Invisible characters: find and escape what a model reads in a text and a person does not see.
 
-Controls, invisible and direction-changing characters, tags, private use, surrogates and noncharacters. Line feeds and
-tabs are texts' own. A joiner or variation selector stays where it does what it is for: in an emoji, between letters
-of a script that joins them.
+These are control, invisible, direction-changing, tag and private-use characters, surrogates and noncharacters. Line
+feeds and tabs are allowed. A joiner or variation selector is allowed where it has its purpose: in an emoji, and between
+letters of a script that joins them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 from typing import Final
 
 _INVISIBLE: Final = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls; the line feed and the tab are not among them
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # what Unicode lets a renderer leave out …
-    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # … zero width, line separators, direction marks, operators
-    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"  # … blanks, variation selectors, annotations
-    "\ud800-\udfff\ue000-\uf8ff"  # half characters, private use
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, except the tab and the line feed
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # default-ignorable: fillers, marks
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # zero width, line separators, direction marks, operators
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"  # blanks, variation selectors, annotations
+    "\ud800-\udfff\ue000-\uf8ff"  # surrogates, private use
     "\ufdd0-\ufdef\ufffe\uffff"  # noncharacters
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # format characters of some scripts
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff"  # tags, variation selectors, private use
@@ -35,26 +35,23 @@ _ALLOWED: Final = (
 
 _ALLOWED_OR_INVISIBLE: Final = re.compile(f"(?P<allowed>{_ALLOWED})|[{_INVISIBLE}]")
 _ANY_INVISIBLE: Final = re.compile(f"[{_INVISIBLE}]")
-_SPACE_LOOKALIKE: Final = re.compile("[\t\n\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_FORBIDDEN_IN_NAME: Final = re.compile(f"[{_INVISIBLE}\t\n\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 
 
 def find(text: str) -> list[str]:
-    r"""Return the hidden characters of a text as they are written out, each once.
+    r"""Return the invisible characters of a text as escapes, each once.
 
     >>> find("add\u200b numbers")
     ['\\u200b']
     """
     if _ANY_INVISIBLE.search(text) is None:
         return []
-    return list(
-        dict.fromkeys(
-            _escape_character(match[0]) for match in _ALLOWED_OR_INVISIBLE.finditer(text) if not match["allowed"]
-        )
-    )
+    matches = _ALLOWED_OR_INVISIBLE.finditer(text)
+    return list(dict.fromkeys(_escape_character(match[0]) for match in matches if not match["allowed"]))
 
 
 def escape(text: str) -> str:
-    r"""Return a text with every hidden character written out, as Python would: `\u200b`.
+    r"""Return a text with every invisible character as Python's escape: `\u200b`.
 
     >>> print(escape("add\u202e numbers"))
     add\u202e numbers
@@ -65,14 +62,13 @@ def escape(text: str) -> str:
 
 
 def escape_line(text: str) -> str:
-    """Return a text with its hidden characters, line feeds and tabs written out."""
+    """Return a text with its invisible characters, line feeds and tabs escaped."""
     return escape(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def find_in_name(name: str) -> list[str]:
-    """Return what no name may have: hidden characters, line feeds and tabs, and what looks like a space and is none."""
-    strange = {match[0] for pattern in (_ANY_INVISIBLE, _SPACE_LOOKALIKE) for match in pattern.finditer(name)}
-    return [_escape_character(character) for character in sorted(strange)]
+    """Return what a name must not contain: invisible characters, line feeds, tabs, and spaces other than U+0020."""
+    return [_escape_character(character) for character in sorted(set(_FORBIDDEN_IN_NAME.findall(name)))]
 
 
 def _escape_character(character: str) -> str:

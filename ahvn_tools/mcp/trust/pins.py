@@ -1,4 +1,4 @@
-"""Pins: fingerprints of a server's tools as they came, so that a tool that has changed is noticed."""
+"""Pins: stored fingerprints of a server's tools, so that a tool that changes is noticed."""
 
 from __future__ import annotations
 
@@ -11,56 +11,61 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from filelock import FileLock, Timeout
+
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.mcp.trust.file_lock import file_lock
-from ahvn_tools.mcp.trust.wire import JsonObject, to_wire
+from ahvn_tools.mcp.trust.wire import to_wire
 
 FILE_VERSION: Final = 1
 
-FieldHashes = dict[str, str]
-"""The SHA-256 of each field of a wire object, by the field's name."""
+LOCK_TIMEOUT_SECONDS: Final = 10.0
+"""Seconds to wait for another process or thread that holds the lock."""
+
+ToolPins = dict[str, dict[str, str]]
+"""The SHA-256 of each field of each wire object, by tool name and field name."""
 
 
 class Pins:
     """The fingerprints of the tools of some servers, in a file.
 
-    A tool is trusted when it is first seen, and changed when it is not what it was then. A tool that its server no
-    longer lists stays pinned, so it cannot come back as another one. Reading and writing is locked against other
-    processes and threads. Every method reads or writes the file, in the caller's own thread.
+    A tool is trusted the first time it is seen, and has changed when it differs from that. A tool that its server no
+    longer lists stays pinned, so it cannot come back with another definition. A lock file (`<path>.lock`) keeps other
+    processes and threads out. Every method reads or writes the file in the caller's thread.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, must_exist: bool = False) -> None:
-        """Pins in the file at `path`; without one, the first `changed` makes it, unless it `must_exist`.
+        """Use the file at `path`; unless it `must_exist`, the first `check` creates a missing one.
 
-        A file that this object has seen once must stay: one that is gone is an error. Raises ToolkitError for a file
-        that is missing or cannot be read.
+        A file that this object has read or written must not disappear. Raises ToolkitError for a file that is missing
+        or cannot be read.
         """
         self.path = Path(path)
         self._must_exist = must_exist
         self._read()
 
     def check(self, server: str, wire_tools: Iterable[Any]) -> dict[str, str]:
-        """Return the names of the tools that are not what was pinned, each with what changed; pin the new ones.
+        """Pin the new tools. Return the tools that differ from their pins: names, with the fields that changed.
 
-        Tools are `mcp.types.Tool`s or wire objects, as they came: not screened, nothing renamed.
+        Tools are `mcp.types.Tool`s or wire objects, exactly as the server sent them.
         """
-        seen = {name: _hash_fields(wire) for name, wire in _index_by_name(wire_tools).items()}
+        current = _hash_tools(wire_tools)
         with self._transaction() as servers:
             pinned = servers.setdefault(server, {})
-            for name, fields in seen.items():
-                pinned.setdefault(name, fields)
+            servers[server] = {**current, **pinned}
             return {
-                name: _describe_changes(pinned[name], fields) for name, fields in seen.items() if pinned[name] != fields
+                name: ", ".join(sorted(key for key in before | after if before.get(key) != after.get(key)))
+                for name, after in current.items()
+                if (before := pinned.get(name, after)) != after
             }
 
     def accept(self, server: str, wire_tools: Iterable[Any]) -> None:
         """Pin tools as they are now."""
-        seen = {name: _hash_fields(wire) for name, wire in _index_by_name(wire_tools).items()}
+        current = _hash_tools(wire_tools)
         with self._transaction() as servers:
-            servers.setdefault(server, {}).update(seen)
+            servers.setdefault(server, {}).update(current)
 
     def forget(self, server: str, names: Iterable[str] | None = None) -> None:
-        """Forget the pins of some tools of a server, or of all of them; the next `changed` trusts what it sees."""
+        """Remove the pins of some tools of a server, or of all; the next `check` trusts those tools as they are."""
         with self._transaction() as servers:
             if names is None:
                 servers.pop(server, None)
@@ -68,46 +73,55 @@ class Pins:
                 servers.get(server, {}).pop(name, None)
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[dict[str, dict[str, FieldHashes]]]:
-        """Give the pins to read and to change; what changed is written when the block ends."""
-        with file_lock(self.path):
+    def _transaction(self) -> Iterator[dict[str, ToolPins]]:
+        """Lock the file, yield its pins for changes, and write them if the block changed them."""
+        with self._acquire_lock():
             before = self._read()
-            servers: dict[str, dict[str, FieldHashes]] = json.loads(json.dumps(before))
+            servers = {server: dict(tools) for server, tools in before.items()}
             yield servers
             if servers != before:
                 self._write(servers)
 
-    def _read(self) -> dict[str, dict[str, FieldHashes]]:
+    def _acquire_lock(self) -> contextlib.AbstractContextManager[object]:
+        lock_path = f"{self.path}.lock"
         try:
-            text = self.path.read_text(encoding="utf-8")
+            self.path.parent.stat()  # filelock would create a missing folder
+            return FileLock(lock_path, timeout=LOCK_TIMEOUT_SECONDS).acquire()
+        except Timeout:
+            raise ToolkitError(
+                f"{str(self.path)!r} was locked for {LOCK_TIMEOUT_SECONDS:g} seconds; end the process that holds it."
+            ) from None
+        except OSError as error:
+            raise ToolkitError(
+                f"{lock_path!r} cannot be written ({type(error).__name__}); use a folder that is writable."
+            ) from error
+
+    def _read(self) -> dict[str, ToolPins]:
+        try:
+            data = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             if not self._must_exist:
                 return {}
             raise ToolkitError(
-                f"The pins in {str(self.path)!r} are gone; put the file back, or make new pins in another place."
+                f"The pins in {str(self.path)!r} are gone; put the file back, or store new pins under another path."
             ) from None
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise self._unreadable_error(type(error).__name__) from error
+        except (ValueError, RecursionError):  # neither UTF-8 nor JSON
+            raise self._unreadable_error("it is not JSON") from None
         self._must_exist = True
-        return self._parse(text)
-
-    def _parse(self, text: str) -> dict[str, dict[str, FieldHashes]]:
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError):
-            raise self._unreadable_error("it is no JSON") from None
         if not isinstance(data, dict) or data.get("version") != FILE_VERSION or not _are_pins(data.get("servers")):
-            raise self._unreadable_error("it does not hold pins")
-        servers: dict[str, dict[str, FieldHashes]] = data["servers"]
+            raise self._unreadable_error("it does not contain pins")
+        servers: dict[str, ToolPins] = data["servers"]
         return servers
 
     def _unreadable_error(self, reason: str) -> ToolkitError:
         return ToolkitError(
             f"The pins in {str(self.path)!r} cannot be read ({reason}); restore the file. "
-            "To trust what the servers list now, delete it and make the pins anew."
+            "To trust what the servers list now, delete it: the next start pins the tools again."
         )
 
-    def _write(self, servers: dict[str, dict[str, FieldHashes]]) -> None:
+    def _write(self, servers: dict[str, ToolPins]) -> None:
         text = json.dumps({"version": FILE_VERSION, "servers": servers}, indent=2, sort_keys=True)
         handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
@@ -122,17 +136,14 @@ class Pins:
         self._must_exist = True
 
 
-def _index_by_name(wire_tools: Iterable[Any]) -> dict[str, JsonObject]:
-    found: dict[str, JsonObject] = {}
-    for tool in wire_tools:
-        wire = to_wire(tool)
-        if isinstance(name := wire.get("name"), str):  # else it is no tool, and nobody can call it
-            found.setdefault(name, wire)
-    return found
-
-
-def _hash_fields(wire: JsonObject) -> FieldHashes:
-    return {field: _sha256(value) for field, value in wire.items()}
+def _hash_tools(wire_tools: Iterable[Any]) -> ToolPins:
+    """Return the hashes of each tool: of two with one name, the first; a tool without a name cannot be called."""
+    hashes: ToolPins = {}
+    for wire in map(to_wire, wire_tools):
+        name = wire.get("name")
+        if isinstance(name, str) and name not in hashes:
+            hashes[name] = {field: _sha256(value) for field, value in wire.items()}
+    return hashes
 
 
 def _sha256(value: Any) -> str:
@@ -140,16 +151,8 @@ def _sha256(value: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _describe_changes(before: FieldHashes, after: FieldHashes) -> str:
-    return ", ".join(sorted(field for field in before | after if before.get(field) != after.get(field)))
-
-
-def _are_pins(servers: Any) -> bool:
-    return isinstance(servers, dict) and all(
-        isinstance(tools, dict)
-        and all(
-            isinstance(fields, dict) and all(isinstance(text, str) for text in fields.values())
-            for fields in tools.values()
-        )
-        for tools in servers.values()
-    )
+def _are_pins(value: Any, depth: int = 3) -> bool:
+    """Return whether a value is texts in nested dicts: by server, tool and field."""
+    if depth == 0:
+        return isinstance(value, str)
+    return isinstance(value, dict) and all(_are_pins(part, depth - 1) for part in value.values())

@@ -1,38 +1,29 @@
-"""Wire objects: a tool as its server sent it, whatever it was parsed into."""
+"""Wire objects: the JSON object of a tool as its server sent it, whatever it was parsed into."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-JsonObject = dict[str, Any]
+from ahvn_tools.json_types import JsonObject
 
 _WIRE_NAMES = {
-    "name": "name",
-    "title": "title",
-    "description": "description",
+    **{name: name for name in ("name", "title", "description", "annotations", "icons", "execution")},
     "input_schema": "inputSchema",
     "output_schema": "outputSchema",
-    "annotations": "annotations",
-    "icons": "icons",
-    "execution": "execution",
     "meta": "_meta",
 }
 
 
 def to_wire(tool: Any) -> JsonObject:
-    """Return the wire object of an `mcp.types.Tool`, or of a mapping that is one: all fields that were sent.
+    """Return the wire object of an `mcp.types.Tool`, or of a mapping that is one: the fields that were sent.
 
-    The parts are the tool's own objects, not copies, so a large one costs nothing. What is no tool gives `{}`.
+    Its parts are those of the tool, not copies, so that a large tool costs nothing. Anything else has no fields.
     """
     if isinstance(tool, Mapping):
         return dict(tool)
     sent = getattr(tool, "model_fields_set", ())
-    return {
-        wire: _to_json_value(getattr(tool, name))
-        for name, wire in _WIRE_NAMES.items()
-        if name in sent and hasattr(tool, name)
-    }
+    return {wire: _to_json_value(getattr(tool, name)) for name, wire in _WIRE_NAMES.items() if name in sent}
 
 
 def _to_json_value(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Cache: the results of tools, kept for a while."""
+"""Cache: results that answer equal calls for a limited time."""
 
 from ahvn_tools.middleware.cache.middleware import cache
 

@@ -1,4 +1,4 @@
-"""Identity: a digest of values, the same for equal ones only. What cannot be told apart for sure has none."""
+"""Cache keys: a digest of values that is equal for equal values only, or an error if equality cannot be decided."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _REPR_TYPES = frozenset({
     type(None), bool, int, float, str, bytes, Decimal, UUID, date, timedelta,
     PosixPath, PurePosixPath, PureWindowsPath, WindowsPath,
 })  # fmt: skip
-"""Their `repr` says all there is to say. Subclasses may hold more, so they are not among them."""
+"""Types whose `repr` identifies a value. Their subclasses may have further attributes, so they are not included."""
 
 
 class UncacheableValueError(Exception):
-    """A value, or a part of it, cannot be told from others for sure."""
+    """A value, or a part of it, has no reliable identity."""
 
 
 def keyed_digest(value: Any, key: bytes) -> bytes:
-    """Return a digest of data, secrets opened; `key` keeps it from being guessed. Raises NoIdentityError.
+    """Return a digest of data, secrets included; the secret `key` makes it unguessable. Raises UncacheableValueError.
 
-    Data is what JSON knows, and bytes, sets, tuples, dates, paths, enums, pydantic's secrets, dataclasses and models of
-    these. The members of a dict count in their order.
+    Data is what JSON can represent, and bytes, sets, tuples, dates, paths, enums, pydantic's secrets, dataclasses and
+    models of these. The order of a dict's members is significant.
     """
     try:
-        told = _canonical_text(value)
-    except Exception as error:  # a circle, or a foreign class, which may raise anything
-        raise UncacheableValueError(f"A {type(value).__name__} cannot be told from others.") from error
-    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), key=key, digest_size=32).digest()
+        text = _canonical_text(value)
+    except Exception as error:  # a circular reference, or a foreign class, which may raise anything
+        raise UncacheableValueError(f"A {type(value).__name__} has no reliable identity.") from error
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=32).digest()
 
 
 def _canonical_text(value: Any) -> str:
@@ -57,7 +57,7 @@ def _canonical_text(value: Any) -> str:
 
 
 def _record_fields(value: Any) -> dict[str, Any]:
-    """Return all that a record holds. Raises TypeError for what is none."""
+    """Return all fields of a time, model or dataclass. Raises TypeError for any other value."""
     if type(value) in {datetime, time} and type(value.tzinfo) in {type(None), timezone, ZoneInfo}:
         return {"repr": repr(value)}
     if isinstance(value, BaseModel):

@@ -1,4 +1,4 @@
-"""Kept: results by what they are the results of, and the calls under way. Any thread and any loop may ask."""
+"""The result store: cached results and calls in flight by cache key, for any thread and event loop."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from typing import Any
 from ahvn_tools.results import ToolResult
 
 ResultFuture = concurrent.futures.Future[ToolResult | None]
+"""The result for the waiters; None if it cannot be shared; cancelled if the call was."""
 
 
 class InFlight:
-    """A call under way that equal calls wait for."""
+    """A running call that equal calls wait for."""
 
     def __init__(self) -> None:
-        """Begin one in the running loop."""
         self.loop = asyncio.get_running_loop()
         self.started = monotonic()
         self.future: ResultFuture = concurrent.futures.Future()
-        """Gets the result that is kept, or None when there is none; cancelled, when the call was."""
 
     async def wait(self, seconds: float) -> bool:
-        """Wait in any loop, for at most so many seconds, and tell whether it has landed."""
+        """Wait in any event loop for at most `seconds`, and return whether the call has ended."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
 
         def wake(_: ResultFuture) -> None:
-            with suppress(RuntimeError):  # the loop was closed under us: nobody is left to wake
+            with suppress(RuntimeError):  # the loop was closed in the meantime: there is no waiter
                 loop.call_soon_threadsafe(woken.set_result, None)
 
         self.future.add_done_callback(wake)
@@ -41,7 +40,7 @@ class InFlight:
 
 
 class ResultStore:
-    """At most `size` results for `ttl` seconds each; the one that was not asked for for longest goes first."""
+    """At most `size` results for `ttl` seconds each; the least recently used one is dropped first."""
 
     def __init__(self, ttl: float, size: int) -> None:
         self._ttl, self._size = ttl, size
@@ -50,7 +49,7 @@ class ResultStore:
         self._in_flight: dict[Hashable, InFlight] = {}
 
     def get_or_start(self, key: Hashable, own: InFlight | None) -> ToolResult | InFlight | None:
-        """Return what is kept, or the flight that is under way; `own` begins where there is none."""
+        """Return the cached result, or the call in flight; if there is neither, `own` becomes the one in flight."""
         with self._lock:
             if key in self._results:
                 until, _, result = self._results[key]
@@ -61,9 +60,9 @@ class ResultStore:
             return self._in_flight.get(key) if own is None else self._in_flight.setdefault(key, own)
 
     def put(self, key: Hashable, body: Any, result: ToolResult | None, in_flight: InFlight | None) -> None:
-        """Keep a result, unless it is None, and land the flight with it.
+        """Cache a result, unless it is None, and end the call in flight with it.
 
-        `body` is kept along: as long as it lives no other one has its `id`.
+        The key contains `id(body)`: a reference to `body` keeps that id unique.
         """
         with self._lock:
             if result is not None:
@@ -76,7 +75,7 @@ class ResultStore:
             in_flight.future.set_result(result)
 
     def cancel(self, key: Hashable, in_flight: InFlight | None) -> None:
-        """End a flight whose call was cancelled: one of those that wait for it takes its place."""
+        """End a call in flight that was cancelled; one of its waiters takes its place."""
         with self._lock:
             self._remove_in_flight(key, in_flight)
         if in_flight is not None:

@@ -1,4 +1,4 @@
-"""Record: calls and their results, written to a file and replayed from it."""
+"""Record and replay: calls and their results, written to a file and served from it."""
 
 from ahvn_tools.middleware.record.middleware import record, replay
 

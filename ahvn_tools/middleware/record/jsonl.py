@@ -1,7 +1,7 @@
-"""Recording: a JSONL file of calls and their results. A line is one call that has ended.
+"""The recording file: JSONL, with one line for each finished call.
 
-`{"recording": 1, "tool", "fingerprint", "arguments", "digest", "result", "chunks"}`: secret arguments stand as `***`,
-values that were bound in the call as `<parameter>`; the digest is that of the exact arguments.
+`{"recording": 1, "tool", "fingerprint", "arguments", "digest", "result", "chunks"}`: secret arguments are `***`, bound
+values are `<parameter>`; the digest is that of the exact arguments.
 """
 
 from __future__ import annotations
@@ -14,39 +14,38 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import redaction
 from ahvn_tools.results import ErrorDetail, ToolResult
 
-log = logging.getLogger(__name__)
-
-JsonObject = dict[str, Any]
+logger = logging.getLogger("ahvn_tools.middleware.record")
 
 VERSION: Final = 1
-"""Of the lines."""
+"""The version of the line format."""
 
 _LINE_START = b'{"recording":'
-"""How every line begins, and so what is left of one whose writer was killed."""
+"""The beginning of every line, which identifies a line whose writer was killed."""
 
 _LINE_KEYS = {"tool", "fingerprint", "arguments", "digest", "result", "chunks"}
 
 
 def prepare(file: Path) -> None:
-    """Make the file where there is none. Raises ToolSpecError when it cannot be written, or holds something else."""
+    """Create the file if it is missing. Raises ToolSpecError if it is not writable or not a recording."""
     try:
         with file.open("a+b", buffering=0) as lines:
             lines.seek(0)
             first = lines.readline()
     except OSError as error:
-        fix = "Give a file that can be written, in a folder that exists."
+        fix = "Choose a writable file in an existing folder."
         raise ToolSpecError(f"Cannot record to {str(file)!r}: {error.strerror}. {fix}") from error
     if first:
         _parse_line(file, 1, first)
 
 
 def append(file: Path, line: JsonObject) -> None:
-    """Append a line in one write. What an earlier writer has left unfinished is ended first. Raises OSError.
+    """Append a line with one write, after a newline if the last line is unfinished. Raises OSError.
 
-    A writer who looks while another's line is half there ends that, too: then an empty line stands between the two.
+    Of two writers at once, one may take the other's line for unfinished; the result is an empty line between the two.
     """
     text = json.dumps({"recording": VERSION, **line}, separators=(",", ":")).encode() + b"\n"
     with file.open("a+b", buffering=0) as lines:
@@ -54,14 +53,14 @@ def append(file: Path, line: JsonObject) -> None:
         lines.seek(max(size - 1, 0))
         if size and lines.read(1) != b"\n":
             text = b"\n" + text
-        while text:  # a file takes it whole; only a full disk, or a signal, makes it two
+        while text:  # one write is enough, unless the disk is full or a signal arrives
             text = text[lines.write(text) :]
 
 
 def read(file: Path) -> Iterator[JsonObject]:
-    """Yield the lines of a recording. What is left of a line whose writer was killed is told in the log.
+    """Yield the lines of a recording. Logs a warning for an unfinished line, whose writer was killed.
 
-    Raises ToolSpecError for a file that cannot be read, or is no recording.
+    Raises ToolSpecError for a file that is not readable or not a recording.
     """
     try:
         with file.open("rb") as lines:
@@ -70,13 +69,13 @@ def read(file: Path) -> Iterator[JsonObject]:
                 if line is not None:
                     yield line
                 elif text.strip():
-                    log.warning("Line %d of %r is cut off: its call is not replayed.", number, file.name)
+                    logger.warning("Line %d of %r is incomplete: its call is not replayed.", number, file.name)
     except OSError as error:
         raise ToolSpecError(f"Cannot replay {str(file)!r}: {error.strerror}. Record it first.") from error
 
 
 def dump_result(result: ToolResult, redactor: redaction.Redactor) -> JsonObject:
-    """Return a result as JSON, without what says nothing."""
+    """Return a result as redacted JSON, without empty members."""
     error, blocks = result.error, result.blocks
     is_content = blocks is not None and result.value == list(blocks)
     parts = {
@@ -92,7 +91,7 @@ def dump_result(result: ToolResult, redactor: redaction.Redactor) -> JsonObject:
 
 
 def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResult:  # noqa: A002  # the field's name
-    """Return the result that was written, of its own: nothing that is done to it reaches another."""
+    """Return a recorded result as a new object."""
     parts = copy.deepcopy(line)
     is_content = parts.pop("is_content", False)
     if "error" in parts:
@@ -108,12 +107,12 @@ def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResul
 
 
 def _dump_block(block: Any, redactor: redaction.Redactor) -> JsonObject:
-    made: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {**redactor(made, redact_keys=False), "type": made["type"]}
+    plain: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {**redactor(plain, redact_keys=False), "type": plain["type"]}
 
 
 def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:
-    """Return a line, or None for an empty or unfinished one. Raises ToolSpecError for anything else."""
+    """Return a line; None for an empty or unfinished one. Raises ToolSpecError for any other text."""
     text = text.strip()
     try:
         line = json.loads(text)
@@ -122,7 +121,7 @@ def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:
             return None
         line = None
     if not isinstance(line, dict) or not line.keys() >= _LINE_KEYS:
-        raise ToolSpecError(f"Line {number} of {str(file)!r} is no recorded call. Give a file that `record` has made.")
+        raise ToolSpecError(f"Line {number} of {str(file)!r} is not a recorded call. Use a file written by `record`.")
     if line.get("recording") != VERSION:
-        raise ToolSpecError(f"{str(file)!r} was recorded by another version of the package. Record it anew.")
+        raise ToolSpecError(f"{str(file)!r} was recorded by another version of the package. Record it again.")
     return line

@@ -1,1 +1,1 @@
-"""What each provider accepts of JSON Schema."""
+"""Each provider's part of JSON Schema, and the conversion of any schema to it."""

@@ -1,18 +1,20 @@
-"""Closed schemas as Anthropic's strict tools want them: no unnamed members, optional ones stay optional.
+"""Schemas for Anthropic's strict tools: objects are closed, and optional members stay optional.
 
-What a strict grammar does not enforce there is told in the description; the tool itself still does.
+What the strict grammar does not enforce is in the description; the tool itself still enforces it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from ahvn_tools.schema.dialects.dialect import Dialect, translate
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.dialects.dialect import Dialect
 from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.schema.dialects.flatten_root import add_missing_properties
 from ahvn_tools.schema.dialects.strict import to_strict
-from ahvn_tools.schema.refs import DEFS_PREFIX, find_cyclic_refs, iter_schemas
-
-JsonObject = dict[str, Any]
+from ahvn_tools.schema.dialects.translate import translate
+from ahvn_tools.schema.keywords import iter_schemas, type_names
+from ahvn_tools.schema.refs import DEFS_PREFIX, find_cyclic_refs
 
 _STRICT_DIALECT: Final = Dialect(
     keywords=frozenset({
@@ -27,35 +29,24 @@ _STRICT_DIALECT: Final = Dialect(
 
 
 def to_anthropic_strict(schema: JsonObject) -> tuple[JsonObject | None, list[Finding]]:
-    """Return the closed form of an object schema, and what it tells only; or None, and why it cannot be closed."""
-    made, reasons = to_strict(schema)
-    reasons = [*([] if made else reasons), *_blocking_findings(schema)]
+    """Return the strict form of an object schema and what it only describes, or None and why it cannot be strict."""
+    strict, reasons = to_strict(schema)
+    reasons = [*([] if strict else reasons), *_find_reasons(schema)]
     if reasons:
         return None, reasons
-    made, losses = translate(schema, _STRICT_DIALECT)
-    for node in iter_schemas(made):
-        types = node.get("type", ())
-        if "object" in ([types] if isinstance(types, str) else types):
-            node.setdefault("properties", {})
+    translated, losses = translate(schema, _STRICT_DIALECT)
+    for node in iter_schemas(add_missing_properties(translated)):
+        if "object" in type_names(node):
             node["additionalProperties"] = False
-    return made, losses
+    return translated, losses
 
 
-def _blocking_findings(schema: JsonObject) -> list[Finding]:
-    """Return what this grammar does not take, and OpenAI's does."""
-    found = [
-        Finding(
-            severity="note",
-            place=_definition_path(reference),
-            problem="it contains itself",
-            fix="Limit how deep it nests.",
-        )
-        for reference in sorted(find_cyclic_refs(schema))
+def _find_reasons(schema: JsonObject) -> list[Finding]:
+    """Return what Anthropic's strict tools do not accept although OpenAI's do."""
+    paths = ("" if ref == "#" else f"$defs.{ref.removeprefix(DEFS_PREFIX)}" for ref in sorted(find_cyclic_refs(schema)))
+    reasons = [
+        Finding(severity="note", place=path, problem="it is recursive", fix="Limit its nesting.") for path in paths
     ]
     if any("allOf" in node for node in iter_schemas(schema)):
-        found.append(Finding(severity="note", place="", problem="'allOf' is not allowed", fix="Make it one schema."))
-    return found
-
-
-def _definition_path(reference: str) -> str:
-    return "" if reference == "#" else f"$defs.{reference.removeprefix(DEFS_PREFIX)}"
+        reasons.append(Finding(severity="note", place="", problem="'allOf' is not allowed", fix="Make it one schema."))
+    return reasons

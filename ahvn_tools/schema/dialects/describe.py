@@ -1,4 +1,4 @@
-"""Telling: what a schema cannot say for a provider, said in its description, for the model."""
+"""Rules that a provider's schemas cannot express, as sentences in a description, for the model."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-JsonObject = dict[str, Any]
+from ahvn_tools.json_types import JsonObject
 
-NOT_ENFORCED: Final = "The description tells it, the tool checks it."
-"""What becomes of a rule that a provider has no keyword for."""
+UNDESCRIBED_KEYWORDS: Final = frozenset(
+    {"title", "examples", "example", "discriminator", "deprecated", "readOnly", "writeOnly", "$comment"}
+)
+"""Keywords that restrict no value; where a provider does not accept them, they are dropped without a sentence."""
 
 
-def append_description(node: JsonObject, sentences: Iterable[str]) -> None:
+def append_description(node: JsonObject, sentences: Iterable[str | None]) -> None:
     """Add sentences to a schema's description, in place."""
-    said = [node["description"]] if node.get("description") else []
-    if told := " ".join([*said, *sentences]):
-        node["description"] = told
+    if description := " ".join(sentence for sentence in (node.get("description"), *sentences) if sentence):
+        node["description"] = description
+
+
+def describe_rule(keyword: str, value: Any) -> str:
+    """Return the sentence for a keyword and its value."""
+    if keyword == "enum":
+        return f"One of: {', '.join(map(to_json_text, value))}."
+    return f"{'Default' if keyword == 'default' else keyword}: {to_json_text(value)}."
 
 
 def to_json_text(value: Any) -> str:
-    """Return JSON as a description holds it.
+    """Return JSON as a description contains it.
 
     >>> to_json_text({"city": "Zürich"})
     '{"city": "Zürich"}'

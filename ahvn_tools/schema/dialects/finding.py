@@ -1,11 +1,13 @@
-"""Finding: one thing about a tool that a provider does not take, or takes in another form."""
+"""Finding: one part of a tool that a provider does not accept, or accepts in another form."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Severity = Literal["error", "warning", "note"]
+
+NOT_ENFORCED_FIX: Final = "None is needed: the description states the rule, and the tool checks it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,8 +15,9 @@ class Finding:
     """What was found, where, and what to do about it. As text: `place: problem`."""
 
     severity: Severity
-    """`error`: the provider would refuse the tool, or a model could not use it as meant. `warning`: the provider is
-    told less than the schema says, and only the tool itself enforces the rest. `note`: it is taken in another form."""
+    """`error`: the provider would refuse the tool, or a model could not use it as intended. `warning`: the provider
+    receives less than the schema says, and only the tool itself enforces the rest. `note`: it is exported in another
+    form."""
     place: str
     """The path of the member, such as `lines[].color`; empty for the tool as a whole."""
     problem: str
@@ -22,3 +25,8 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.place or 'the schema'}: {self.problem}"
+
+
+def not_enforced(keyword: str, place: str) -> Finding:
+    """Return the finding about a keyword that a provider does not enforce."""
+    return Finding(severity="warning", place=place, problem=f"{keyword!r} is not enforced", fix=NOT_ENFORCED_FIX)

@@ -1,56 +1,54 @@
-"""The root of a schema as providers want it: one plain object, without a choice or a reference at the top.
+"""The root of a schema as providers want it: one plain object, without unions and references.
 
-What the root cannot say any more is told in words. It is a guide for the model: what a call may hold is decided by the
-tool's own schema, which stays as it is.
+Sentences state the rules that the root can no longer express. The result is for the model only: the tool's own schema,
+which does not change, validates the calls.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
-from ahvn_tools.schema.refs import iter_schemas, resolve_ref
-from ahvn_tools.schema.titles import without_unused_definitions
-
-JsonObject = dict[str, Any]
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.dialects.describe import to_json_text
+from ahvn_tools.schema.keywords import iter_schemas, type_names
+from ahvn_tools.schema.refs import resolve_ref, without_unused_definitions
 
 MAX_DEPTH = 4
-"""Choices inside choices are merged this many levels deep; further down everything is open."""
+"""Unions inside unions are merged to this depth; deeper ones accept anything."""
 
 MAX_BRANCHES = 500
-"""So many branches are merged in one schema; references can make endless ones of a few lines."""
+"""At most this many branches are merged in one schema; a few lines with references can produce endless ones."""
 
 FURTHER_RULES = "Further rules are checked when the tool is called."
 
-_CHOICES = {"anyOf": "At least one", "oneOf": "Exactly one"}
+_UNIONS = {"anyOf": "at least one", "oneOf": "exactly one"}
 _RULES = ("not", "enum", "const")
-_MERGED_KEYWORDS = frozenset({"allOf", "discriminator", *_CHOICES, *_RULES})
+_MERGED_KEYWORDS = frozenset({"allOf", "discriminator", *_UNIONS, *_RULES})
 _PLAIN_KEYWORDS = frozenset({
     "type", "properties", "required", "additionalProperties", "title", "description", "$comment", "$defs",
 })  # fmt: skip
 
 
 def flatten_root(schema: JsonObject) -> tuple[JsonObject, list[str]]:
-    """Return a copy of a schema in standard form whose root has no combinators, and sentences on what it cannot say.
+    """Return a copy of a normalized schema whose root has no combinators, and sentences on what it cannot express.
 
-    Members of all branches are there, and required is what every branch of a choice requires.
+    The root has the members of all branches, and requires what every branch of a union requires.
     """
-    made, rules = _RootMerger(schema).merge(schema, 0)
-    return without_unused_definitions(made), list(dict.fromkeys(rules))
+    merged, rules = _RootMerger(schema).merge(schema, 0)
+    return without_unused_definitions(merged), list(dict.fromkeys(rules))
 
 
 def add_missing_properties(schema: JsonObject) -> JsonObject:
-    """Return the schema, changed in place; each object in it names its members, be they none."""
+    """Add `properties` to each object schema without it, in place; return the schema."""
     for node in iter_schemas(schema):
-        types = node.get("type", ())
-        if "object" in ([types] if isinstance(types, str) else types):
+        if "object" in type_names(node):
             node.setdefault("properties", {})
     return schema
 
 
 class _RootMerger:
-    """One merging of what stands under the combinators of a root into the root itself."""
+    """Merges the branches of a root's combinators into the root."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -61,81 +59,79 @@ class _RootMerger:
         if level > MAX_DEPTH or self._remaining_branches < 0:
             return {}, [FURTHER_RULES]
         node = resolve_ref(schema, self._root)
-        made = {key: value for key, value in node.items() if key not in _MERGED_KEYWORDS}
-        rules = [f"These arguments must fit the rule {_to_json({key: node[key]})}." for key in _RULES if key in node]
+        merged = {key: value for key, value in node.items() if key not in _MERGED_KEYWORDS}
+        rules = [_state_rule({key: node[key]}) for key in _RULES if key in node]
         for branch in node.get("allOf", ()):
-            rules += self._merge_all_of(made, branch, level)
-        for key, how_many in _CHOICES.items():
+            rules += self._merge_all_of(merged, branch, level)
+        for key, how_many in _UNIONS.items():
             if key in node:
-                rules += self._merge_choice(made, node[key], how_many, level)
-        return made, rules
+                rules += self._merge_union(merged, node[key], how_many, level)
+        return merged, rules
 
-    def _merge_all_of(self, made: JsonObject, branch: Any, level: int) -> list[str]:
-        """Add one part that always holds."""
+    def _merge_all_of(self, merged: JsonObject, branch: Any, level: int) -> list[str]:
         part, rules = self.merge(branch, level + 1)
         for name, child in _properties(part).items():
-            known = _properties(made).get(name, child)
-            _add_property(made, name, child if known == child else {"allOf": [known, child]})
-        _add_required(made, part.get("required", ()))
+            known = _properties(merged).get(name, child)
+            _add_property(merged, name, child if known == child else {"allOf": [known, child]})
+        _add_required(merged, part.get("required", ()))
         if part.get("additionalProperties", False) is not False:
-            made.setdefault("additionalProperties", part["additionalProperties"])
+            merged.setdefault("additionalProperties", part["additionalProperties"])
         rest = {key: value for key, value in part.items() if key not in _PLAIN_KEYWORDS}
-        return [*rules, f"These arguments must fit the rule {_to_json(rest)}."] if rest else rules
+        return [*rules, _state_rule(rest)] if rest else rules
 
-    def _merge_choice(self, made: JsonObject, branches: Any, how_many: str, level: int) -> list[str]:
-        """Add what the branches of a choice have in common, and the members of each."""
-        merged = [self.merge(branch, level + 1) for branch in branches if self._allows_object(branch)]
-        parts = [part for part, _ in merged]
+    def _merge_union(self, merged: JsonObject, branches: Any, how_many: str, level: int) -> list[str]:
+        """Add the members of all branches, and require what every branch requires."""
+        results = [self.merge(branch, level + 1) for branch in branches if self._allows_object(branch)]
+        parts = [part for part, _ in results]
         if not parts:
             return []
-        own = _properties(made)
+        own = _properties(merged)
         for name in dict.fromkeys(name for part in parts for name in _properties(part)):
             if name not in own:
-                _add_property(
-                    made, name, _any_of(_properties(part)[name] for part in parts if name in _properties(part))
-                )
+                choices = [_properties(part)[name] for part in parts if name in _properties(part)]
+                _add_property(merged, name, _any_of(choices))
         common = set.intersection(*(set(part.get("required", ())) for part in parts))
-        _add_required(made, (name for name in parts[0].get("required", ()) if name in common))
+        _add_required(merged, (name for name in parts[0].get("required", ()) if name in common))
         if not own and all(part.get("additionalProperties") is False for part in parts):
-            made.setdefault("additionalProperties", False)
-        told = f"{how_many} of these must hold: {'; '.join(map(_describe_branch, parts))}."
-        return [told, *(rule for _, rules in merged for rule in rules)]
+            merged.setdefault("additionalProperties", False)
+        combinations = "; ".join(dict.fromkeys(map(_describe_branch, parts)))
+        rule = f"Pass {how_many} of these combinations of arguments: {combinations}."
+        return [rule, *(rule for _, rules in results for rule in rules)]
 
     def _allows_object(self, branch: JsonObject) -> bool:
-        types = resolve_ref(branch, self._root).get("type", "object")
-        return "object" in ([types] if isinstance(types, str) else types)
+        return "object" in (type_names(resolve_ref(branch, self._root)) or ["object"])
 
 
 def _properties(node: JsonObject) -> JsonObject:
-    found = node.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = node.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
-def _add_property(made: JsonObject, name: str, child: Any) -> None:
-    """Name a member, unless the schema takes none but its own."""
-    if made.get("additionalProperties") is not False or name in _properties(made):
-        made["properties"] = {**_properties(made), name: child}
+def _add_property(merged: JsonObject, name: str, child: Any) -> None:
+    """Add a member, unless the schema is closed to members other than its own."""
+    if merged.get("additionalProperties") is not False or name in _properties(merged):
+        merged["properties"] = {**_properties(merged), name: child}
 
 
-def _add_required(made: JsonObject, names: Iterable[str]) -> None:
-    required = list(dict.fromkeys([*made.get("required", ()), *names]))
-    if required:
-        made["required"] = required
+def _add_required(merged: JsonObject, names: Iterable[str]) -> None:
+    if required := list(dict.fromkeys([*merged.get("required", ()), *names])):
+        merged["required"] = required
 
 
-def _any_of(children: Iterable[Any]) -> Any:
-    distinct = list({_to_json(child): child for child in children}.values())  # as text: in Python, 1 equals True
+def _any_of(schemas: list[Any]) -> Any:
+    distinct = list({to_json_text(schema): schema for schema in schemas}.values())  # as text: in Python, 1 equals True
     return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
 
 
+def _state_rule(rule: JsonObject) -> str:
+    return f"The arguments must match the JSON Schema {to_json_text(rule)}."
+
+
 def _describe_branch(branch: JsonObject) -> str:
-    """Name a branch by what a call needs to take it."""
+    """Name the arguments that a branch requires, with the values of its constants."""
+    members = [(name, _properties(branch).get(name)) for name in branch.get("required", ())]
     names = [
-        f"`{name}` = {_to_json(child['const'])}" if isinstance(child, dict) and "const" in child else f"`{name}`"
-        for name, child in ((name, _properties(branch).get(name)) for name in branch.get("required", ()))
+        f"`{name}` = {to_json_text(child['const'])}" if isinstance(child, dict) and "const" in child else f"`{name}`"
+        for name, child in members
     ]
-    return " with ".join([names[0], ", ".join(names[1:])] if len(names) > 1 else names) or "anything else"
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return " with ".join(filter(None, (names[0], ", ".join(names[1:])))) if names else "any other combination"

@@ -1,23 +1,23 @@
-"""Standard form: a schema as servers and people write it, understood as JSON Schema 2020-12.
+"""Normalization: a schema as servers and people write it, converted to JSON Schema 2020-12.
 
-Older drafts, other languages' words for types and values that JSON Schema does not know are taken for what they were
-meant to be, so that one slip in one schema does not cost a whole request. It is a copy for providers: what a call may
-hold is decided by the tool's own schema.
+Older drafts, type names of other languages and invalid values are read as they were probably intended, so that one
+mistake in one schema does not fail a whole request. The result is for providers only: the tool's own schema validates
+the calls.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.dialects.finding import Finding, Severity
+from ahvn_tools.schema.keywords import JSON_TYPES, SCHEMA_LIST_KEYWORDS, map_subschemas, type_keyword, type_names
 from ahvn_tools.schema.refs import normalize_refs, resolve_ref
 
-JsonObject = dict[str, Any]
-
 MAX_DEPTH = 64
-"""Schemas that nest deeper than this are open from there on."""
+"""Schemas that are nested deeper than this accept any value."""
 
 TYPE_ALIASES: Final = {
     "array": "array", "arraylist": "array", "list": "array", "set": "array", "tuple": "array", "sequence": "array",
@@ -28,60 +28,28 @@ TYPE_ALIASES: Final = {
     "dict": "object", "dictionary": "object", "hashmap": "object", "map": "object", "object": "object",
     "none": "null", "null": "null",
 }  # fmt: skip
-"""The words for types, in any case, and the types of JSON that they mean."""
+"""Type names of several languages, in lower case, and the JSON Schema types that they mean."""
 
-JSON_TYPES: Final[dict[type, str]] = {
-    bool: "boolean", str: "string", int: "integer", float: "number", dict: "object", list: "array", type(None): "null",
-}  # fmt: skip
-"""Python's types for JSON data, and the types of JSON."""
+T = TypeVar("T")
 
 _ANY_TYPE_NAMES = frozenset({"any", "anything", "*", ""})
 
 
 def normalize(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
-    """Return an object schema, changed in place, in its standard form, and what was not as it should be."""
-    work = _Normalizer(normalize_refs(schema))
-    return work.normalize_root(schema), work.findings
+    """Return an object schema, changed in place, in normal form, and findings on what was not valid."""
+    normalizer = _Normalizer(normalize_refs(schema))
+    return normalizer.normalize_root(schema), normalizer.findings
 
 
-def is_of_type(value: Any, types: Collection[str]) -> bool:
-    """Tell whether a value is of one of these types of JSON.
-
-    >>> is_of_type(1, ["number"]), is_of_type(1.0, ["integer"]), is_of_type(True, ["integer"])
-    (True, True, False)
-    """
+def _is_of_type(value: Any, types: Collection[str]) -> bool:
     kind = JSON_TYPES[type(value)]
     if kind in types or (kind == "integer" and "number" in types):
         return True
     return kind == "number" and "integer" in types and value == int(value)
 
 
-def _is_string(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_non_negative_integer(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
-
-
-def _is_non_empty_list(value: Any) -> bool:
-    return isinstance(value, list) and bool(value)
 
 
 def _is_string_list(value: Any) -> bool:
@@ -89,39 +57,28 @@ def _is_string_list(value: Any) -> bool:
 
 
 _VALUE_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("$ref", "$comment", "title", "description", "format", "pattern"), _is_string),
-    **dict.fromkeys(("contentEncoding", "contentMediaType"), _is_string),
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _is_boolean),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_non_negative_integer
-    ),
-    **dict.fromkeys(("minContains", "maxContains"), _is_non_negative_integer),
-    **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), _is_object),
-    "dependentRequired": lambda value: _is_object(value) and all(map(_is_string_list, value.values())),
-    **dict.fromkeys(("enum", "anyOf", "oneOf", "allOf", "prefixItems"), _is_non_empty_list),
-    "examples": _is_list,
-    "required": _is_string_list,
-}
+    keyword: check
+    for keywords, check in (
+        ("$ref $comment title description format pattern contentEncoding contentMediaType",
+         lambda value: isinstance(value, str)),
+        ("uniqueItems deprecated readOnly writeOnly", lambda value: isinstance(value, bool)),
+        ("minimum maximum exclusiveMinimum exclusiveMaximum", _is_number),
+        ("multipleOf", lambda value: _is_number(value) and value > 0),
+        ("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains",
+         lambda value: _is_number(value) and value >= 0 and value == int(value)),
+        ("properties patternProperties dependentSchemas", lambda value: isinstance(value, dict)),
+        ("enum anyOf oneOf allOf prefixItems", lambda value: isinstance(value, list) and bool(value)),
+        ("examples", lambda value: isinstance(value, list)),
+        ("required", _is_string_list),
+        ("dependentRequired", lambda value: isinstance(value, dict) and all(map(_is_string_list, value.values()))),
+    )
+    for keyword in keywords.split()
+}  # fmt: skip
 _REMOVED_KEYWORDS = frozenset({
     "$schema", "$id", "id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor",
     "$vocabulary", "$defs", "definitions", "nullable", "optional",
 })  # fmt: skip
-_BOOLEAN_SCHEMA_KEYWORDS = ("additionalProperties", "unevaluatedProperties", "unevaluatedItems")
-_SCHEMA_KEYWORDS = (
-    "items",
-    "contains",
-    "propertyNames",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contentSchema",
-    *_BOOLEAN_SCHEMA_KEYWORDS,
-)
-_SCHEMA_MAP_KEYWORDS = ("patternProperties", "dependentSchemas")
-_SCHEMA_LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_BOOLEAN_SCHEMA_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties", "unevaluatedItems"})
 _KEYWORDS_BY_TYPE = {
     frozenset({"array"}): (
         "items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains",
@@ -134,23 +91,14 @@ _KEYWORDS_BY_TYPE = {
     frozenset({"string"}): ("minLength", "maxLength", "pattern"),
     frozenset({"integer", "number"}): ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }  # fmt: skip
-"""The keywords that say something of these types alone."""
+"""The keywords that apply only to these types."""
 _IMPLIED_TYPES: Final = {"properties": "object", "items": "array", "prefixItems": "array"}
-"""The keywords that show a type where none is said."""
+"""The keywords that imply a type where none is stated."""
 _TYPING_KEYWORDS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"})
 
 
-def _drop_irrelevant_keywords(node: JsonObject) -> None:
-    """Drop what a node says of other types than its own."""
-    types = node["type"] if isinstance(node["type"], list) else [node["type"]]
-    for kinds, keywords in _KEYWORDS_BY_TYPE.items():
-        if kinds.isdisjoint(types):
-            for keyword in keywords:
-                node.pop(keyword, None)
-
-
 class _Normalizer:
-    """One walk through a schema; findings are collected, so that all are told at once."""
+    """One walk through a schema; `findings` collects everything that was not valid."""
 
     def __init__(self, ref_targets: dict[str, str]) -> None:
         self.findings: list[Finding] = []
@@ -160,132 +108,149 @@ class _Normalizer:
         definitions = schema.get("$defs", {})
         if isinstance(schema.get("type"), str):
             self._parse_type_name(schema["type"], "")
-        made = self.normalize_node({**schema, "type": "object"}, "", 0)
+        root = self.normalize_node({**schema, "type": "object"}, "", 0)
         if definitions:
-            made["$defs"] = {name: self.normalize_node(node, f"$defs.{name}", 0) for name, node in definitions.items()}
-        made = {**resolve_ref(made, made), "type": "object"}
-        made.pop("$ref", None)
-        _drop_irrelevant_keywords(made)  # the reference may have led to another type
-        return made
+            root["$defs"] = {name: self.normalize_node(node, f"$defs.{name}", 0) for name, node in definitions.items()}
+        root = {**resolve_ref(root, root), "type": "object"}
+        root.pop("$ref", None)
+        _drop_irrelevant_keywords(root)  # the target of the reference may have had another type
+        return root
 
-    def normalize_node(self, node: Any, where: str, level: int) -> JsonObject:
+    def normalize_node(self, node: Any, path: str, level: int) -> JsonObject:
         if not isinstance(node, dict):
-            return self._normalize_non_object(node, where)
+            return self._normalize_non_object(node, path)
         if level > MAX_DEPTH:
-            self._add_finding("warning", where, f"it nests more than {MAX_DEPTH} levels deep", "Make it flatter.")
+            self._add_finding("warning", path, f"it is nested more than {MAX_DEPTH} levels deep", "Make it flatter.")
             return {}
-        made = {key: value for key, value in node.items() if key not in _REMOVED_KEYWORDS}
-        self._upgrade_keywords(made, node, where)
-        for key in [key for key, value in made.items() if key in _VALUE_CHECKS and not _VALUE_CHECKS[key](value)]:
-            if made.pop(key) not in (True, False, [], None):  # harmless, and common: they say nothing
-                self._add_finding("warning", where, f"{key!r} has no value of its kind", "Correct it or leave it out.")
-        self._normalize_type(made, where)
-        self._normalize_values(made, where)
-        self._normalize_ref(made, where)
-        self._normalize_subschemas(made, where, level)
-        return made
+        normalized = {key: value for key, value in node.items() if key not in _REMOVED_KEYWORDS}
+        _upgrade_keywords(normalized)
+        if node.get("nullable") is True:
+            self._add_finding("note", path, "'nullable' is not a JSON Schema keyword", "Add 'null' to its types.")
+        self._drop_invalid_values(normalized, path)
+        self._normalize_required(normalized)
+        self._normalize_type(normalized, path)
+        self._normalize_values(normalized, path)
+        self._normalize_ref(normalized, path)
+        self._normalize_subschemas(normalized, path, level)
+        return normalized
 
-    def _normalize_non_object(self, node: Any, where: str) -> JsonObject:
+    def _normalize_non_object(self, node: Any, path: str) -> JsonObject:
         if node is False:
             return {"not": {}}
         if node is not True:
-            self._add_finding("warning", where, "it is no schema", "Write a JSON object.")
+            self._add_finding("warning", path, "it is not a schema", "Write a JSON object.")
         return {}
 
-    def _upgrade_keywords(self, made: JsonObject, node: JsonObject, where: str) -> None:
-        """Say in the words of 2020-12 what older drafts and OpenAPI say in others."""
-        for exclusive, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-            if made.get(exclusive) is True and _is_number(made.get(plain)):
-                made[exclusive] = made.pop(plain)
-        if isinstance(made.get("items"), list):
-            made["prefixItems"] = made.pop("items")
-            if "additionalItems" in made:
-                made["items"] = made["additionalItems"]
-        made.pop("additionalItems", None)
-        if node.get("nullable") is True:
-            self._add_finding("note", where, "'nullable' is no word of JSON Schema", "Add 'null' to its types.")
+    def _drop_invalid_values(self, node: JsonObject, path: str) -> None:
+        for key in [key for key, value in node.items() if key in _VALUE_CHECKS and not _VALUE_CHECKS[key](value)]:
+            if node.pop(key) not in (True, False, [], None):  # these are common, and state no rule
+                self._add_finding("warning", path, f"{key!r} has an invalid value", "Correct or remove it.")
 
-    def _normalize_type(self, made: JsonObject, where: str) -> None:
-        said = made.get("type")
-        words = [word for word in said if isinstance(word, str)] if isinstance(said, list) else [said]
-        types = list(dict.fromkeys(self._parse_type_name(word, where) for word in words if isinstance(word, str)))
+    def _normalize_required(self, node: JsonObject) -> None:
+        """Move the draft-03 mark `required: true` of a member to its object, and remove duplicate names."""
+        members = node.get("properties", {})
+        marked = [name for name, child in members.items() if isinstance(child, dict) and child.get("required") is True]
+        if marked or "required" in node:
+            node["required"] = _unique([*node.get("required", ()), *marked])
+        if "dependentRequired" in node:
+            node["dependentRequired"] = {name: _unique(names) for name, names in node["dependentRequired"].items()}
+
+    def _normalize_type(self, node: JsonObject, path: str) -> None:
+        stated = node.get("type")
+        words = [word for word in (stated if isinstance(stated, list) else [stated]) if isinstance(word, str)]
+        types = _unique([self._parse_type_name(word, path) for word in words])
         if None in types or not types:
-            made.pop("type", None)
-            shown = _IMPLIED_TYPES.items() if _TYPING_KEYWORDS.isdisjoint(made) else ()
-            types = list(dict.fromkeys(kind for key, kind in shown if key in made))
+            node.pop("type", None)
+            implied = _IMPLIED_TYPES.items() if _TYPING_KEYWORDS.isdisjoint(node) else ()
+            types = [kind for key, kind in implied if key in node]
         if types:
-            made["type"] = types[0] if len(types) == 1 else types
-            _drop_irrelevant_keywords(made)
+            node["type"] = type_keyword(filter(None, types))
+            _drop_irrelevant_keywords(node)
 
-    def _normalize_values(self, made: JsonObject, where: str) -> None:
-        """Leave only values of the types that are said; where no value is of these, the values are believed."""
-        types = made.get("type", list(JSON_TYPES.values()))
-        named = [types] if isinstance(types, str) else types
-        if "enum" in made:
-            made["enum"] = list({json.dumps(value): value for value in made["enum"]}.values())
-        values = made.get("enum", [made["const"]] if "const" in made else [])
-        fitting = [value for value in values if is_of_type(value, named)]
-        if len(fitting) == len(values):
+    def _normalize_values(self, node: JsonObject, path: str) -> None:
+        """Drop enum values of other types than the stated ones; if none is left, drop the type instead."""
+        types = type_names(node) or list(JSON_TYPES.values())
+        if "enum" in node:
+            distinct: JsonObject = {}
+            for value in node["enum"]:
+                distinct.setdefault(_value_key(value), value)
+            node["enum"] = list(distinct.values())
+        values = node.get("enum", [node["const"]] if "const" in node else [])
+        matching = [value for value in values if _is_of_type(value, types)]
+        if len(matching) == len(values):
             return
-        self._add_finding("warning", where, "it holds values of other types", "Make the values and the type agree.")
-        if not fitting:
-            del made["type"]
-        else:  # of several values some fit, so they are an enum's
-            made["enum"] = fitting
+        self._add_finding("warning", path, "its values do not match its type", "Correct the values or the type.")
+        if not matching:
+            del node["type"]
+        else:  # one of several values is of another type, so this is an enum
+            node["enum"] = matching
 
-    def _parse_type_name(self, word: str, where: str) -> str | None:
-        """Return the type that a word means; None for all of them."""
+    def _parse_type_name(self, word: str, path: str) -> str | None:
+        """Return the type that a word means; None when it means any type."""
         known = TYPE_ALIASES.get(word.lower())
         if known is None and word.lower() not in _ANY_TYPE_NAMES:
-            self._add_finding("warning", where, f"there is no type {word!r}", "Name one of JSON's types.")
+            self._add_finding("warning", path, f"there is no type {word!r}", "Use a JSON Schema type.")
         elif known is not None and known != word:
-            self._add_finding("note", where, f"the type {word!r} is understood as {known!r}", f"Write {known!r}.")
+            self._add_finding("note", path, f"the type {word!r} is read as {known!r}", f"Write {known!r}.")
         return known
 
-    def _normalize_ref(self, made: JsonObject, where: str) -> None:
-        if "$ref" in made:
-            lead = self._ref_targets.get(made["$ref"])
-            if lead is None:
-                del made["$ref"]
-                self._add_finding("error", where, "its '$ref' leads nowhere", "Put what it means into '$defs'.")
-            else:
-                made["$ref"] = lead
+    def _normalize_ref(self, node: JsonObject, path: str) -> None:
+        if "$ref" not in node:
+            return
+        target = self._ref_targets.get(node["$ref"])
+        if target is None:
+            del node["$ref"]
+            self._add_finding("error", path, "its '$ref' leads nowhere", "Define its target in '$defs'.")
+        else:
+            node["$ref"] = target
 
-    def _normalize_subschemas(self, made: JsonObject, where: str, level: int) -> None:
-        """Bring the schemas inside one into their standard form."""
-        if "properties" in made:
-            self._normalize_properties(made, where, level)
-        for key in filter(made.__contains__, _SCHEMA_MAP_KEYWORDS):
-            made[key] = {
-                name: self.normalize_node(node, f"{where}[{name}]", level + 1) for name, node in made[key].items()
-            }
-        if made.get("items") is False:
-            del made["items"]
-            most = len(made.get("prefixItems", ()))
-            made["maxItems"] = min(made.get("maxItems", most), most)
-        for key in filter(made.__contains__, _SCHEMA_KEYWORDS):
-            if not (key in _BOOLEAN_SCHEMA_KEYWORDS and isinstance(made[key], bool)):
-                made[key] = self.normalize_node(made[key], f"{where}[]" if key == "items" else where, level + 1)
-        for key in filter(made.__contains__, _SCHEMA_LIST_KEYWORDS):
-            made[key] = [
-                self.normalize_node(node, f"{where}[{i}]", level)
-                for i, node in enumerate(self._satisfiable_branches(key, made[key]))
-            ]
+    def _normalize_subschemas(self, node: JsonObject, path: str, level: int) -> None:
+        if "properties" in node:
+            node["properties"] = {name: child for name, child in node["properties"].items() if child is not False}
+        for key in ("anyOf", "oneOf"):
+            if key in node:
+                node[key] = [branch for branch in node[key] if branch is not False] or node[key]
+        if node.get("items") is False:
+            del node["items"]
+            length = len(node.get("prefixItems", ()))
+            node["maxItems"] = min(node.get("maxItems", length), length)
 
-    def _satisfiable_branches(self, key: str, branches: list[Any]) -> list[Any]:
-        """Return the branches of a choice that something fits, if there are any."""
-        return [node for node in branches if node is not False or key in ("allOf", "prefixItems")] or branches
+        def convert(keyword: str, _name: str, child: Any, child_path: str) -> Any:
+            if keyword in _BOOLEAN_SCHEMA_KEYWORDS and isinstance(child, bool):
+                return child
+            is_deeper = keyword not in SCHEMA_LIST_KEYWORDS
+            return self.normalize_node(child, child_path, level + is_deeper)
 
-    def _normalize_properties(self, made: JsonObject, where: str, level: int) -> None:
-        members = made["properties"]
-        marked = [name for name, node in members.items() if isinstance(node, dict) and node.get("required") is True]
-        if marked or "required" in made:
-            made["required"] = list(dict.fromkeys([*made.get("required", ()), *marked]))
-        made["properties"] = {
-            name: self.normalize_node(node, f"{where}.{name}" if where else name, level + 1)
-            for name, node in members.items()
-            if node is not False
-        }
+        map_subschemas(node, path, convert)
 
-    def _add_finding(self, severity: Any, where: str, problem: str, fix: str) -> None:
-        self.findings.append(Finding(severity=severity, place=where, problem=problem, fix=fix))
+    def _add_finding(self, severity: Severity, path: str, problem: str, fix: str) -> None:
+        self.findings.append(Finding(severity=severity, place=path, problem=problem, fix=fix))
+
+
+def _upgrade_keywords(node: JsonObject) -> None:
+    """Replace keywords of older drafts by those of draft 2020-12, in place."""
+    for exclusive, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if node.get(exclusive) is True and _is_number(node.get(plain)):
+            node[exclusive] = node.pop(plain)
+    if isinstance(node.get("items"), list):
+        node["prefixItems"] = node.pop("items")
+        if "additionalItems" in node:
+            node["items"] = node["additionalItems"]
+    node.pop("additionalItems", None)
+
+
+def _drop_irrelevant_keywords(node: JsonObject) -> None:
+    """Drop, in place, the keywords that apply only to other types than the stated ones."""
+    for types, keywords in _KEYWORDS_BY_TYPE.items():
+        if types.isdisjoint(type_names(node)):
+            for keyword in keywords:
+                node.pop(keyword, None)
+
+
+def _value_key(value: Any) -> str:
+    """Return the same text for values that JSON Schema considers equal, such as 1 and 1.0."""
+    return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value, sort_keys=True)
+
+
+def _unique(names: list[T]) -> list[T]:
+    return list(dict.fromkeys(names))

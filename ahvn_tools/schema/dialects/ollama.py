@@ -1,86 +1,81 @@
-"""Flat schemas: parameters with a type, items, an enum and a description; all else is told.
+"""Schemas as Ollama's own SDK sends them: each parameter has a type, items, an enum and a description.
 
-Ollama's own SDK keeps nothing more of a parameter, and drops the rest without a word (ollama 0.6).
+The SDK drops all other keywords of a parameter silently (ollama 0.6), so the description states them.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from ahvn_tools.schema.dialects.describe import NOT_ENFORCED, append_description, to_json_text
-from ahvn_tools.schema.dialects.finding import Finding
-from ahvn_tools.schema.dialects.normalize import JSON_TYPES
-
-JsonObject = dict[str, Any]
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.dialects.describe import UNDESCRIBED_KEYWORDS, append_description, describe_rule, to_json_text
+from ahvn_tools.schema.dialects.finding import Finding, not_enforced
+from ahvn_tools.schema.keywords import type_keyword, type_names, value_types
 
 _SUPPORTED_KEYWORDS = ("type", "items", "description", "enum")
-_SILENTLY_DROPPED = frozenset({"title", "examples", "discriminator", "deprecated", "$comment"})
+_UNIONS = ("anyOf", "oneOf")
 _STRUCTURAL_KEYWORDS = frozenset(
     {"properties", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "patternProperties"}
 )
-_CHOICES = ("anyOf", "oneOf")
-_SIMPLIFY_FIX: Final = "Use plain parameters and lists, or speak `openai` to Ollama's `/v1`, which takes schemas whole."
+_SIMPLIFY_FIX: Final = (
+    "Use plain parameters and lists, or the format `openai` with Ollama's `/v1`, which accepts complete schemas."
+)
 
 
 def to_ollama(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
-    """Return an object schema without references, changed in place, with flat parameters; and what is only told.
+    """Convert an object schema without references to flat parameters; return it and what is only described.
 
-    Its own description tells rules on all parameters together. Ollama drops it there: it belongs to the tool's.
+    The description of the returned schema states the rules on all parameters together. Ollama drops it there: add it
+    to the tool's description.
     """
     findings: list[Finding] = []
     properties = {name: _flatten_parameter(node, name, findings) for name, node in schema.get("properties", {}).items()}
-    made: JsonObject = {**{key: schema[key] for key in ("type", "required") if key in schema}, "properties": properties}
-    rules = {key: value for key, value in schema.items() if key not in {*made, "description", *_SILENTLY_DROPPED}}
+    flat: JsonObject = {**{key: schema[key] for key in ("type", "required") if key in schema}, "properties": properties}
+    rules = {key: value for key, value in schema.items() if key not in {*flat, "description", *UNDESCRIBED_KEYWORDS}}
     if isinstance(rules.get("additionalProperties"), bool):
         del rules["additionalProperties"]
-    _describe_keywords(made, rules, "", findings)
-    return made, findings
+    _describe_rules(flat, rules, "", findings)
+    return flat, findings
 
 
 def _flatten_parameter(node: JsonObject, name: str, findings: list[Finding]) -> JsonObject:
-    made = {key: node[key] for key in _SUPPORTED_KEYWORDS if key in node}
+    flat = {key: node[key] for key in _SUPPORTED_KEYWORDS if key in node}
     if "const" in node:
-        made["enum"] = [node["const"]]
-    branches = [branch for key in _CHOICES for branch in node.get(key, ())]
-    if "type" not in made and (types := _possible_types(node)):
-        made["type"] = types[0] if len(types) == 1 else types
-    shape = {key: value for key, value in node.items() if key in _STRUCTURAL_KEYWORDS}
-    if all(branch.keys() <= {"type", "title"} for branch in branches):
-        shape = {key: value for key, value in shape.items() if key not in _CHOICES}
-    if shape.keys() - {"additionalProperties"} or isinstance(shape.get("additionalProperties"), dict):
-        whole = {key: value for key, value in node.items() if key not in {"description", *_SILENTLY_DROPPED}}
-        append_description(made, [f"As JSON Schema: {to_json_text(whole)}."])
-        findings.append(
-            Finding(severity="warning", place=name, problem="its form is told in words only", fix=_SIMPLIFY_FIX)
-        )
-        return made
-    _describe_keywords(
-        made,
-        {
-            key: node[key]
-            for key in node
-            if key not in {*_SUPPORTED_KEYWORDS, *_STRUCTURAL_KEYWORDS, *_SILENTLY_DROPPED, "const"}
-        },
-        name,
-        findings,
-    )
-    return made
+        flat["enum"] = [node["const"]]
+    if "type" not in flat and (types := _possible_types(node)):
+        flat["type"] = type_keyword(types)
+    rules = {key: value for key, value in node.items() if key not in {"description", *UNDESCRIBED_KEYWORDS}}
+    if _is_structured(node):
+        append_description(flat, [f"As JSON Schema: {to_json_text(rules)}."])
+        problem = "its structure is only described in words"
+        findings.append(Finding(severity="warning", place=name, problem=problem, fix=_SIMPLIFY_FIX))
+        return flat
+    covered = {*_SUPPORTED_KEYWORDS, *_STRUCTURAL_KEYWORDS, "const"}
+    _describe_rules(flat, {key: value for key, value in rules.items() if key not in covered}, name, findings)
+    return flat
 
 
-def _describe_keywords(made: JsonObject, rest: JsonObject, name: str, findings: list[Finding]) -> None:
-    if (default := rest.pop("default", None)) is not None:
-        append_description(made, [f"Default: {to_json_text(default)}."])
-    append_description(made, [f"{key}: {to_json_text(value)}." for key, value in rest.items()])
-    findings += [
-        Finding(severity="warning", place=name, problem=f"{key!r} is not enforced", fix=NOT_ENFORCED) for key in rest
-    ]
+def _is_structured(node: JsonObject) -> bool:
+    """Whether a schema has more structure than a type, items and an enum express."""
+    keywords = _STRUCTURAL_KEYWORDS & node.keys()
+    if all(branch.keys() <= {"type", "title"} for key in _UNIONS for branch in node.get(key, ())):
+        keywords -= {*_UNIONS}
+    if not isinstance(node.get("additionalProperties"), dict):
+        keywords -= {"additionalProperties"}
+    return bool(keywords)
+
+
+def _describe_rules(flat: JsonObject, rules: JsonObject, name: str, findings: list[Finding]) -> None:
+    rules = {key: value for key, value in rules.items() if key != "default" or value is not None}
+    append_description(flat, [describe_rule(key, value) for key, value in rules.items()])
+    findings += [not_enforced(key, name) for key in rules if key != "default"]
 
 
 def _possible_types(node: JsonObject) -> list[str]:
-    """Return the types that a value may be of; none where that is left open."""
+    """Return the types that a value may have; none when that is open."""
     if "type" in node:
-        return [node["type"]] if isinstance(node["type"], str) else list(node["type"])
+        return type_names(node)
     if "enum" in node or "const" in node:
-        return list(dict.fromkeys(JSON_TYPES[type(value)] for value in node.get("enum", [node.get("const")])))
-    found = [_possible_types(branch) for key in _CHOICES for branch in node.get(key, ())]
-    return list(dict.fromkeys(kind for types in found for kind in types)) if all(found) else []
+        return value_types(node.get("enum", [node.get("const")]))
+    types = [_possible_types(branch) for key in _UNIONS for branch in node.get(key, ())]
+    return [kind for kinds in types for kind in kinds] if all(types) else []

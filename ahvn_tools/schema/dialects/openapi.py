@@ -1,14 +1,11 @@
-"""OpenAPI's way: types by one name each, null as a mark beside them, choices that stand alone."""
+"""Schemas as OpenAPI 3.0 writes them: one type each, null as `nullable`, and `anyOf` without sibling keywords."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.describe import append_description
 from ahvn_tools.schema.dialects.finding import Finding
-from ahvn_tools.schema.refs import iter_schemas
-
-JsonObject = dict[str, Any]
+from ahvn_tools.schema.keywords import iter_schemas
 
 ANY_TYPE: tuple[JsonObject, ...] = (
     {"type": "string"},
@@ -17,21 +14,20 @@ ANY_TYPE: tuple[JsonObject, ...] = (
     {"type": "object"},
     {"type": "array", "items": {"type": "string"}},
 )
-"""What stands for a value of any type: each schema needs one."""
+"""The branches of a schema that accepts any type, as each schema needs a type."""
 
 
 def to_openapi(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
-    """Return a schema without references, changed in place, as Gemini's `parameters` takes it; that loses nothing."""
-    for node in reversed(list(iter_schemas(schema))):  # what is inside comes first, as it may move outwards
+    """Convert a schema without references, in place, to the form of Gemini's `parameters`. This loses nothing."""
+    for node in reversed(list(iter_schemas(schema))):  # inner schemas first: their keywords may move outwards
         _convert_node(node)
     return schema, []
 
 
 def _convert_node(node: JsonObject) -> None:
-    if not node.get("properties", True):
-        del node["properties"]
-    if not node.get("required", True):
-        del node["required"]
+    for key in ("properties", "required"):
+        if not node.get(key, True):
+            del node[key]
     _split_types(node)
     _convert_null(node)
     if "type" not in node and "anyOf" not in node:
@@ -57,13 +53,12 @@ def _split_types(node: JsonObject) -> None:
 
 
 def _type_branch(kind: str, node: JsonObject) -> JsonObject:
-    """Return one branch for one of several types, with what belongs to that type."""
     keys = {"array": ("items",), "object": ("properties", "required")}.get(kind, ())
     return {"type": kind, **{key: node[key] for key in keys if key in node}}
 
 
 def _convert_null(node: JsonObject) -> None:
-    """Take null out of a choice; a choice that leaves one branch is no choice."""
+    """Replace the null branch of a union by `nullable`; a union of one branch becomes that branch."""
     branches = node.get("anyOf", [])
     others = [branch for branch in branches if branch.get("type") != "null"]
     if not others or len(others) == len(branches):
@@ -72,26 +67,22 @@ def _convert_null(node: JsonObject) -> None:
     node["nullable"] = True
     if len(others) == 1:
         (branch,) = node.pop("anyOf")
-        said = node.pop("description", None)
-        for key, value in branch.items():
-            node.setdefault(key, value)
-        prepend_description(node, said)
+        merged = {**branch, **node}
+        node.update(_with_description(merged, node.get("description"), branch.get("description")))
 
 
 def _isolate_any_of(node: JsonObject) -> None:
-    """Leave a choice alone in its schema: what stood beside it goes into each branch, and choices in it are its own."""
+    """Move the sibling keywords of a union into its branches, and replace nested unions by their branches."""
     branches = [inner for branch in node.pop("anyOf") for inner in branch.get("anyOf", [branch])]
-    beside = {**node}
-    said = beside.pop("description", None)
+    siblings = {**node}
     node.clear()
-    node["anyOf"] = [{**beside, **branch} for branch in branches]
-    for branch in node["anyOf"]:
-        prepend_description(branch, said)
+    node["anyOf"] = [
+        _with_description({**siblings, **branch}, siblings.get("description"), branch.get("description"))
+        for branch in branches
+    ]
 
 
-def prepend_description(node: JsonObject, description: str | None) -> None:
-    """Put a description before the one that a schema has."""
-    if description:
-        own = node.pop("description", None)
-        node["description"] = description
-        append_description(node, [own] if own else [])
+def _with_description(node: JsonObject, *sentences: str | None) -> JsonObject:
+    node.pop("description", None)
+    append_description(node, sentences)
+    return node

@@ -1,4 +1,4 @@
-"""Streams of all kinds of hosts: pieces that cross, come twice, late or without what they should say."""
+"""Streams of many hosts: fragments that are interleaved, repeated, late or incomplete."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ahvn_tools.formats import anthropic, mistral, openai, openai_responses
 X, Y = ("x", {"a": 1}), ("y", {"b": 2})
 
 
-def delta(index=None, call_id=None, name=None, arguments=None, **besides):
-    """Return one of OpenAI's deltas, with what is given."""
+def delta(index=None, call_id=None, name=None, arguments=None, **fields):
+    """Return one of OpenAI's deltas with the fields that are not None."""
     function = {key: value for key, value in {"name": name, "arguments": arguments}.items() if value is not None}
     named = {key: value for key, value in {"index": index, "id": call_id}.items() if value is not None}
-    return {**named, "function": function, **besides}
+    return {**named, "function": function, **fields}
 
 
 def chunks(*deltas):
     """Return OpenAI's chunks, one a delta, and the one that finishes the choice."""
-    sent = [{"choices": [{"index": 0, "delta": {"tool_calls": [each]}}]} for each in deltas]
-    return [*sent, {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}]
+    events = [{"choices": [{"index": 0, "delta": {"tool_calls": [each]}}]} for each in deltas]
+    return [*events, {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}]
 
 
-def read(events, chosen=openai):
-    return [(call.name, call.arguments) if call.error is None else call.error for call in chosen.stream(events)]
+def read(events, module=openai):
+    return [(call.name, call.arguments) if call.error is None else call.error for call in module.stream(events)]
 
 
 FIRST, SECOND = delta(0, "c1", "x", '{"a": 1}'), delta(1, "c2", "y", '{"b": 2}')
@@ -43,9 +43,10 @@ FIRST, SECOND = delta(0, "c1", "x", '{"a": 1}'), delta(1, "c2", "y", '{"b": 2}')
         [delta(0, "c1", "x", '{"a": 1}', type=""), SECOND],
         [delta([0], "c1", "x", '{"a": 1}'), SECOND],
     ],
-    ids=["crossing", "ids", "names", "no index", "names alone", "late name", "late id", "object", "type", "bad index"],
+    ids=["interleaved", "ids", "names", "no index", "names only", "late name", "late id", "object", "type",
+         "bad index"],
 )  # fmt: skip
-def test_calls_are_told_apart_by_whatever_a_host_says_of_them(deltas):
+def test_calls_are_distinguished_by_index_id_or_name(deltas):
     assert read(chunks(*deltas)) == [X, Y]
 
 
@@ -55,20 +56,20 @@ def test_calls_are_told_apart_by_whatever_a_host_says_of_them(deltas):
      delta(0, None, "x", "")],
     ids=["empty", "space", "with its name", "with everything", "without its id"],
 )  # fmt: skip
-def test_a_call_that_was_given_is_not_given_again(again):
+def test_an_emitted_call_is_not_emitted_again(again):
     assert read(chunks(FIRST, SECOND, again)) == [X, Y]
     assert read(chunks(FIRST, delta(1, "c2", "y", '{"b"'), again, delta(1, arguments=": 2}"))) == [X, Y]
 
 
-def test_calls_of_custom_tools_are_not_ours():
+def test_calls_of_custom_tools_are_left_out():
     custom = {"index": 0, "id": "c0", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}
     assert read(chunks(custom, delta(1, "c1", "x", '{"a": 1}'))) == [X]
 
 
-def test_arguments_that_end_like_an_object_and_are_none_are_an_error():
+def test_invalid_arguments_that_end_with_a_brace_are_an_error():
     broken, whole = openai.stream(chunks(delta(0, "c0", "z", "{'a': 1}"), delta(1, "c1", "x", '{"a": 1}')))
     assert (broken.name, broken.arguments) == ("z", {})
-    assert broken.error.startswith("The arguments are not JSON")
+    assert broken.error.startswith("The arguments are not valid JSON")
     assert (whole.arguments, whole.error) == ({"a": 1}, None)
 
 
@@ -78,38 +79,38 @@ def test_a_call_comes_as_soon_as_the_next_one_begins():
     assert len(list(events)) == 1
 
 
-def test_an_id_that_comes_late_is_the_calls():
+def test_a_late_id_belongs_to_the_call():
     (call,) = openai.stream(chunks(delta(0, None, "x", ""), delta(0, "c1", None, "{}")))
     assert call.id == "c1"
 
 
-def test_what_a_later_piece_says_besides_is_kept():
+def test_provider_data_of_later_fragments_is_preserved():
     signed = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
     (call,) = openai.stream(chunks(delta(0, "c1", "x", "{"), delta(0, arguments="}", **signed)))
     assert call.provider == signed
 
 
-def test_the_events_of_openais_helper_have_their_chunk_inside():
+def test_the_events_of_openais_helper_contain_their_chunk():
     events = [{"type": "chunk", "chunk": each, "snapshot": {}} for each in chunks(FIRST, SECOND)]
     events.insert(1, {"type": "tool_calls.function.arguments.delta", "name": "x", "index": 0, "arguments": '{"a": 1}'})
     assert read(events) == [X, Y]
 
 
-@pytest.mark.parametrize("chosen", [openai, mistral])
-def test_thousands_of_calls_without_arguments_are_read(chosen):
+@pytest.mark.parametrize("module", [openai, mistral])
+def test_thousands_of_calls_without_arguments_are_read(module):
     events = chunks(*[delta(number, f"c{number}", "x", "") for number in range(10_000)])
-    assert read(events, chosen) == [("x", {})] * 10_000
+    assert read(events, module) == [("x", {})] * 10_000
 
 
 # blocks
 
 
-def start(index, name, given):
-    block = {"type": "tool_use", "id": f"t{index}", "name": name, "input": given}
+def start(index, name, arguments):
+    block = {"type": "tool_use", "id": f"t{index}", "name": name, "input": arguments}
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def piece(index, text):
+def fragment(index, text):
     return {"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": text}}
 
 
@@ -117,40 +118,40 @@ def stop(index):
     return {"type": "content_block_stop", "index": index}
 
 
-CLOSED = [stop(0), stop(1)]
+STOPS = [stop(0), stop(1)]
 STOPPED = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
 
 
 @pytest.mark.parametrize(
     "events",
     [
-        [start(0, "x", {}), start(1, "y", {}), piece(0, "{"), piece(1, '{"b":2}'), piece(0, '"a":1}'), *CLOSED],
-        [start(0, "x", {"a": 1}), piece(0, ""), stop(0), start(1, "y", {"b": 2}), piece(1, '{"b":2}'), stop(1)],
-        [start([0], "x", {}), piece([0], '{"a":1}'), stop([0]), start(1, "y", {"b": 2}), stop(1)],
+        [start(0, "x", {}), start(1, "y", {}), fragment(0, "{"), fragment(1, '{"b":2}'), fragment(0, '"a":1}'), *STOPS],
+        [start(0, "x", {"a": 1}), fragment(0, ""), stop(0), start(1, "y", {"b": 2}), fragment(1, '{"b":2}'), stop(1)],
+        [start([0], "x", {}), fragment([0], '{"a":1}'), stop([0]), start(1, "y", {"b": 2}), stop(1)],
     ],
-    ids=["crossing", "begun whole", "bad index"],
+    ids=["interleaved", "complete start", "bad index"],
 )  # fmt: skip
-def test_blocks_are_told_apart_and_lose_nothing(events):
+def test_blocks_are_distinguished_and_complete(events):
     assert read([*events, STOPPED], anthropic) == [X, Y]
 
 
 # items
 
 
-def test_calls_that_only_the_whole_response_tells_of_are_read():
+def test_calls_that_only_the_final_response_contains_are_read():
     output = [{"type": "function_call", "call_id": "c1", "name": "x", "arguments": '{"a": 1}'}]
-    over = {"type": "response.completed", "response": {"output": output}}
-    begun = {"type": "response.output_item.added", "output_index": 0, "item": {**output[0], "arguments": ""}}
+    completed = {"type": "response.completed", "response": {"output": output}}
+    added = {"type": "response.output_item.added", "output_index": 0, "item": {**output[0], "arguments": ""}}
     done = {"type": "response.output_item.done", "output_index": 0, "item": output[0]}
-    for events in ([over], [begun, over], [begun, done, over]):
+    for events in ([completed], [added, completed], [added, done, completed]):
         assert read(events, openai_responses) == [X]
-    assert [call.id for call in openai_responses.calls(over)] == ["c1"]
+    assert [call.id for call in openai_responses.calls(completed)] == ["c1"]
 
 
-def test_a_call_of_which_nothing_came_to_an_end_is_not_run_and_keeps_what_was_said_besides():
+def test_a_call_without_a_final_event_is_an_error_with_its_provider_data():
     item = {"type": "function_call", "call_id": "c1", "name": "x", "arguments": "", "namespace": "crm"}
-    begun = {"type": "response.output_item.added", "output_index": {}, "item": item}
-    for events in ([begun], [begun, {"type": "response.completed", "response": {"output": []}}]):
+    added = {"type": "response.output_item.added", "output_index": {}, "item": item}
+    for events in ([added], [added, {"type": "response.completed", "response": {"output": []}}]):
         (call,) = openai_responses.stream(events)
         assert (call.arguments, call.provider) == ({}, {"namespace": "crm"})
         assert call.error.startswith("The call was cut off")

@@ -1,36 +1,36 @@
-"""The Model Context Protocol. An answer is a list of requests, for a request holds one call."""
+"""The Model Context Protocol. An response is a list of requests, for a request holds one call."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.formats.providers import Sent, as_input
+from tests.formats.providers import Calls, as_input
 
 CHOICES = {word: {"toolChoice": {"mode": word}} for word in ("auto", "none", "required")}
 
-forced = None
+forced_names = None
 
 
-def answer(sent: Sent) -> list[dict[str, Any]]:
+def response(calls: Calls) -> list[dict[str, Any]]:
     return [
         {"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": {"name": n, "arguments": as_input(a)}}
-        for i, n, a in sent
+        for i, n, a in calls
     ]
 
 
-def events(sent: Sent) -> list[dict[str, Any]]:
-    return [{"jsonrpc": "2.0", "method": "notifications/initialized"}, *answer(sent)]
+def events(calls: Calls) -> list[dict[str, Any]]:
+    return [{"jsonrpc": "2.0", "method": "notifications/initialized"}, *response(calls)]
 
 
 def exported(tools: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     return [(tool["name"], tool["inputSchema"]) for tool in tools]
 
 
-def answered_ids(messages: list[dict[str, Any]]) -> list[str]:
+def result_ids(messages: list[dict[str, Any]]) -> list[str]:
     return [message["id"] for message in messages]
 
 
-def said(messages: list[dict[str, Any]]) -> list[Any]:
+def result_texts(messages: list[dict[str, Any]]) -> list[Any]:
     return ["".join(block["text"] for block in _blocks(message)) if _blocks(message) else None for message in messages]
 
 

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.formats.providers import Sent, as_input, openai
+from tests.formats.providers import Calls, as_input, openai
 
 CHOICES = {"auto": {}, "none": None, "required": None}
-forced = None
+forced_names = None
 
 exported = openai.exported
-said = openai.said
+result_texts = openai.result_texts
 
 
-def answer(sent: Sent) -> dict[str, Any]:
-    """Give the server's answer; its SDK drops the ids."""
-    message = {"role": "assistant", "content": "", "tool_calls": [_call(*call) for call in enumerate(sent)]}
+def response(calls: Calls) -> dict[str, Any]:
+    """Return the response of the server; its SDK drops the ids."""
+    message = {"role": "assistant", "content": "", "tool_calls": [_call(*call) for call in enumerate(calls)]}
     return {"model": "qwen3", "message": message, "done_reason": "stop", "done": True}
 
 
-def events(sent: Sent) -> list[dict[str, Any]]:
-    """Give each call whole, as Ollama does."""
-    messages = [{"role": "assistant", "content": "", "tool_calls": [_call(*call)]} for call in enumerate(sent)]
-    made = [{"model": "qwen3", "message": message, "done": False} for message in messages]
+def events(calls: Calls) -> list[dict[str, Any]]:
+    """Return one chunk with each complete call, as Ollama sends them."""
+    messages = [{"role": "assistant", "content": "", "tool_calls": [_call(*call)]} for call in enumerate(calls)]
+    chunks = [{"model": "qwen3", "message": message, "done": False} for message in messages]
     last = {"role": "assistant", "content": ""}
-    return [*made, {"model": "qwen3", "message": last, "done_reason": "stop", "done": True}]
+    return [*chunks, {"model": "qwen3", "message": last, "done_reason": "stop", "done": True}]
 
 
-def _call(index: int, sent: tuple[str, str, str]) -> dict[str, Any]:
-    call_id, name, arguments = sent
+def _call(index: int, call: tuple[str, str, str]) -> dict[str, Any]:
+    call_id, name, arguments = call
     return {"id": call_id, "function": {"index": index, "name": name, "arguments": as_input(arguments)}}
 
 
-def answered_ids(messages: list[dict[str, Any]]) -> list[str]:
+def result_ids(messages: list[dict[str, Any]]) -> list[str]:
     return [message["tool_name"] for message in messages]
 
 

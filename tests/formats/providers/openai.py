@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.formats.providers import Sent, halves
+from tests.formats.providers import Calls, halves
 
 CHOICES = {
     "auto": {"tool_choice": "auto"},
@@ -14,15 +14,15 @@ CHOICES = {
 }
 
 
-def answer(sent: Sent) -> dict[str, Any]:
-    calls = [{"id": i, "type": "function", "function": {"name": n, "arguments": a}} for i, n, a in sent]
-    message = {"role": "assistant", "content": None, "tool_calls": calls}
+def response(calls: Calls) -> dict[str, Any]:
+    items = [{"id": i, "type": "function", "function": {"name": n, "arguments": a}} for i, n, a in calls]
+    message = {"role": "assistant", "content": None, "tool_calls": items}
     return {"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}]}
 
 
-def events(sent: Sent) -> list[dict[str, Any]]:
+def events(calls: Calls) -> list[dict[str, Any]]:
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None}]
-    for index, (call_id, name, arguments) in enumerate(sent):
+    for index, (call_id, name, arguments) in enumerate(calls):
         start = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
         pieces = [{"index": index, "function": {"arguments": piece}} for piece in halves(arguments)]
         deltas += [{"tool_calls": [delta]} for delta in (start, *pieces)]
@@ -35,15 +35,15 @@ def exported(tools: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     return [(tool["function"]["name"], tool["function"]["parameters"]) for tool in tools]
 
 
-def answered_ids(messages: list[dict[str, Any]]) -> list[str]:
+def result_ids(messages: list[dict[str, Any]]) -> list[str]:
     return [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
 
-def said(messages: list[dict[str, Any]]) -> list[Any]:
+def result_texts(messages: list[dict[str, Any]]) -> list[Any]:
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
-def forced(fields: dict[str, Any]) -> list[str]:
+def forced_names(fields: dict[str, Any]) -> list[str]:
     choice = fields["tool_choice"]
     tools = choice["allowed_tools"]["tools"] if choice["type"] == "allowed_tools" else [choice]
     return [tool["function"]["name"] for tool in tools]
@@ -53,12 +53,12 @@ def is_ours(row: dict[str, Any]) -> bool:
     return row["path"].endswith("chat/completions") and "mistral" not in row["host"]
 
 
-def held(answer: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
-    items = [call for choice in answer["choices"] for call in choice["message"].get("tool_calls") or []]
+def recorded_calls(response: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
+    items = [call for choice in response["choices"] for call in choice["message"].get("tool_calls") or []]
     return [(i["id"], i["function"]["name"], json.loads(i["function"].get("arguments", "{}"))) for i in items]
 
 
-def held_in_stream(events: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
+def recorded_stream_calls(events: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
     found: dict[int, list[str]] = {}
     for event in events:
         for choice in event["choices"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.formats.providers import Sent, halves
+from tests.formats.providers import Calls, halves
 
 CHOICES = {
     "auto": {"tool_choice": "auto"},
@@ -14,44 +14,44 @@ CHOICES = {
 }
 
 
-def answer(sent: Sent) -> dict[str, Any]:
-    items = [_item(*call) for call in sent]
+def response(calls: Calls) -> dict[str, Any]:
+    items = [_item(*call) for call in calls]
     return {"object": "response", "output": [{"type": "reasoning", "id": "rs_1", "summary": []}, *items]}
 
 
-def events(sent: Sent) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = [{"type": "response.created", "response": {"output": []}}]
-    for index, call in enumerate(sent):
+def events(calls: Calls) -> list[dict[str, Any]]:
+    chunks: list[dict[str, Any]] = [{"type": "response.created", "response": {"output": []}}]
+    for index, call in enumerate(calls):
         item = _item(*call)
         place = {"output_index": index, "item_id": item["id"]}
         begun = {**item, "arguments": "", "status": "in_progress"}
-        made.append({"type": "response.output_item.added", "output_index": index, "item": begun})
-        made += [
+        chunks.append({"type": "response.output_item.added", "output_index": index, "item": begun})
+        chunks += [
             {"type": "response.function_call_arguments.delta", **place, "delta": piece} for piece in halves(call[2])
         ]
-        made.append({"type": "response.function_call_arguments.done", **place, "arguments": call[2]})
-        made.append({"type": "response.output_item.done", "output_index": index, "item": item})
-    return [*made, {"type": "response.completed", "response": answer(sent)}]
+        chunks.append({"type": "response.function_call_arguments.done", **place, "arguments": call[2]})
+        chunks.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    return [*chunks, {"type": "response.completed", "response": response(calls)}]
 
 
 def _item(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    said = {"call_id": call_id, "name": name, "arguments": arguments}
-    return {"type": "function_call", "id": f"fc_{call_id}", **said, "status": "completed"}
+    result_texts = {"call_id": call_id, "name": name, "arguments": arguments}
+    return {"type": "function_call", "id": f"fc_{call_id}", **result_texts, "status": "completed"}
 
 
 def exported(tools: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     return [(tool["name"], tool["parameters"]) for tool in tools]
 
 
-def answered_ids(messages: list[dict[str, Any]]) -> list[str]:
+def result_ids(messages: list[dict[str, Any]]) -> list[str]:
     return [item["call_id"] for item in messages]
 
 
-def said(messages: list[dict[str, Any]]) -> list[Any]:
+def result_texts(messages: list[dict[str, Any]]) -> list[Any]:
     return [item["output"] for item in messages]
 
 
-def forced(fields: dict[str, Any]) -> list[str]:
+def forced_names(fields: dict[str, Any]) -> list[str]:
     choice = fields["tool_choice"]
     return [tool["name"] for tool in (choice["tools"] if choice["type"] == "allowed_tools" else [choice])]
 
@@ -60,11 +60,11 @@ def is_ours(row: dict[str, Any]) -> bool:
     return "/v1/responses" in row["path"]
 
 
-def held(answer: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
-    items = [item for item in answer["output"] if item["type"] == "function_call"]
+def recorded_calls(response: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
+    items = [item for item in response["output"] if item["type"] == "function_call"]
     return [(i["call_id"], i["name"], json.loads(i["arguments"])) for i in items]
 
 
-def held_in_stream(events: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
+def recorded_stream_calls(events: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
     (last,) = [event for event in events if event["type"] == "response.completed"]
-    return [call[1:] for call in held(last["response"])]
+    return [call[1:] for call in recorded_calls(last["response"])]

@@ -6,31 +6,29 @@ import json
 import re
 from typing import Any
 
-from tests.formats.providers import Sent, as_input, halves
+from tests.formats.providers import Calls, as_input, halves
 
 IS_TEXT = True
 
 CHOICES = {
     "auto": {"messages": []},
-    "none": {"messages": [{"role": "system", "content": "Call no tool now. Answer in plain text."}]},
-    "required": {
-        "messages": [{"role": "system", "content": "Now call at least one tool. Answer with the JSON alone."}]
-    },
+    "none": {"messages": [{"role": "system", "content": "Do not call a tool now. Reply in plain text."}]},
+    "required": {"messages": [{"role": "system", "content": "Now call at least one tool. Reply with the JSON only."}]},
 }
 
 
-def text(sent: Sent) -> str:
-    return json.dumps([{"name": name, "parameters": as_input(arguments)} for _, name, arguments in sent])
+def text(calls: Calls) -> str:
+    return json.dumps([{"name": name, "parameters": as_input(arguments)} for _, name, arguments in calls])
 
 
-def answer(sent: Sent) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text(sent)}
+def response(calls: Calls) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text(calls)}
     return {"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
 
 
-def events(sent: Sent) -> list[dict[str, Any]]:
+def events(calls: Calls) -> list[dict[str, Any]]:
     deltas = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": piece} for half in halves(text(sent)) for piece in halves(half)]
+    deltas += [{"content": piece} for half in halves(text(calls)) for piece in halves(half)]
     choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
     return [{"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
@@ -49,21 +47,21 @@ def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [pair for parts in told for pair in zip(parts[::2], parts[1::2], strict=True)]
 
 
-def answered_ids(messages: list[dict[str, Any]]) -> list[str]:
+def result_ids(messages: list[dict[str, Any]]) -> list[str]:
     return [name for name, _ in _results(messages)]
 
 
-def said(messages: list[dict[str, Any]]) -> list[Any]:
+def result_texts(messages: list[dict[str, Any]]) -> list[Any]:
     return [result for _, result in _results(messages)]
 
 
 def read(messages: list[dict[str, Any]]) -> list[Any]:
-    return said(messages)
+    return result_texts(messages)
 
 
-def forced(fields: dict[str, Any]) -> list[str]:
+def forced_names(fields: dict[str, Any]) -> list[str]:
     return re.findall(r"`(.+?)`", fields["messages"][0]["content"])
 
 
-def is_ours(row: dict[str, Any]) -> bool:  # no recording was made of a model without function calling
+def is_ours(row: dict[str, Any]) -> bool:  # no recording was chunks of a model without function calling
     return False

@@ -1,4 +1,4 @@
-"""Findings: what each format says of a tool before it is sent; they agree with what its export does."""
+"""Findings about a tool in each format; they agree with what the export does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def problems(name: str, definition: ToolDefinition) -> list[tuple[str, str, str]
     return [(finding.severity, finding.place, finding.problem) for finding in formats.portability(definition)[name]]
 
 
-def test_a_plain_tool_is_at_home_everywhere():
+def test_a_plain_tool_has_no_findings():
     def add(left: int, right: int) -> int:
         return left + right
 
@@ -30,7 +30,7 @@ def test_a_plain_tool_is_at_home_everywhere():
 
 
 @pytest.mark.parametrize("name", STRICT)
-def test_what_cannot_be_strict_says_where_and_what_to_do(name):
+def test_a_schema_that_cannot_be_strict_has_a_finding_with_path_and_fix(name):
     (finding,) = formats.portability(of(places={"type": "array", "items": {"type": "object"}}))[name]
     assert (finding.severity, finding.place) == ("note", "places[]")
     assert finding.problem == "its members are not named"
@@ -44,14 +44,14 @@ def test_what_cannot_be_strict_says_where_and_what_to_do(name):
      {"type": "array", "items": {"type": "string"}, "contains": {}}],
     ids=str,
 )  # fmt: skip
-def test_a_tool_is_strict_exactly_when_no_note_says_why_not(name, node):
+def test_a_tool_is_strict_unless_a_note_explains_why_not(name, node):
     (tool,) = formats.get(name).export([of(a=node)], strict=True)
     flat = tool.get("function", tool.get("toolSpec", tool))
     notes = [problem for severity, _, problem in problems(name, of(a=node)) if severity == "note"]
     assert flat["strict"] is (notes == [])
 
 
-def test_what_is_told_instead_of_enforced_is_a_warning_at_its_place():
+def test_an_unenforced_rule_is_a_warning_at_its_path():
     definition = of(a={"type": "string", "minLength": 1})
     assert problems("gemini", definition) == [("warning", "a", "'minLength' is not enforced")]
     assert problems("openai", definition) == []
@@ -60,9 +60,9 @@ def test_what_is_told_instead_of_enforced_is_a_warning_at_its_place():
 
 
 @pytest.mark.parametrize("name", ["anthropic", "bedrock"])
-def test_what_a_strict_grammar_only_tells_is_a_warning_at_its_place(name):
+def test_a_rule_that_a_strict_grammar_ignores_is_a_warning_at_its_path(name):
     definition = of(a={"type": "integer", "minimum": 1, "default": 2}, b={"type": "array", "items": {"pattern": "x"}})
-    assert problems(name, definition)[:1] == [("note", "b[]", "it may be anything")]
+    assert problems(name, definition)[:1] == [("note", "b[]", "it accepts any value")]
     definition = of(a={"type": "array", "items": {"type": "integer", "minimum": 1, "default": 2}})
     assert problems(name, definition) == [("warning", "a[]", "'minimum' is not enforced")]
 
@@ -72,13 +72,13 @@ def test_what_a_strict_grammar_only_tells_is_a_warning_at_its_place(name):
     [({"pattern": "(?=x)"}, "'pattern'"), ({"format": "uri"}, "'format'"), ({"contentEncoding": "hex"}, "'contentE")],
     ids=str,
 )
-def test_what_openai_only_tells_is_a_warning_though_the_tool_is_strict(node, problem):
-    ((severity, place, told),) = problems("openai", of(a={"type": "string", **node}))
+def test_a_rule_that_openai_ignores_is_a_warning_though_the_tool_is_strict(node, problem):
+    ((severity, place, result),) = problems("openai", of(a={"type": "string", **node}))
     assert (severity, place) == ("warning", "a")
-    assert told.startswith(problem)
+    assert result.startswith(problem)
 
 
-def test_what_a_tuple_loses_is_found_once():
+def test_the_losses_of_a_tuple_are_found_once():
     pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}
     assert problems("openai", of(a=pair)) == [
         ("warning", "a", "'prefixItems' is not enforced"),
@@ -87,21 +87,21 @@ def test_what_a_tuple_loses_is_found_once():
     assert problems("gemini", of(a=pair)) == problems("mcp", of(a=pair)) == []
 
 
-def test_what_ollama_deletes_is_found_and_what_it_keeps_is_not():
-    kept = of(a={"type": ["string", "null"], "default": None}, b={"enum": [1]}, c={"type": "array", "items": {}})
-    assert problems("ollama", kept) == []
-    lost = of(a={"type": "integer", "minimum": 1, "default": 2}, b={"type": "object", "properties": {"c": {}}})
-    assert problems("ollama", lost) == [
+def test_only_what_ollama_deletes_is_found():
+    unchanged = of(a={"type": ["string", "null"], "default": None}, b={"enum": [1]}, c={"type": "array", "items": {}})
+    assert problems("ollama", unchanged) == []
+    reduced = of(a={"type": "integer", "minimum": 1, "default": 2}, b={"type": "object", "properties": {"c": {}}})
+    assert problems("ollama", reduced) == [
         ("warning", "a", "'minimum' is not enforced"),
-        ("warning", "b", "its form is told in words only"),
+        ("warning", "b", "its structure is only described in words"),
     ]
 
 
-def test_slips_of_a_schema_are_found_for_every_format():
+def test_mistakes_in_a_schema_are_found_for_every_format():
     definition = of(a={"type": "dict"}, b={"$ref": "other.json"})
     for name in formats.BUILT_IN:
         assert problems(name, definition)[:2] == [
-            ("note", "a", "the type 'dict' is understood as 'object'"),
+            ("note", "a", "the type 'dict' is read as 'object'"),
             ("error", "b", "its '$ref' leads nowhere"),
         ]
 
@@ -121,25 +121,25 @@ def test_a_rule_at_the_root_a_name_and_a_long_description_are_found():
     assert ("warning", "", "the description has more than 1,024 characters") not in problems("anthropic", definition)
 
 
-def test_a_registered_format_may_have_findings_of_its_own(monkeypatch):
+def test_a_registered_format_can_have_findings(monkeypatch):
     four = {name: getattr(openai, name) for name in ("export", "calls", "results", "choice")}
     found = [formats.Finding(severity="error", place="a", problem="no", fix="Yes.")]
     monkeypatch.setattr(formats, "_registered", {})
-    formats.register("silent", SimpleNamespace(**four))
-    formats.register("talking", SimpleNamespace(**four, findings=lambda definition: found))
-    told = formats.portability(of())
-    assert told["talking"] == found
-    assert "silent" not in told
+    formats.register("without findings", SimpleNamespace(**four))
+    formats.register("with findings", SimpleNamespace(**four, findings=lambda definition: found))
+    result = formats.portability(of())
+    assert result["with findings"] == found
+    assert "without findings" not in result
 
 
 def test_a_finding_reads_as_a_line():
     (finding,) = formats.portability(of(a={}))["openai"]
-    assert str(finding) == "a: it may be anything"
+    assert str(finding) == "a: it accepts any value"
 
 
-def test_a_finding_is_told_once():
+def test_a_finding_is_reported_once():
     parts = [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A", "title": "Again"}]
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"allOf": parts}}}
     found = formats.portability(ToolDefinition(name="f", input_schema=schema))["gemini"]
     assert len(found) == len(set(found))
-    assert [str(finding) for finding in found] == ["$defs.A: it contains itself, or very much"]
+    assert [str(finding) for finding in found] == ["$defs.A: it is recursive, or too large to repeat"]

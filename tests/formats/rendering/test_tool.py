@@ -1,5 +1,5 @@
-"""Eight telling tools in every format, as they are sent. Read the snapshots like code: a model sees just this."""
-# ruff: noqa: E501  # texts stand here as they are sent
+"""Eight tools in every format, exactly as a model sees them. Review these snapshots like code."""
+# ruff: noqa: E501  # texts are as sent
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def exports(function: Any) -> dict[str, Any]:
 
 
 def schemas(function: Any) -> dict[str, Any]:
-    """Return the schemas in these exports; formats that send the same stand together."""
+    """Return the schemas in these exports; formats with the same schema are grouped."""
     found: dict[str, Any] = {}
     same: dict[str, list[str]] = {}
     for name, export in exports(function).items():
@@ -38,7 +38,7 @@ def schemas(function: Any) -> dict[str, Any]:
 
 
 def now() -> str:
-    """Tell the time."""
+    """Get the time."""
     return "12:00"
 
 
@@ -62,13 +62,13 @@ def test_no_parameters():
     )
 
 
-def test_what_stands_around_the_schema():
+def test_the_fields_around_the_schema():
     assert exports(now) == snapshot(
         {
             "anthropic": [
                 {
                     "name": "now",
-                    "description": "Tell the time.",
+                    "description": "Get the time.",
                     "input_schema": {"additionalProperties": False, "properties": {}, "type": "object"},
                 }
             ],
@@ -76,7 +76,7 @@ def test_what_stands_around_the_schema():
                 {
                     "toolSpec": {
                         "name": "now",
-                        "description": "Tell the time.",
+                        "description": "Get the time.",
                         "inputSchema": {"json": {"additionalProperties": False, "properties": {}, "type": "object"}},
                     }
                 }
@@ -84,14 +84,14 @@ def test_what_stands_around_the_schema():
             "gemini": [
                 {
                     "name": "now",
-                    "description": "Tell the time.",
+                    "description": "Get the time.",
                     "parametersJsonSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
                 }
             ],
             "mcp": [
                 {
                     "name": "now",
-                    "description": "Tell the time.",
+                    "description": "Get the time.",
                     "inputSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
                     "outputSchema": {
                         "properties": {"result": {"type": "string"}},
@@ -106,7 +106,7 @@ def test_what_stands_around_the_schema():
                     "type": "function",
                     "function": {
                         "name": "now",
-                        "description": "Tell the time.",
+                        "description": "Get the time.",
                         "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
                     },
                 }
@@ -116,7 +116,7 @@ def test_what_stands_around_the_schema():
                     "type": "function",
                     "function": {
                         "name": "now",
-                        "description": "Tell the time.",
+                        "description": "Get the time.",
                         "parameters": {"type": "object", "properties": {}},
                     },
                 }
@@ -126,7 +126,7 @@ def test_what_stands_around_the_schema():
                     "type": "function",
                     "function": {
                         "name": "now",
-                        "description": "Tell the time.",
+                        "description": "Get the time.",
                         "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
                     },
                 }
@@ -135,7 +135,7 @@ def test_what_stands_around_the_schema():
                 {
                     "type": "function",
                     "name": "now",
-                    "description": "Tell the time.",
+                    "description": "Get the time.",
                     "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
                     "strict": False,
                 }
@@ -147,24 +147,24 @@ def test_what_stands_around_the_schema():
 You can call these tools.
 
 ### now
-Tell the time.
+Get the time.
 Parameters (JSON Schema): {"additionalProperties":false,"properties":{},"type":"object"}
 
-To call a tool, answer with JSON in this form and with nothing else:
+To call a tool, reply with JSON in this form and with nothing else:
 {"name": "the tool's name", "parameters": {"parameter": "value"}}
 
-- "name" is one of the names above. "parameters" is one object that fits the tool's JSON Schema; it may be {}.
-- Several calls at once are a list of such objects: [{"name": …, "parameters": …}, {"name": …, "parameters": …}]
-- Write no other text around the JSON, and no comments in it. The results come in the next message.
+- "name" is the name of a tool above. "parameters" is an object that matches its JSON Schema; it can be {}.
+- To make several calls at once, write a list: [{"name": …, "parameters": …}, {"name": …, "parameters": …}]
+- Write no text before or after the JSON, and no comments inside it. The next message contains the results.
 
-When you need no tool, answer in plain text, without such JSON.\
+If you do not need a tool, reply in plain text without such JSON.\
 """,
                 }
             ],
             "anthropic strict": [
                 {
                     "name": "now",
-                    "description": "Tell the time.",
+                    "description": "Get the time.",
                     "input_schema": {"additionalProperties": False, "properties": {}, "type": "object"},
                     "strict": True,
                 }
@@ -173,7 +173,7 @@ When you need no tool, answer in plain text, without such JSON.\
                 {
                     "toolSpec": {
                         "name": "now",
-                        "description": "Tell the time.",
+                        "description": "Get the time.",
                         "inputSchema": {"json": {"additionalProperties": False, "properties": {}, "type": "object"}},
                         "strict": True,
                     }
@@ -184,7 +184,7 @@ When you need no tool, answer in plain text, without such JSON.\
                     "type": "function",
                     "function": {
                         "name": "now",
-                        "description": "Tell the time.",
+                        "description": "Get the time.",
                         "parameters": {
                             "additionalProperties": False,
                             "properties": {},
@@ -200,7 +200,7 @@ When you need no tool, answer in plain text, without such JSON.\
                     "type": "function",
                     "function": {
                         "name": "now",
-                        "description": "Tell the time.",
+                        "description": "Get the time.",
                         "parameters": {
                             "additionalProperties": False,
                             "properties": {},
@@ -215,12 +215,12 @@ When you need no tool, answer in plain text, without such JSON.\
                 {
                     "type": "function",
                     "name": "now",
-                    "description": "Tell the time.",
+                    "description": "Get the time.",
                     "parameters": {"additionalProperties": False, "properties": {}, "type": "object", "required": []},
                     "strict": True,
                 }
             ],
-            "gemini parameters": [{"name": "now", "description": "Tell the time."}],
+            "gemini parameters": [{"name": "now", "description": "Get the time."}],
         }
     )
 
@@ -351,7 +351,7 @@ def test_optional_parameters():
 
 
 class Address(pydantic.BaseModel):
-    """Where somebody lives."""
+    """Where a person lives."""
 
     street: str
     zip_code: Annotated[str, pydantic.Field(pattern=r"^\d{5}$")] = "00000"
@@ -377,7 +377,7 @@ def test_a_nested_model():
                 "type": "object",
                 "$defs": {
                     "Address": {
-                        "description": "Where somebody lives.",
+                        "description": "Where a person lives.",
                         "properties": {
                             "street": {"type": "string"},
                             "zip_code": {"default": "00000", "pattern": "^\\d{5}$", "type": "string"},
@@ -403,7 +403,7 @@ def test_a_nested_model():
                         "properties": {
                             "name": {"type": "string"},
                             "home": {
-                                "description": "Where somebody lives.",
+                                "description": "Where a person lives.",
                                 "properties": {
                                     "street": {"type": "string"},
                                     "zip_code": {"default": "00000", "pattern": "^\\d{5}$", "type": "string"},
@@ -414,7 +414,7 @@ def test_a_nested_model():
                             "work": {
                                 "anyOf": [
                                     {
-                                        "description": "Where somebody lives.",
+                                        "description": "Where a person lives.",
                                         "properties": {
                                             "street": {"type": "string"},
                                             "zip_code": {"default": "00000", "pattern": "^\\d{5}$", "type": "string"},
@@ -442,7 +442,7 @@ def test_a_nested_model():
                 "type": "object",
                 "$defs": {
                     "Address": {
-                        "description": "Where somebody lives.",
+                        "description": "Where a person lives.",
                         "properties": {
                             "street": {"type": "string"},
                             "zip_code": {"type": "string", "description": 'Default: "00000". pattern: "^\\\\d{5}$".'},
@@ -467,7 +467,7 @@ def test_a_nested_model():
                 "properties": {
                     "customer": {
                         "type": "object",
-                        "description": 'Who is new. As JSON Schema: {"properties": {"name": {"type": "string"}, "home": {"description": "Where somebody lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, "work": {"anyOf": [{"description": "Where somebody lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, {"type": "null"}], "default": null}}, "required": ["name", "home"], "type": "object"}.',
+                        "description": 'Who is new. As JSON Schema: {"properties": {"name": {"type": "string"}, "home": {"description": "Where a person lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, "work": {"anyOf": [{"description": "Where a person lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, {"type": "null"}], "default": null}}, "required": ["name", "home"], "type": "object"}.',
                     }
                 },
             },
@@ -478,7 +478,7 @@ def test_a_nested_model():
                 "type": "object",
                 "$defs": {
                     "Address": {
-                        "description": "Where somebody lives.",
+                        "description": "Where a person lives.",
                         "properties": {
                             "street": {"type": "string"},
                             "zip_code": {"type": "string", "description": 'Default: "00000". pattern: "^\\\\d{5}$".'},
@@ -509,7 +509,7 @@ def test_a_nested_model():
                                 "properties": {
                                     "name": {"type": "string"},
                                     "home": {
-                                        "description": "Where somebody lives.",
+                                        "description": "Where a person lives.",
                                         "properties": {
                                             "street": {"type": "string"},
                                             "zip_code": {
@@ -524,7 +524,7 @@ def test_a_nested_model():
                                     "work": {
                                         "anyOf": [
                                             {
-                                                "description": "Where somebody lives.",
+                                                "description": "Where a person lives.",
                                                 "properties": {
                                                     "street": {"type": "string"},
                                                     "zip_code": {
@@ -557,7 +557,7 @@ def test_a_nested_model():
                 "type": "object",
                 "$defs": {
                     "Address": {
-                        "description": "Where somebody lives.",
+                        "description": "Where a person lives.",
                         "properties": {
                             "street": {"type": "string"},
                             "zip_code": {
@@ -588,7 +588,7 @@ def test_a_nested_model():
                         "properties": {
                             "name": {"type": "string"},
                             "home": {
-                                "description": "Where somebody lives.",
+                                "description": "Where a person lives.",
                                 "properties": {
                                     "street": {"type": "string"},
                                     "zip_code": {
@@ -612,7 +612,7 @@ def test_a_nested_model():
                                 },
                                 "required": ["street"],
                                 "type": "object",
-                                "description": "Where somebody lives.",
+                                "description": "Where a person lives.",
                             },
                         },
                         "required": ["name", "home"],
@@ -665,7 +665,7 @@ def test_a_recursive_type():
                             "folders": {
                                 "items": {
                                     "type": "object",
-                                    "description": "One more `Folder`, of the form told above.",
+                                    "description": "Another `Folder`, with the structure described above.",
                                 },
                                 "type": "array",
                             },
@@ -689,7 +689,7 @@ def test_a_recursive_type():
                             "folders": {
                                 "items": {
                                     "type": "object",
-                                    "description": "One more `Folder`, of the form told above.",
+                                    "description": "Another `Folder`, with the structure described above.",
                                 },
                                 "type": "array",
                             },
@@ -705,7 +705,7 @@ def test_a_recursive_type():
                 "properties": {
                     "folder": {
                         "type": "object",
-                        "description": 'As JSON Schema: {"properties": {"name": {"type": "string"}, "folders": {"items": {"type": "object", "description": "One more `Folder`, of the form told above."}, "type": "array"}}, "required": ["name", "folders"], "type": "object"}.',
+                        "description": 'As JSON Schema: {"properties": {"name": {"type": "string"}, "folders": {"items": {"type": "object", "description": "Another `Folder`, with the structure described above."}, "type": "array"}}, "required": ["name", "folders"], "type": "object"}.',
                     }
                 },
             },
@@ -734,7 +734,7 @@ def test_a_recursive_type():
                             "folders": {
                                 "items": {
                                     "type": "object",
-                                    "description": "One more `Folder`, of the form told above.",
+                                    "description": "Another `Folder`, with the structure described above.",
                                 },
                                 "type": "array",
                             },
@@ -1150,7 +1150,7 @@ def test_an_image_as_a_result():
                                 "response": {
                                     "output": """\
 Here it is.
-[The images of this result are in the next user content.]\
+[The images of this result are in the next user message.]\
 """
                                 },
                             }
@@ -1188,7 +1188,7 @@ Here it is.
 [The images of this result are in the next user message.]\
 """,
                 },
-                {"role": "assistant", "content": "I have the results, and look at their images next."},
+                {"role": "assistant", "content": "I have received the results. Next, I will look at their images."},
                 {
                     "role": "user",
                     "content": [
@@ -1239,7 +1239,7 @@ Here it is.
     )
 
 
-def test_the_tool_of_the_image_promises_nothing():
+def test_the_image_tool_has_no_output_schema():
     assert exports(picture)["mcp"] == snapshot(
         [
             {

@@ -1,8 +1,8 @@
-"""The providers' own rules for exported tools, one linter a provider; the room itself is not asked.
+"""The providers' own rules for exported tools: one linter per provider, independent of the code under test.
 
-Each module has `broken(export, strict)`: what one export breaks of the provider's rules, in words; nothing when it
-keeps them all. `strict` tells whether the export was asked to be strict. Limits on the number of tools of a request
-are not among the rules: which tools go into a request is for the caller to say.
+Each module has `broken(export, strict)`: the rules that one export breaks, as texts; none if it obeys them all.
+`strict` states whether a strict export was requested. Limits on the number of tools in a request are not included,
+because the caller decides which tools a request contains.
 """
 
 from __future__ import annotations

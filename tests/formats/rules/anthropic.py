@@ -18,9 +18,9 @@ STRICT_KEYWORDS = (
     "$defs", "enum", "const", "default", "pattern", "format", "minItems",
 )  # fmt: skip
 STRICT_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
-MOST_STRICT = 20
-MOST_OPTIONAL = 24
-MOST_UNIONS = 16
+MAX_STRICT = 20
+MAX_OPTIONAL = 24
+MAX_UNIONS = 16
 
 
 def broken(export: list[Any], strict: bool = False) -> list[str]:
@@ -41,7 +41,7 @@ def _tool(tool: dict[str, Any], strict: bool) -> Iterator[str]:
     if strict and not isinstance(tool.get("strict"), bool):
         yield "it does not say whether it is strict"
     if tool.get("strict") and not strict:
-        yield "it is strict, though nobody asked for that"
+        yield "it is strict without being requested"
     if tool.get("strict"):
         yield from strict_input_schema(tool["input_schema"])
 
@@ -79,10 +79,10 @@ def strict_input_schema(schema: dict[str, Any]) -> Iterator[str]:
     yield from common.typed_enums(schema)
     yield from common.simple_patterns(schema, f"{common.LOOKAROUND}|{common.BACKREFERENCE}")
     if common.is_recursive(schema):
-        yield "it contains itself"
+        yield "it is recursive"
     for where, node in common.objects(schema):
         if not node.keys() & {"type", "anyOf", "$ref", "enum", "const"}:
-            yield f"{where}: it may be anything"
+            yield f"{where}: it accepts any value"
         if node.get("minItems", 0) > 1:
             yield f"{where}: 'minItems' is more than 1"
         if "array" in common.types(node) and "items" not in node:
@@ -95,9 +95,9 @@ def _sizes(schemas: list[Any]) -> Iterator[str]:
     every = [node for where, node in places if not where.startswith("#/$defs/")]
     optional = sum(len(node.get("properties", {}).keys() - set(node.get("required", ()))) for node in every)
     unions = sum("anyOf" in node or isinstance(node.get("type"), list) for node in every)
-    if len(schemas) > MOST_STRICT:
-        yield f"more than {MOST_STRICT} tools are strict"
-    if optional > MOST_OPTIONAL:
-        yield f"it has more than {MOST_OPTIONAL} optional members"
-    if unions > MOST_UNIONS:
-        yield f"it has more than {MOST_UNIONS} unions"
+    if len(schemas) > MAX_STRICT:
+        yield f"more than {MAX_STRICT} tools are strict"
+    if optional > MAX_OPTIONAL:
+        yield f"it has more than {MAX_OPTIONAL} optional members"
+    if unions > MAX_UNIONS:
+        yield f"it has more than {MAX_UNIONS} unions"

@@ -42,7 +42,7 @@ def _spec(spec: dict[str, Any], strict: bool) -> Iterator[str]:
     if strict and not isinstance(spec.get("strict"), bool):
         yield "it does not say whether it is strict"
     if spec.get("strict") and not strict:
-        yield "it is strict, though nobody asked for that"
+        yield "it is strict without being requested"
     if spec.get("strict"):
         yield from _strict_schema(schema)
 

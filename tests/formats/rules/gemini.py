@@ -59,7 +59,7 @@ def _json_schema(schema: Any) -> Iterator[str]:
         ):
             yield f"{where}: an enum of other things than texts and numbers"
     if common.is_recursive(schema, is_followed=lambda node, name: name in node.get("required", ())):
-        yield "it contains itself through required members"
+        yield "it is recursive through required members"
 
 
 def _schema(schema: Any) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _node(node: dict[str, Any]) -> Iterator[str]:
     kind = node.get("type")
     if "anyOf" in node:
         if len(node) > 1:
-            yield "'anyOf' has others beside it"
+            yield "'anyOf' has siblings"
     elif not isinstance(kind, str) or kind.upper() not in TYPES:
         yield f"the type {kind!r} is none"
     elif kind.upper() == "ARRAY" and not isinstance(node.get("items"), dict):

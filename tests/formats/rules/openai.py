@@ -19,12 +19,12 @@ STRICT_KEYWORDS = (
     *common.LIMITS_OF_TEXTS,
 )  # fmt: skip
 STRICT_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
-MOST_PROPERTIES = 5_000
-MOST_LEVELS = 10
-MOST_ENUM_VALUES = 1_000
-MOST_CHARACTERS = 120_000
+MAX_PROPERTIES = 5_000
+MAX_LEVELS = 10
+MAX_ENUM_VALUES = 1_000
+MAX_CHARACTERS = 120_000
 LARGE_ENUM = 250
-MOST_CHARACTERS_OF_LARGE_ENUM = 15_000
+MAX_CHARACTERS_OF_LARGE_ENUM = 15_000
 
 
 def broken(export: list[Any], strict: bool = False) -> list[str]:
@@ -58,7 +58,7 @@ def declared(function: dict[str, Any], strict: bool, *, must_say: bool) -> Itera
     if must_say and not isinstance(function.get("strict"), bool):
         yield "it does not say whether it is strict"
     if function.get("strict") and not strict:
-        yield "it is strict, though nobody asked for that"
+        yield "it is strict without being requested"
     if function.get("parameters") is None:
         return
     yield from parameters(function["parameters"])
@@ -106,26 +106,26 @@ def _strict_node(where: str, node: dict[str, Any]) -> Iterator[str]:
 def _sizes(schema: dict[str, Any]) -> Iterator[str]:
     every = [node for _, node in common.objects(schema)]
     enums = [node["enum"] for node in every if isinstance(node.get("enum"), list)]
-    if sum(len(node.get("properties", ())) for node in every) > MOST_PROPERTIES:
-        yield f"it has more than {MOST_PROPERTIES} properties"
-    if sum(map(len, enums)) > MOST_ENUM_VALUES:
-        yield f"it has more than {MOST_ENUM_VALUES} enum values"
+    if sum(len(node.get("properties", ())) for node in every) > MAX_PROPERTIES:
+        yield f"it has more than {MAX_PROPERTIES} properties"
+    if sum(map(len, enums)) > MAX_ENUM_VALUES:
+        yield f"it has more than {MAX_ENUM_VALUES} enum values"
     names = [name for node in every for key in ("properties", "$defs", "definitions") for name in node.get(key, ())]
     values = [value for enum in enums for value in enum] + [node["const"] for node in every if "const" in node]
-    if sum(len(str(text)) for text in [*names, *values]) > MOST_CHARACTERS:
-        yield f"its names and values have more than {MOST_CHARACTERS} characters"
+    if sum(len(str(text)) for text in [*names, *values]) > MAX_CHARACTERS:
+        yield f"its names and values have more than {MAX_CHARACTERS} characters"
     for enum in enums:
         texts = [value for value in enum if isinstance(value, str)]
-        if len(enum) > LARGE_ENUM and sum(map(len, texts)) > MOST_CHARACTERS_OF_LARGE_ENUM:
-            yield f"an enum of more than {LARGE_ENUM} values has more than {MOST_CHARACTERS_OF_LARGE_ENUM} characters"
+        if len(enum) > LARGE_ENUM and sum(map(len, texts)) > MAX_CHARACTERS_OF_LARGE_ENUM:
+            yield f"an enum of more than {LARGE_ENUM} values has more than {MAX_CHARACTERS_OF_LARGE_ENUM} characters"
     parts = [{key: value for key, value in schema.items() if key not in {"$defs", "definitions"}}]
     parts += [part for key in ("$defs", "definitions") for part in schema.get(key, {}).values()]
-    if any(levels(part) > MOST_LEVELS for part in parts):
-        yield f"it nests more than {MOST_LEVELS} levels deep"
+    if any(levels(part) > MAX_LEVELS for part in parts):
+        yield f"it nests more than {MAX_LEVELS} levels deep"
 
 
 def levels(schema: Any) -> int:
-    """Return how many objects and arrays stand inside each other; references are not followed."""
+    """Return how deep objects and arrays are nested; references are not followed."""
     deepest = 0
     pending = [(schema, 0)]
     while pending:

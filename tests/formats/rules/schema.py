@@ -59,12 +59,12 @@ def types(node: dict[str, Any]) -> list[Any]:
 
 
 def is_object(node: dict[str, Any]) -> bool:
-    """Tell whether a schema is one of objects, by its type or, without one, by what it says."""
+    """Return whether a schema describes objects, by its type or else by its keywords."""
     return "object" in types(node) or ("type" not in node and any(word in node for word in OBJECT_WORDS))
 
 
 def fits_type(value: Any, kind: str) -> bool:
-    """Tell whether a value is of a JSON Schema type."""
+    """Return whether a value has a JSON Schema type."""
     if isinstance(value, bool):
         return kind == "boolean"
     if kind == "integer":
@@ -92,7 +92,7 @@ def target(reference: str, root: Any) -> tuple[bool, Any]:
 
 
 def is_recursive(schema: dict[str, Any], *, is_followed: Any = lambda node, name: True) -> bool:
-    """Tell whether a reference leads back to where it stands in; `is_followed(object, member)` leaves members out."""
+    """Return whether a reference leads back to its own schema; `is_followed(object, member)` leaves members out."""
     leads_to: dict[str, set[str]] = {}
     pending = ["#", *_references(schema, is_followed)]
     while pending:
@@ -261,10 +261,10 @@ def formats(schema: Any, allowed: Iterable[str]) -> Iterator[str]:
 
 
 def alone(schema: Any, *companions: str) -> Iterator[str]:
-    """A `$ref` has no keywords beside it."""
+    """A `$ref` has no other keywords next to it."""
     for where, node in objects(schema):
         for key in node.keys() - {"$ref", *companions} if "$ref" in node else ():
-            yield f"{where}: '$ref' has {key!r} beside it"
+            yield f"{where}: '$ref' has {key!r} next to it"
 
 
 def typed_enums(schema: Any) -> Iterator[str]:

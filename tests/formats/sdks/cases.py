@@ -95,7 +95,7 @@ DEFINITIONS = [
 
 
 def forecast(city: str, user: str, days: int = 1) -> str:
-    """Tell the weather of the next days.
+    """Get the weather of the next days.
 
     Args:
         city: Where.
@@ -115,5 +115,5 @@ def draw(city: str, user: str) -> ImageContent:
 
 
 def spec_of(function: Any) -> ToolSpec:
-    """Return a tool under a name that no provider takes, whose user is bound."""
+    """Return a tool with a name that no provider accepts and with a bound user."""
     return ToolSpec.from_function(function, name=f"city.{function.__name__}").bind("user", default="Ann")

@@ -1,4 +1,4 @@
-"""What a contract's class stands on: one server and one client for its tests, and the options of its export."""
+"""Fixtures for the contract classes: one server and one client per class, and the options of its export."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.sealed import without_keys
 
 @pytest.fixture(scope="class")
 def line(request: pytest.FixtureRequest) -> Iterator[tuple[Loopback, Any]]:
-    """Give a server, and a client of the SDK that is connected to it, whatever the environment says."""
+    """A server and a connected client of the SDK, independent of the environment."""
     contract = request.cls()
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ.keys() - without_keys(os.environ).keys():
@@ -25,7 +25,7 @@ def line(request: pytest.FixtureRequest) -> Iterator[tuple[Loopback, Any]]:
 
 @pytest.fixture
 def server(line: tuple[Loopback, Any]) -> Loopback:
-    """Give a server that knows of no requests, and whose model makes one call without arguments."""
+    """A server without earlier requests, whose model makes one call without arguments."""
     server, _ = line
     server.requests.clear()
     server.arguments = [{}]
@@ -34,7 +34,7 @@ def server(line: tuple[Loopback, Any]) -> Loopback:
 
 @pytest.fixture
 def client(line: tuple[Loopback, Any]) -> Any:
-    """Give the client of the SDK."""
+    """The client of the SDK."""
     return line[1]
 
 

@@ -10,7 +10,7 @@ from anthropic import Anthropic, AsyncAnthropic
 from anthropic.types import MessageParam, ToolChoiceParam, ToolParam
 
 from tests.formats.sdks.contract import AsyncContract, Contract
-from tests.formats.sdks.strictly import fits
+from tests.formats.sdks.type_checks import fits
 
 
 class TestMessages(Contract, AsyncContract):
@@ -27,7 +27,7 @@ class TestMessages(Contract, AsyncContract):
     def connected(self, url):
         return Anthropic(base_url=url, api_key="none", max_retries=0)
 
-    def connected_later(self, url):
+    def connect_async(self, url):
         return AsyncAnthropic(base_url=url, api_key="none", max_retries=0)
 
     def request(self, messages, tools, choice):
@@ -39,10 +39,10 @@ class TestMessages(Contract, AsyncContract):
     def events(self, client, request):
         return client.messages.stream(**request)
 
-    async def ask_later(self, client, request):
+    async def ask_async(self, client, request):
         return await client.messages.create(**request)
 
-    def events_later(self, client, request):
+    def events_async(self, client, request):
         return client.messages.stream(**request)
 
     def turn(self, answer):

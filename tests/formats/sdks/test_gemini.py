@@ -12,9 +12,9 @@ pytest.importorskip("google.genai", reason='needs the SDK: pip install "ahvn-too
 from google.genai import Client, types
 
 from ahvn_tools import formats
+from tests.formats.sdks.contexts import awaited_stream
 from tests.formats.sdks.contract import AsyncContract, Contract
-from tests.formats.sdks.opened import awaited
-from tests.formats.sdks.strictly import fits_model
+from tests.formats.sdks.type_checks import fits_model
 
 
 def snake(name: str) -> str:
@@ -57,7 +57,7 @@ class TestGenerateContent(Contract, AsyncContract):
             yield client
 
     @asynccontextmanager
-    async def connected_later(self, url):
+    async def connect_async(self, url):
         with self.connected(url) as client:
             async with client.aio as later:
                 yield later
@@ -74,16 +74,16 @@ class TestGenerateContent(Contract, AsyncContract):
     def events(self, client, request):
         yield client.models.generate_content_stream(**request)
 
-    async def ask_later(self, client, request):
+    async def ask_async(self, client, request):
         return await client.models.generate_content(**request)
 
-    def events_later(self, client, request):
-        return awaited(client.models.generate_content_stream(**request))
+    def events_async(self, client, request):
+        return awaited_stream(client.models.generate_content_stream(**request))
 
     def turn(self, answer):
         return [answer.candidates[0].content]
 
-    def answers(self, calls, spec):
+    def results(self, calls, spec):
         pairs = [(call, spec.exec(**call.arguments)) for call in calls]
         return formats.get(self.FORMAT).results(pairs, **self.RESULTS)
 
@@ -94,7 +94,7 @@ class TestGenerateContent(Contract, AsyncContract):
         (tool,) = body["tools"]
         return tool["functionDeclarations"]
 
-    def kept(self, tools):
+    def without_dropped_fields(self, tools):
         """Return what the SDK sends: all, with names as Python spells them and types in capitals."""
         return [declared(tool, snake) for tool in tools]
 
@@ -114,7 +114,7 @@ class TestGenerateContent(Contract, AsyncContract):
 
 
 class TestOlderModel(TestGenerateContent):
-    """The second generation gives no ids, and reads images in a content of their own."""
+    """The second generation sends no ids, and accepts images in a separate content."""
 
     MODEL = "gemini-2.5-flash"
     RESULTS = {}

@@ -8,9 +8,9 @@ pytest.importorskip("mistralai.client", reason='needs the SDK: pip install "ahvn
 
 from mistralai.client import Mistral, models
 
+from tests.formats.sdks.contexts import awaited_stream
 from tests.formats.sdks.contract import AsyncContract, Contract
-from tests.formats.sdks.opened import awaited
-from tests.formats.sdks.strictly import fits_model
+from tests.formats.sdks.type_checks import fits_model
 
 
 class TestChat(Contract, AsyncContract):
@@ -20,7 +20,7 @@ class TestChat(Contract, AsyncContract):
     def connected(self, url):
         return Mistral(api_key="none", server_url=url)
 
-    def connected_later(self, url):
+    def connect_async(self, url):
         return Mistral(api_key="none", server_url=url)
 
     def ask(self, client, request):
@@ -29,11 +29,11 @@ class TestChat(Contract, AsyncContract):
     def events(self, client, request):
         return client.chat.stream(**request)
 
-    async def ask_later(self, client, request):
+    async def ask_async(self, client, request):
         return await client.chat.complete_async(**request)
 
-    def events_later(self, client, request):
-        return awaited(client.chat.stream_async(**request))
+    def events_async(self, client, request):
+        return awaited_stream(client.chat.stream_async(**request))
 
     def turn(self, answer):
         return [answer.choices[0].message]

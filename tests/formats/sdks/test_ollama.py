@@ -12,9 +12,9 @@ from ollama import AsyncClient, Client, Image, Message, Tool
 
 from ahvn_tools import formats
 from tests.formats.sdks.cases import DEFINITIONS, PIXEL
+from tests.formats.sdks.contexts import awaited_stream
 from tests.formats.sdks.contract import AsyncContract, Contract
-from tests.formats.sdks.opened import awaited
-from tests.formats.sdks.strictly import fits_model
+from tests.formats.sdks.type_checks import fits_model
 
 AT_THE_ROOT = {"type", "properties", "required", "items", "$defs"}
 OF_A_PROPERTY = {"type", "description", "items", "enum"}
@@ -36,7 +36,7 @@ class TestChat(Contract, AsyncContract):
             client.close()
 
     @asynccontextmanager
-    async def connected_later(self, url):
+    async def connect_async(self, url):
         client = AsyncClient(host=url)
         try:
             yield client
@@ -50,11 +50,11 @@ class TestChat(Contract, AsyncContract):
     def events(self, client, request):
         yield client.chat(**request, stream=True)
 
-    async def ask_later(self, client, request):
+    async def ask_async(self, client, request):
         return await client.chat(**request)
 
-    def events_later(self, client, request):
-        return awaited(client.chat(**request, stream=True))
+    def events_async(self, client, request):
+        return awaited_stream(client.chat(**request, stream=True))
 
     def turn(self, answer):
         return [answer.message]
@@ -78,7 +78,7 @@ class TestChat(Contract, AsyncContract):
         return f"[image, {len(PIXEL)} characters]"
 
     @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.name)
-    def test_the_sdk_deletes_what_this_format_says_in_other_words(self, server, client, definition):
+    def test_the_description_states_what_the_sdk_deletes(self, server, client, definition):
         (tool,) = formats.get("openai").export([definition])
         self.ask(client, self.request([self.QUESTION], [tool], {}))
         schema = tool["function"]["parameters"]

@@ -16,9 +16,9 @@ from openai.types.responses import FunctionToolParam, ResponseInputItemParam, re
 
 from ahvn_tools.formats import openai
 from tests.formats.sdks.cases import forecast, spec_of
+from tests.formats.sdks.contexts import awaited_stream
 from tests.formats.sdks.contract import OSLO, ROME, AsyncContract, Contract, calls_of
-from tests.formats.sdks.opened import awaited
-from tests.formats.sdks.strictly import fits
+from tests.formats.sdks.type_checks import fits
 
 
 class OpenAIContract(Contract, AsyncContract):
@@ -27,7 +27,7 @@ class OpenAIContract(Contract, AsyncContract):
     def connected(self, url):
         return OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
 
-    def connected_later(self, url):
+    def connect_async(self, url):
         return AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
 
 
@@ -41,11 +41,11 @@ class TestChat(OpenAIContract):
     def events(self, client, request):
         return client.chat.completions.create(**request, stream=True)
 
-    async def ask_later(self, client, request):
+    async def ask_async(self, client, request):
         return await client.chat.completions.create(**request)
 
-    def events_later(self, client, request):
-        return awaited(client.chat.completions.create(**request, stream=True))
+    def events_async(self, client, request):
+        return awaited_stream(client.chat.completions.create(**request, stream=True))
 
     def turn(self, answer):
         return [answer.choices[0].message]
@@ -72,7 +72,7 @@ class TestChat(OpenAIContract):
         with client.chat.completions.stream(**request) as events:
             assert calls_of(openai.stream(events, [spec.definition])) == expected
         async with (
-            self.connected_later(server.url(self.SERVICE)) as later,
+            self.connect_async(server.url(self.SERVICE)) as later,
             later.chat.completions.stream(**request) as events,
         ):
             assert calls_of([call async for call in openai.stream(events, [spec.definition])]) == expected
@@ -97,10 +97,10 @@ class TestResponses(OpenAIContract):
     def events(self, client, request):
         return client.responses.stream(**request)
 
-    async def ask_later(self, client, request):
+    async def ask_async(self, client, request):
         return await client.responses.create(**request)
 
-    def events_later(self, client, request):
+    def events_async(self, client, request):
         return client.responses.stream(**request)
 
     def turn(self, answer):

@@ -1,4 +1,4 @@
-"""Tools behind an MCP client: the same path as every other spec, from any thread and loop, and never a hang."""
+"""Tools of a connected MCP client: called like any other spec, from any thread and any event loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ server = FastMCP("shelf")
 
 
 @server.tool(tags={"read"}, annotations={"readOnlyHint": True})
-def search(query: str, limit: int = 10, user: str = "nobody") -> dict:
+def search(query: str, limit: int = 10, user: str = "guest") -> dict:
     """Search the shelf.
 
     Args:
@@ -93,14 +93,14 @@ def in_memory() -> Any:
 
 @pytest.fixture
 async def memory() -> AsyncIterator[Any]:
-    """Give a client of a server in this process."""
+    """A client of a server in this process."""
     async with Client(in_memory()) as connected:
         yield connected
 
 
-@pytest.fixture(params=["memory", "stdio"])
+@pytest.fixture(params=["memory", pytest.param("stdio", marks=pytest.mark.exhaustive)])
 async def client(request, tmp_path) -> AsyncIterator[Any]:
-    """Give a client of a server in this process, and one of a server in a process of its own."""
+    """A client of a server in this process, or of a server process."""
     if request.param == "memory":
         async with Client(in_memory()) as connected:
             yield connected
@@ -112,19 +112,19 @@ async def client(request, tmp_path) -> AsyncIterator[Any]:
         yield connected
 
 
-async def test_a_remote_tool_is_a_spec_like_any_other(client):
+async def test_remote_tool_works_like_a_local_spec(client):
     spec = await ToolSpec.from_client(client, "search", examples=[{"query": "x"}])
     assert (spec.name, spec.description, spec.tags) == ("search", "Search the shelf.", {"read"})
     assert spec.definition.annotations == {"readOnlyHint": True}
     assert list(spec.params) == ["query", "limit", "user"]
     assert spec.params["query"]["description"] == "What to look for."
     assert spec.timeout == 30
-    assert await spec.acall("x", 2) == {"query": "x", "limit": 2, "user": "nobody"}
+    assert await spec.acall("x", 2) == {"query": "x", "limit": 2, "user": "guest"}
     assert (await spec.aexec(query="x")).structured_content["limit"] == 10
     assert (await spec.aexec()).error.code == "invalid_parameters"
 
 
-async def test_a_bound_parameter_is_sent_and_never_shown(client):
+async def test_bound_parameter_is_sent_but_absent_from_the_schema(client):
     spec = (await ToolSpec.from_client(client, "search")).bind("user", "session.user", "ann")
     assert list(spec.params) == ["query", "limit"]
     assert (await spec.acall(query="x"))["user"] == "ann"
@@ -133,7 +133,7 @@ async def test_a_bound_parameter_is_sent_and_never_shown(client):
     assert (await spec.aexec(query="x", user="eve")).error.code == "invalid_parameters"
 
 
-async def test_a_clone_is_bound_on_its_own(memory):
+async def test_clone_has_separate_bindings(memory):
     spec = await ToolSpec.from_client(memory, "search", binds={"user": "user"})
     spec.state["user"] = "ann"
     twin = spec.clone()
@@ -141,60 +141,60 @@ async def test_a_clone_is_bound_on_its_own(memory):
     assert ((await spec.acall(query="x"))["user"], (await twin.acall(query="x"))["user"]) == ("ann", "bob")
 
 
-async def test_a_remote_tool_that_returns_nothing_gives_none(client):
+async def test_remote_tool_without_a_result_returns_none(client):
     spec = await ToolSpec.from_client(client, "note")
     assert await spec.acall(text="a") is None
     result = await spec.aexec(text="a")
     assert (result.is_error, result.value, result.content) == (False, None, [])
 
 
-async def test_a_stream_is_its_last_result(memory):
+async def test_stream_of_a_remote_tool_is_its_last_result(memory):
     spec = await ToolSpec.from_client(memory, "add")
     assert [(result.value, result.is_last) async for result in spec.astream(a=1, b=2)] == [(3, True)]
 
 
-async def test_text_is_not_guessed_into_numbers(memory):
+async def test_text_result_is_not_converted_to_a_number(memory):
     spec = await ToolSpec.from_client(memory, "number")
     for text in ("007", "1.5e3", "true", "null", "[1]"):
         assert await spec.acall(text=text) == text
 
 
-async def test_what_a_server_wraps_is_unwrapped(memory):
+async def test_wrapped_result_is_unwrapped(memory):
     result = await (await ToolSpec.from_client(memory, "add")).aexec(a=1, b=2)
     assert (result.value, result.structured_content) == (3, {"result": 3})
 
 
-async def test_an_unknown_tool_names_the_near_one(memory):
+async def test_unknown_tool_error_names_near_misses(memory):
     with pytest.raises(ToolLookupError, match=r"The server has no tool 'serch'. Did you mean 'search'"):
         await ToolSpec.from_client(memory, "serch")
 
 
-async def test_a_sync_call_from_another_thread_works(client):
+async def test_sync_call_from_another_thread_works(client):
     spec = await ToolSpec.from_client(client, "add")
     assert await asyncio.to_thread(spec, a=1, b=2) == 3
     assert (await asyncio.to_thread(spec.exec, a=1, b=2)).value == 3
     assert await asyncio.to_thread(lambda: [result.value for result in spec.stream(a=1, b=2)]) == [3]
 
 
-async def test_another_loop_may_call(memory):
+async def test_call_from_another_loop_works(memory):
     spec = await ToolSpec.from_client(memory, "add")
     assert await asyncio.to_thread(lambda: asyncio.run(spec.acall(a=1, b=2))) == 3
 
 
-async def test_a_sync_call_in_the_clients_own_loop_raises_and_does_not_hang(client):
+async def test_sync_call_in_the_clients_loop_raises_instead_of_hanging(client):
     spec = await ToolSpec.from_client(client, "add")
     with pytest.raises(SyncCallError, match="acall"):
         spec(a=1, b=2)
     assert await spec.acall(a=1, b=2) == 3
 
 
-async def test_many_threads_may_call_at_once(memory):
+async def test_concurrent_calls_from_many_threads_work(memory):
     spec = await ToolSpec.from_client(memory, "add")
     sums = await asyncio.gather(*(asyncio.to_thread(spec, a=i, b=1) for i in range(8)))
     assert sums == list(range(1, 9))
 
 
-async def test_a_remote_error_is_cut_and_shows_no_bound_value(client):
+async def test_remote_error_is_cut_and_masks_bound_values(client):
     spec = (await ToolSpec.from_client(client, "fail")).bind("secret", default="classified")
     result = await spec.aexec()
     assert result.error.code == "tool_error"
@@ -207,7 +207,7 @@ async def test_a_remote_error_is_cut_and_shows_no_bound_value(client):
     assert len(long.error.message) < 3_000
 
 
-async def test_a_timeout_is_on_time_and_the_session_stays(client):
+async def test_timeout_is_on_time_and_keeps_the_session(client):
     spec = await ToolSpec.from_client(client, "sleep", timeout=0.2)
     with pytest.raises(ToolTimeoutError):
         await spec.acall(seconds=30)
@@ -215,13 +215,13 @@ async def test_a_timeout_is_on_time_and_the_session_stays(client):
     assert await spec.acall(seconds=0) == "slept"
 
 
-async def test_a_timeout_holds_from_another_thread(memory):
+async def test_timeout_applies_to_a_call_from_another_thread(memory):
     spec = await ToolSpec.from_client(memory, "sleep", timeout=0.2)
     assert (await asyncio.to_thread(spec.exec, seconds=30)).error.code == "timeout"
     assert await spec.acall(seconds=0) == "slept"
 
 
-async def test_a_cancelled_call_leaves_the_session_usable(client):
+async def test_cancelled_call_leaves_the_session_usable(client):
     spec = await ToolSpec.from_client(client, "sleep")
     task = asyncio.create_task(spec.acall(seconds=30))
     await asyncio.sleep(0.1)
@@ -231,12 +231,12 @@ async def test_a_cancelled_call_leaves_the_session_usable(client):
     assert await spec.acall(seconds=0) == "slept"
 
 
-async def test_no_limit_is_none():
+async def test_timeout_none_means_no_limit():
     async with Client(in_memory()) as client:
         assert (await ToolSpec.from_client(client, "add", timeout=None)).timeout is None
 
 
-async def test_options_and_bindings_of_the_door_are_checked():
+async def test_from_client_checks_options_and_bindings():
     async with Client(in_memory()) as client:
         with pytest.raises(ValueError, match=r"'usr'.*'user'"):
             await ToolSpec.from_client(client, "search", binds={"usr": "user"})
@@ -245,10 +245,10 @@ async def test_options_and_bindings_of_the_door_are_checked():
         assert (await spec.acall(query="x"))["query"] == "x"
 
 
-# connections that are gone
+# lost connections
 
 
-async def test_a_closed_client_is_a_connection_error():
+async def test_closed_client_is_a_connection_error():
     async with Client(in_memory()) as client:
         spec = await ToolSpec.from_client(client, "add")
     result = await spec.aexec(a=1, b=2)
@@ -257,28 +257,28 @@ async def test_a_closed_client_is_a_connection_error():
         await spec.acall(a=1, b=2)
 
 
-async def test_a_client_that_never_connected_is_a_connection_error():
+async def test_client_that_never_connected_is_a_connection_error():
     with pytest.raises(ToolConnectionError, match="connect it first"):
         await ToolSpec.from_client(Client(in_memory()), "add")
 
 
-def test_a_closed_loop_is_a_connection_error():
-    async def made() -> ToolSpec:
+def test_closed_loop_is_a_connection_error():
+    async def make_spec() -> ToolSpec:
         async with Client(in_memory()) as client:
             return await ToolSpec.from_client(client, "add")
 
-    spec = asyncio.run(made())
+    spec = asyncio.run(make_spec())
     assert spec.exec(a=1, b=2).error.code == "connection"
     with pytest.raises(ToolConnectionError, match="not running"):
         spec(a=1, b=2)
 
 
-async def test_a_server_that_dies_is_a_connection_error(tmp_path):
+async def test_server_that_dies_is_a_connection_error(tmp_path):
     script = tmp_path / "shelf.py"
     script.write_text(SERVER)
     transport = PythonStdioTransport(script, python_cmd=sys.executable, keep_alive=False)
     client = Client(transport, init_timeout=60)
-    with contextlib.suppress(Exception):  # what closing a dead connection raises is the client's business
+    with contextlib.suppress(Exception):  # closing a dead connection may raise in the client
         async with client:
             die, add = await ToolSpec.from_client(client, "die"), await ToolSpec.from_client(client, "add")
             codes = [(await die.aexec()).error.code, (await add.aexec(a=1, b=2)).error.code]
@@ -287,7 +287,7 @@ async def test_a_server_that_dies_is_a_connection_error(tmp_path):
     assert codes == ["connection", "connection"]
 
 
-async def test_a_connection_does_not_travel():
+async def test_pickled_spec_has_no_connection():
     async with Client(in_memory()) as client:
         spec = (await ToolSpec.from_client(client, "search")).bind("limit", default=3)
         twin = pickle.loads(pickle.dumps(spec))
@@ -295,7 +295,7 @@ async def test_a_connection_does_not_travel():
     assert twin.exec(query="x").error.code == "connection"
 
 
-# what a server answers
+# results
 
 ANSWERS = {
     "seven": {"content": [], "structuredContent": {"n": "seven"}},
@@ -305,8 +305,8 @@ ANSWERS = {
 }
 
 
-class Answering:
-    """A client with no check of its own, as one that is given a tool by hand."""
+class UncheckedClient:
+    """A client that does not check results."""
 
     async def list_tools(self) -> Any:
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -316,37 +316,37 @@ class Answering:
         return CallToolResult.model_validate(ANSWERS[name])
 
 
-async def asked(client: Any, name: str) -> Any:
+async def call_tool(client: Any, name: str) -> Any:
     return await (await ToolSpec.from_client(client, name)).aexec()
 
 
-async def test_an_answer_is_checked_and_cleaned_whatever_the_client_checks():
-    assert (await asked(Answering(), "fine")).value == 7
-    assert (await asked(Answering(), "seven")).error.code == "invalid_result"
-    assert (await asked(Answering(), "silent")).error.code == "invalid_result"
-    told = (await asked(Answering(), "failed")).error.message
-    assert (len(told) < 2_100, "\u202e" in told, "\x1b" in told) == (True, False, False)
+async def test_result_is_checked_and_sanitized_even_if_the_client_does_not():
+    assert (await call_tool(UncheckedClient(), "fine")).value == 7
+    assert (await call_tool(UncheckedClient(), "seven")).error.code == "invalid_result"
+    assert (await call_tool(UncheckedClient(), "silent")).error.code == "invalid_result"
+    message = (await call_tool(UncheckedClient(), "failed")).error.message
+    assert (len(message) < 2_100, "\u202e" in message, "\x1b" in message) == (True, False, False)
 
 
 @pytest.mark.parametrize("name", ["seven", "silent"])
-async def test_what_the_client_itself_refuses_is_no_lost_connection(name):
-    class Lying(Tool):
+async def test_result_refused_by_the_client_is_not_a_lost_connection(name):
+    class InvalidTool(Tool):
         async def run(self, arguments: dict[str, Any]) -> Any:
             return FastMCPResult(content="x", structured_content=ANSWERS[name].get("structuredContent"))
 
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    server = FastMCP("lying")
-    server.add_tool(Lying(name=name, parameters={"type": "object"}, output_schema=schema))
+    server = FastMCP("invalid")
+    server.add_tool(InvalidTool(name=name, parameters={"type": "object"}, output_schema=schema))
     async with Client(server) as client:
-        error = (await asked(client, name)).error
-    assert (error.code, error.message) == ("invalid_result", f"The answer of {name!r} does not fit its output schema.")
+        error = (await call_tool(client, name)).error
+    assert (error.code, error.message) == ("invalid_result", f"The result of {name!r} does not fit its output schema.")
 
 
 # other clients
 
 
-class Plain:
-    """A client with the two methods that are asked for, in the shape of mcp's own session."""
+class MinimalClient:
+    """A client with only the two required methods, which return what mcp's session returns."""
 
     class Listed:
         def __init__(self, tools: list[Any]) -> None:
@@ -368,15 +368,15 @@ class Plain:
         return ToolSpec.from_function(lambda a: a, name="echo").exec(**arguments).to_mcp()
 
 
-async def test_any_client_with_the_two_methods_will_do():
-    client = Plain()
+async def test_any_object_with_the_two_client_methods_works():
+    client = MinimalClient()
     spec = await ToolSpec.from_client(client, "echo", name="renamed")
     assert await spec.acall(a="1") == "1"
     assert client.calls == [("echo", {"a": "1"})]
 
 
-async def test_an_error_that_is_not_about_the_connection_is_the_clients_own():
-    client = Plain()
+async def test_other_client_errors_are_raised_unchanged():
+    client = MinimalClient()
     spec = await ToolSpec.from_client(client, "echo")
     client.error = ForeignToolError("no such luck")
     with pytest.raises(ForeignToolError, match="no such luck"):
@@ -386,18 +386,18 @@ async def test_an_error_that_is_not_about_the_connection_is_the_clients_own():
         await ToolSpec.from_client(client, "echo")
 
 
-async def test_an_error_of_the_transport_is_about_the_connection():
+async def test_transport_error_is_a_connection_error():
     import anyio
 
-    client = Plain()
+    client = MinimalClient()
     spec = await ToolSpec.from_client(client, "echo")
     for error in (anyio.ClosedResourceError(), ConnectionResetError(), RuntimeError("not connected")):
         client.error = error
         assert (await spec.aexec(a="1")).error.code == "connection"
 
 
-def test_a_client_belongs_to_the_loop_of_its_first_call():
-    client = Plain()
+def test_client_belongs_to_the_loop_of_its_first_call():
+    client = MinimalClient()
     spec = ToolSpec.from_mcp(ToolSpec.from_function(lambda a: a, name="echo").to_mcp(), client=client)
     loop = asyncio.new_event_loop()
     try:
@@ -413,7 +413,7 @@ def test_a_client_belongs_to_the_loop_of_its_first_call():
         loop.close()
 
 
-async def test_a_client_given_in_a_loop_belongs_to_it():
+async def test_client_passed_inside_a_loop_belongs_to_that_loop():
     server = FastMCP("test")
     server.tool(lambda a: a, name="echo")
     async with Client(server) as client:

@@ -1,4 +1,4 @@
-"""A connection to a server over stdio, which is killed, hangs, writes garbage and floods."""
+"""A connection to a stdio server that is killed, hangs, writes garbage or floods."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Connect = Callable[..., Connection]
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process runs; one that nobody has waited for yet does not."""
+    """Return whether a process runs; a zombie does not."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
@@ -81,7 +81,7 @@ def connect(mark: Path) -> Iterator[Connect]:
 
 @pytest.fixture
 async def lag() -> AsyncIterator[list[float]]:
-    """The longest time, in seconds, for which the background loop stood still; asked for only after the test."""
+    """The longest time, in seconds, for which the background loop was blocked; checked after the test."""
     worst = [0.0]
 
     async def measure() -> None:
@@ -97,14 +97,14 @@ async def lag() -> AsyncIterator[list[float]]:
 
 
 async def answer(connection: Connection, tool: str, timeout: float | None = 5.0, **arguments: Any) -> Any:
-    """What the tool gives."""
+    """Return the result of a tool."""
     return (await connection.call(tool, arguments, timeout=timeout)).structured_content["result"]
 
 
 # one process for all
 
 
-async def test_nothing_is_started_before_the_first_request(connect: Connect, mark: Path) -> None:
+async def test_no_process_starts_before_the_first_request(connect: Connect, mark: Path) -> None:
     connection = connect()
     assert pids(mark) == []
     assert {"pid", "echo"} <= {tool.name for tool in await connection.tools()}
@@ -112,25 +112,25 @@ async def test_nothing_is_started_before_the_first_request(connect: Connect, mar
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"),
+    ("mode", "reason"),
     [
         ("refuses_the_handshake", "no licence: set RAW_KEY"),
         ("of_another_age", "protocol version.*1999-01-01"),
-        ("shapeless_handshake", "its answer to the handshake is no valid MCP"),
+        ("shapeless_handshake", "its answer to the handshake is not valid MCP"),
     ],
 )
-async def test_why_there_is_no_connection_is_told(connect: Connect, mode: str, told: str) -> None:
+async def test_failed_handshake_error_says_why(connect: Connect, mode: str, reason: str) -> None:
     connection = connect(mode)
     for _ in range(2):
-        with pytest.raises(ToolConnectionError, match=told):
+        with pytest.raises(ToolConnectionError, match=reason):
             await connection.tools()
 
 
-async def test_a_server_that_knows_no_tools_has_none(connect: Connect) -> None:
+async def test_server_without_the_tools_method_has_no_tools(connect: Connect) -> None:
     assert await connect("without_tools").tools() == []
 
 
-async def test_every_call_gets_its_own_answer_from_one_process(connect: Connect, mark: Path) -> None:
+async def test_concurrent_calls_share_one_process_and_get_their_own_results(connect: Connect, mark: Path) -> None:
     connection = connect()
     assert await asyncio.gather(*(answer(connection, "echo", number=number) for number in range(200))) == [
         {"number": number} for number in range(200)
@@ -138,14 +138,14 @@ async def test_every_call_gets_its_own_answer_from_one_process(connect: Connect,
     assert len(pids(mark)) == 1
 
 
-def test_threads_with_loops_of_their_own_share_a_connection(connect: Connect, mark: Path) -> None:
+def test_threads_with_separate_loops_share_a_connection(connect: Connect, mark: Path) -> None:
     connection = connect()
     seen: list[Any] = []
 
     async def calls(thread: int) -> None:
         for number in range(25):
-            given = await answer(connection, "echo", thread=thread, number=number)
-            seen.append((thread, number, given))
+            result = await answer(connection, "echo", thread=thread, number=number)
+            seen.append((thread, number, result))
 
     threads = [threading.Thread(target=lambda thread=thread: asyncio.run(calls(thread))) for thread in range(8)]
     for thread in threads:
@@ -153,16 +153,16 @@ def test_threads_with_loops_of_their_own_share_a_connection(connect: Connect, ma
     for thread in threads:
         thread.join(10)
     assert len(seen) == 200
-    assert all(given == {"thread": thread, "number": number} for thread, number, given in seen)
+    assert all(result == {"thread": thread, "number": number} for thread, number, result in seen)
     assert len(pids(mark)) == 1
 
 
-def test_a_loop_may_end_before_the_connection(connect: Connect) -> None:
+def test_connection_survives_the_end_of_a_callers_loop(connect: Connect) -> None:
     connection = connect()
     assert asyncio.run(answer(connection, "pid")) == asyncio.run(answer(connection, "pid"))
 
 
-async def test_a_server_object_in_memory_is_a_server_like_any_other() -> None:
+async def test_server_object_in_memory_is_called_like_other_servers() -> None:
     server = FastMCP("inside")
 
     @server.tool
@@ -177,45 +177,47 @@ async def test_a_server_object_in_memory_is_a_server_like_any_other() -> None:
     await connection.aclose()
 
 
-# it goes, and comes back
+# lost and restarted servers
 
 
-async def killed(pid: int) -> None:
-    """Kill a process, and wait until the system says so."""
+async def kill(pid: int) -> None:
+    """Kill a process, and wait until it has ended."""
     os.kill(pid, signal.SIGKILL)
     await asyncio.to_thread(wait_until, lambda: not is_alive(pid))
 
 
-async def test_a_server_that_was_killed_is_started_again_by_the_next_call(connect: Connect, mark: Path) -> None:
+async def test_next_call_restarts_a_killed_server(connect: Connect, mark: Path) -> None:
     connection = connect()
     first = await answer(connection, "pid")
-    await killed(first)
+    await kill(first)
     assert await answer(connection, "pid") != first
     assert len(pids(mark)) == 2
 
 
-async def test_a_call_under_way_is_told_at_once_and_not_made_again(connect: Connect, mark: Path) -> None:
+async def test_pending_call_fails_at_once_and_is_not_repeated(connect: Connect, mark: Path) -> None:
     connection = connect()
     since = time.monotonic()
-    with pytest.raises(ToolConnectionError, match="'raw' is not there: the server process has ended with exit code 3"):
+    with pytest.raises(
+        ToolConnectionError, match="'raw' is not available: the server process has ended with exit code 3"
+    ):
         await answer(connection, "die")
     assert time.monotonic() - since < 4
     assert len(pids(mark)) == 1
     assert await answer(connection, "pid") == pids(mark)[1]
 
 
-async def test_all_calls_under_way_are_told(connect: Connect) -> None:
+async def test_all_pending_calls_fail_when_the_server_is_killed(connect: Connect) -> None:
     connection = connect()
     pid = await answer(connection, "pid")
     calls = [asyncio.create_task(answer(connection, "sleep", seconds=60)) for _ in range(5)]
     await asyncio.sleep(0.1)
-    await killed(pid)
-    told = await asyncio.gather(*calls, return_exceptions=True)
-    assert {type(error) for error in told} == {ToolConnectionError}
-    assert "SIGKILL" in str(told[0])
+    await kill(pid)
+    errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(error) for error in errors} == {ToolConnectionError}
+    assert "SIGKILL" in str(errors[0])
 
 
-async def test_a_repeatable_call_is_made_once_more(connect: Connect, mark: Path) -> None:
+async def test_repeatable_call_is_repeated_once(connect: Connect, mark: Path) -> None:
     connection = connect()
     assert (await connection.call("die_once", {}, is_repeatable=True)).structured_content == {"result": 2}
     with pytest.raises(ToolConnectionError):
@@ -223,7 +225,7 @@ async def test_a_repeatable_call_is_made_once_more(connect: Connect, mark: Path)
     assert len(pids(mark)) == 3
 
 
-async def test_a_tool_that_takes_too_long_leaves_the_connection_as_it_was(connect: Connect, mark: Path) -> None:
+async def test_timeout_keeps_the_connection(connect: Connect, mark: Path) -> None:
     connection = connect()
     pid = await answer(connection, "pid")
     with pytest.raises(ToolTimeoutError, match=r"Tool 'sleep' of server 'raw' took longer than 0\.2 s") as error:
@@ -232,7 +234,7 @@ async def test_a_tool_that_takes_too_long_leaves_the_connection_as_it_was(connec
     assert await answer(connection, "pid") == pid
 
 
-async def test_a_caller_that_leaves_takes_nothing_from_the_others(connect: Connect, mark: Path) -> None:
+async def test_cancelled_call_does_not_affect_other_calls(connect: Connect, mark: Path) -> None:
     connection = connect()
     calls = [asyncio.create_task(answer(connection, "pid")) for _ in range(3)]
     await asyncio.sleep(0.01)  # while the server starts
@@ -242,7 +244,7 @@ async def test_a_caller_that_leaves_takes_nothing_from_the_others(connect: Conne
         await calls[0]
 
 
-async def test_the_server_is_told_of_who_does_not_wait(connect: Connect) -> None:
+async def test_server_receives_a_cancellation_for_an_abandoned_request(connect: Connect) -> None:
     connection = connect()
     await answer(connection, "pid")
     with pytest.raises(ToolTimeoutError):
@@ -255,7 +257,7 @@ async def test_the_server_is_told_of_who_does_not_wait(connect: Connect) -> None
     assert await answer(connection, "cancelled") == 2
 
 
-async def test_a_server_object_may_end_what_it_runs_in(lag: list[float]) -> None:
+async def test_system_exit_in_a_server_object_does_not_end_the_connection(lag: list[float]) -> None:
     server = FastMCP("inside")
 
     @server.tool
@@ -274,7 +276,7 @@ async def test_a_server_object_may_end_what_it_runs_in(lag: list[float]) -> None
     await connection.aclose()
 
 
-async def test_a_flood_in_memory_ends_the_connection_too() -> None:
+async def test_notification_flood_from_a_server_object_ends_the_connection() -> None:
     server = FastMCP("inside")
 
     @server.tool
@@ -290,7 +292,7 @@ async def test_a_flood_in_memory_ends_the_connection_too() -> None:
     await connection.aclose()
 
 
-async def test_a_server_that_cancels_itself_is_an_error() -> None:
+async def test_cancelled_error_raised_by_a_server_object_is_an_error() -> None:
     server = FastMCP("inside")
 
     @server.tool
@@ -305,7 +307,7 @@ async def test_a_server_that_cancels_itself_is_an_error() -> None:
     await connection.aclose()
 
 
-async def test_the_cause_of_a_failure_is_there_for_the_developer() -> None:
+async def test_connection_error_has_the_original_exception_as_cause() -> None:
     def make(*_: Any) -> Any:
         raise ZeroDivisionError
 
@@ -317,18 +319,18 @@ async def test_the_cause_of_a_failure_is_there_for_the_developer() -> None:
     await connection.aclose()
 
 
-async def test_news_that_are_none_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def follow(*_: Any) -> None:
+async def test_failing_subscription_does_not_break_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def watch_list_changes(*_: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("ahvn_tools.mcp.client.subscriptions.watch_list_changes", follow)
+    monkeypatch.setattr("ahvn_tools.mcp.client.subscriptions.watch_list_changes", watch_list_changes)
     (target,) = resolve_targets(FastMCP("inside"))
     connection = Connection(target)
     assert await connection.tools() == []
     await connection.aclose()
 
 
-async def test_a_dead_server_does_not_hold_up_the_others(connect: Connect) -> None:
+async def test_hanging_server_does_not_delay_other_servers(connect: Connect) -> None:
     hanging, good = connect("hang", connect=2.0), connect()
     waiting = asyncio.create_task(answer(hanging, "pid"))
     since = time.monotonic()
@@ -339,7 +341,7 @@ async def test_a_dead_server_does_not_hold_up_the_others(connect: Connect) -> No
         await waiting
 
 
-# what it says at its start
+# the start of a server
 
 
 @pytest.mark.parametrize(
@@ -348,14 +350,12 @@ async def test_a_dead_server_does_not_hold_up_the_others(connect: Connect) -> No
         ("hang", "there was no connection within 1 s"),
         ("deaf_at_start", "there was no connection within 1 s"),
         ("exit", "the server process has ended with exit code 3"),
-        ("garbage", "more than 1000 lines that are no messages"),
+        ("garbage", "more than 1000 lines that are not messages"),
         ("endless", "a message of more than 1000000 bytes"),
         ("notify", "more than 300 notifications within 10 s"),
     ],
 )
-async def test_a_server_that_does_not_start_is_an_error_that_says_why(
-    connect: Connect, lag: list[float], mode: str, reason: str
-) -> None:
+async def test_failed_start_error_says_why(connect: Connect, lag: list[float], mode: str, reason: str) -> None:
     connection = connect(mode, connect=1.0, message_bytes=1_000_000, notifications=300)
     since = time.monotonic()
     with pytest.raises(ToolConnectionError, match=reason):
@@ -364,7 +364,7 @@ async def test_a_server_that_does_not_start_is_an_error_that_says_why(
     await connection.aclose()
 
 
-async def test_words_before_the_first_message_do_no_harm(connect: Connect) -> None:
+async def test_output_before_the_first_message_is_ignored(connect: Connect) -> None:
     assert await answer(connect("banner"), "echo", a=1) == {"a": 1}
 
 
@@ -376,46 +376,46 @@ async def test_words_before_the_first_message_do_no_harm(connect: Connect) -> No
         (["a\0b"], r"it cannot be reached \(ValueError\)"),
     ],
 )
-async def test_a_command_that_cannot_be_run_is_an_error_that_says_why(command: list[str], reason: str) -> None:
+async def test_command_that_cannot_run_is_an_error_that_says_why(command: list[str], reason: str) -> None:
     (target,) = resolve_targets(command, name="none")
-    with pytest.raises(ToolConnectionError, match=f"'none' is not there: {reason}"):
+    with pytest.raises(ToolConnectionError, match=f"'none' is not available: {reason}"):
         await Connection(target).tools()
 
 
-# what it answers
+# answers
 
 
 @pytest.mark.parametrize("tool", ["deep", "deep_last"])
-async def test_an_answer_that_cannot_be_read_is_an_error_and_no_wait(connect: Connect, tool: str) -> None:
+async def test_unreadable_answer_is_an_error_and_not_a_timeout(connect: Connect, tool: str) -> None:
     connection = connect()
     with pytest.raises(InvalidResultError, match="cannot be read"):
         await answer(connection, tool)
     assert await answer(connection, "echo") == {}
 
 
-async def test_a_second_answer_is_ignored(connect: Connect) -> None:
+async def test_second_answer_is_ignored(connect: Connect) -> None:
     connection = connect()
     assert await answer(connection, "twice") == 1
     assert await answer(connection, "echo", a=1) == {"a": 1}
 
 
-async def test_an_answer_to_nobody_ends_in_a_timeout(connect: Connect) -> None:
+async def test_answer_with_an_unknown_id_ends_in_a_timeout(connect: Connect) -> None:
     with pytest.raises(ToolTimeoutError):
         await answer(connect(), "wrong_id", 1)
 
 
-async def test_a_result_that_is_none_is_an_invalid_one(connect: Connect) -> None:
+async def test_malformed_result_is_an_invalid_result(connect: Connect) -> None:
     with pytest.raises(InvalidResultError):
         await answer(connect(), "riddle")
 
 
-async def test_an_error_result_is_given_as_it_came(connect: Connect) -> None:
+async def test_error_result_is_returned_unchanged(connect: Connect) -> None:
     result = await connect().call("fail", {})
     assert result.is_error
     assert result.structured_content == {"result": "it did not work"}
 
 
-async def test_a_servers_own_error_is_told_short_and_without_hidden_characters(connect: Connect) -> None:
+async def test_server_error_text_is_cut_and_escaped(connect: Connect) -> None:
     connection = connect()
     with pytest.raises(ToolError) as error:
         await answer(connection, "refuse")
@@ -425,7 +425,9 @@ async def test_a_servers_own_error_is_told_short_and_without_hidden_characters(c
         await answer(connection, "refuse_mutely")
 
 
-async def test_an_error_that_looks_like_a_lost_connection_is_none(connect: Connect, mark: Path) -> None:
+async def test_server_error_with_the_code_of_a_closed_connection_keeps_the_connection(
+    connect: Connect, mark: Path
+) -> None:
     connection = connect()
     with pytest.raises(ToolError, match="the tool took too long"):
         await answer(connection, "look_closed")
@@ -434,7 +436,7 @@ async def test_an_error_that_looks_like_a_lost_connection_is_none(connect: Conne
 
 
 @pytest.mark.parametrize("tool", ["close_output", "close_input"])
-async def test_a_server_that_closes_a_pipe_is_started_again(connect: Connect, mark: Path, tool: str) -> None:
+async def test_server_that_closes_a_pipe_is_restarted(connect: Connect, mark: Path, tool: str) -> None:
     connection = connect(close=0.1)
     with contextlib.suppress(ToolConnectionError):
         await answer(connection, tool)
@@ -443,26 +445,26 @@ async def test_a_server_that_closes_a_pipe_is_started_again(connect: Connect, ma
     assert await answer(connection, "pid") == pids(mark)[1]
 
 
-async def test_a_hostile_pattern_does_not_stop_the_process(connect: Connect, lag: list[float]) -> None:
+async def test_slow_pattern_in_an_output_schema_does_not_block_the_loop(connect: Connect, lag: list[float]) -> None:
     connection = connect()
     await connection.tools()  # mcp checks results by the schemas that it has listed
     result = await connection.call("redos", {}, timeout=5)
     assert result.structured_content == {"text": "a" * 40 + "!"}
 
 
-def test_mcp_still_has_the_check_that_we_take_out() -> None:
+def test_mcp_still_has_the_validation_method_that_the_session_replaces() -> None:
     assert callable(ClientSession.validate_tool_result)
 
 
 @pytest.mark.parametrize("count", [10, 900])
-async def test_lines_that_are_no_messages_are_passed_over(connect: Connect, count: int) -> None:
+async def test_stray_lines_are_ignored(connect: Connect, count: int) -> None:
     assert await answer(connect(), "garbage", lines=count) == "done"
 
 
-async def test_a_timeout_tells_of_lines_that_are_no_messages(connect: Connect) -> None:
+async def test_timeout_error_mentions_stray_lines(connect: Connect) -> None:
     connection = connect()
     await answer(connection, "garbage", lines=3)
-    with pytest.raises(ToolTimeoutError, match="wrote 3 lines that are no messages"):
+    with pytest.raises(ToolTimeoutError, match="wrote 3 lines that are not messages"):
         await answer(connection, "sleep", 0.1, seconds=0.3)
 
 
@@ -474,7 +476,7 @@ async def test_a_timeout_tells_of_lines_that_are_no_messages(connect: Connect) -
         ("huge", {"size": 2_000_000}, "a message of more than 1000000 bytes"),
     ],
 )
-async def test_too_much_ends_the_connection_and_the_next_call_makes_another(
+async def test_exceeded_limit_ends_the_connection_and_the_next_call_reconnects(
     connect: Connect, lag: list[float], tool: str, arguments: dict[str, int], reason: str
 ) -> None:
     connection = connect(notifications=500, message_bytes=1_000_000)
@@ -483,38 +485,38 @@ async def test_too_much_ends_the_connection_and_the_next_call_makes_another(
     assert await answer(connection, "echo") == {}
 
 
-async def test_a_great_result_is_no_trouble(connect: Connect, lag: list[float]) -> None:
+async def test_large_result_does_not_block_the_loop(connect: Connect, lag: list[float]) -> None:
     assert len(await answer(connect(), "huge", 20, size=5_000_000)) == 5_000_000
 
 
-# what it lists
+# listings
 
 
 @pytest.mark.parametrize(
     ("mode", "reason"),
-    [("pages", "has more than 100 pages"), ("circle", "comes to the same page again"), ("many", "more than 200 tools")],
+    [("pages", "has more than 100 pages"), ("circle", "repeats a page"), ("many", "more than 200 tools")],
 )
-async def test_a_list_without_an_end_is_an_error(connect: Connect, mode: str, reason: str) -> None:
+async def test_endless_list_of_tools_is_an_error(connect: Connect, mode: str, reason: str) -> None:
     connection = connect(mode, tools=200)
     with pytest.raises(LimitExceededError, match=f"The list of tools of server 'raw' .*{reason}"):
         await connection.tools()
 
 
-async def test_a_list_that_does_not_come_ends_in_a_timeout(connect: Connect) -> None:
+async def test_list_of_tools_that_never_arrives_ends_in_a_timeout(connect: Connect) -> None:
     with pytest.raises(ToolTimeoutError, match=r"Listing the tools of server 'raw' took longer than 0\.3 s"):
         await connect("slow_list", listing=0.3, close=0.1).tools()
 
 
-# what it asks and tells
+# requests and notifications of the server
 
 
-async def test_a_server_that_asks_is_told_no(connect: Connect) -> None:
+async def test_client_without_handlers_declines_requests(connect: Connect) -> None:
     connection = connect()
     assert await answer(connection, "elicit") == {"action": "decline"}
     assert "not supported" in (await answer(connection, "sample"))["message"]
 
 
-async def test_handlers_answer_a_server_that_asks(connect: Connect) -> None:
+async def test_handlers_answer_the_servers_requests(connect: Connect) -> None:
     threads: list[int] = []
 
     async def elicitation(message: str, _kind: Any, _params: Any, _context: Any) -> Any:
@@ -528,14 +530,14 @@ async def test_handlers_answer_a_server_that_asks(connect: Connect) -> None:
     assert (await answer(connection, "elicit"))["content"] == {"colour": "red, since you ask: Which colour?"}
     assert (await answer(connection, "sample"))["content"]["text"] == "you said hello"
     loops = asyncio.run_coroutine_threadsafe(_thread(), background_loop.get_loop())
-    assert threads != [await asyncio.wrap_future(loops)]  # a sync handler does not hold up the loop
+    assert threads != [await asyncio.wrap_future(loops)]  # a sync handler does not block the loop
 
 
 async def _thread() -> int:
     return threading.get_ident()
 
 
-async def test_a_handler_that_raises_tells_the_server_nothing(connect: Connect) -> None:
+async def test_exception_of_a_handler_is_not_sent_to_the_server(connect: Connect) -> None:
     def elicitation(*_: Any) -> Any:
         raise ValueError("our secret")
 
@@ -548,40 +550,40 @@ async def test_progress_is_reported_in_order(connect: Connect) -> None:
 
     def progress(*report: Any) -> None:
         seen.append(report)
-        raise ValueError("what hears of progress is nobody's business")
+        raise ValueError("a callback may raise")
 
     await connect().call("progress", {"count": 20}, on_progress=progress)
     assert seen == [(number, None, str(number)) for number in range(20)]
 
 
-async def test_a_row_of_changes_is_told_once(connect: Connect) -> None:
-    connection, told = connect(), []
+async def test_series_of_changes_is_notified_once(connect: Connect) -> None:
+    connection, notified = connect(), []
 
-    def broken() -> None:
-        raise ValueError("what hears of changes is nobody's business")
+    def broken(_changed_at: float) -> None:
+        raise ValueError("a listener may raise")
 
     connection.on_list_changed(broken)
-    undo = connection.on_list_changed(lambda: told.append("changed"))
+    undo = connection.on_list_changed(lambda _: notified.append("changed"))
     await answer(connection, "change", times=50)
     await asyncio.sleep(0.2)
-    assert told == ["changed"]
+    assert notified == ["changed"]
     undo()
     undo()
     await answer(connection, "change", times=1)
     await asyncio.sleep(0.2)
-    assert told == ["changed"]
+    assert notified == ["changed"]
 
 
-async def test_a_server_that_had_to_be_started_again_may_have_changed(connect: Connect) -> None:
-    connection, told = connect(), []
-    connection.on_list_changed(lambda: told.append("changed"))
-    await killed(await answer(connection, "pid"))
+async def test_restart_of_a_server_is_notified_as_a_change(connect: Connect) -> None:
+    connection, notified = connect(), []
+    connection.on_list_changed(lambda _: notified.append("changed"))
+    await kill(await answer(connection, "pid"))
     await answer(connection, "pid")
     await asyncio.sleep(0.2)
-    assert told == ["changed"]
+    assert notified == ["changed"]
 
 
-# its end
+# closing
 
 
 @pytest.mark.parametrize("mode", ["good", "deaf", "family", "hang"])
@@ -596,7 +598,7 @@ async def test_closing_leaves_no_process(connect: Connect, mark: Path, mode: str
     assert wait_until(lambda: not any(map(is_alive, pids(mark))), 0.5)
 
 
-async def test_a_closed_connection_is_closed_for_good(connect: Connect, mark: Path) -> None:
+async def test_closed_connection_cannot_be_used_again(connect: Connect, mark: Path) -> None:
     connection = connect()
     await answer(connection, "pid")
     await connection.aclose()
@@ -607,7 +609,7 @@ async def test_a_closed_connection_is_closed_for_good(connect: Connect, mark: Pa
     assert len(pids(mark)) == 1
 
 
-async def test_a_connection_that_was_never_used_can_be_closed(connect: Connect) -> None:
+async def test_connection_that_was_never_used_can_be_closed(connect: Connect) -> None:
     connection = connect()
     await connection.aclose()
     connection.close()
@@ -615,7 +617,7 @@ async def test_a_connection_that_was_never_used_can_be_closed(connect: Connect) 
         await connection.tools()
 
 
-def test_a_connection_can_be_closed_without_a_loop(connect: Connect, mark: Path) -> None:
+def test_connection_can_be_closed_without_a_loop(connect: Connect, mark: Path) -> None:
     connection = connect()
     asyncio.run(answer(connection, "pid"))
     connection.close()
@@ -633,7 +635,7 @@ async def test_closing_on_the_background_loop_does_not_wait_for_itself(connect: 
     assert await asyncio.to_thread(wait_until, lambda: not is_alive(pids(mark)[0]))
 
 
-async def test_closing_waits_for_servers_that_were_given_up(connect: Connect, mark: Path) -> None:
+async def test_closing_waits_for_the_processes_of_failed_sessions(connect: Connect, mark: Path) -> None:
     connection = connect(close=0.3)
     for _ in range(2):
         with pytest.raises(ToolConnectionError):
@@ -644,7 +646,7 @@ async def test_closing_waits_for_servers_that_were_given_up(connect: Connect, ma
     assert not any(map(is_alive, pids(mark)))
 
 
-async def test_whoever_waits_is_told_of_the_close(connect: Connect) -> None:
+async def test_pending_call_fails_when_the_connection_is_closed(connect: Connect) -> None:
     connection = connect(close=0.1)
     waiting = asyncio.create_task(answer(connection, "sleep", seconds=60))
     await asyncio.sleep(0.3)
@@ -653,7 +655,7 @@ async def test_whoever_waits_is_told_of_the_close(connect: Connect) -> None:
         await waiting
 
 
-async def test_a_connection_that_is_forgotten_ends_its_server(mark: Path) -> None:
+async def test_garbage_collected_connection_ends_its_server(mark: Path) -> None:
     (target,) = resolve_targets([sys.executable, str(RAW), "good", str(mark)])
     connection = Connection(target)
     await answer(connection, "pid")
@@ -664,7 +666,7 @@ async def test_a_connection_that_is_forgotten_ends_its_server(mark: Path) -> Non
 
 EXIT = """
 import asyncio, sys
-from ahvn_tools.execution import background_loop as bridge
+from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client.connection import Connection
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.client.targets import resolve_targets
@@ -678,25 +680,27 @@ if HOW == "block":
     import ahvn_tools.mcp.client.connection, time
     ahvn_tools.mcp.client.connection.MAX_EXIT_SECONDS = 0.5
 
-kept = [connection("good"), connection("deaf"), connection("family"), connection("deaf_at_start")]
+connections = [connection("good"), connection("deaf"), connection("family"), connection("deaf_at_start")]
 
 async def main():
-    for one in kept[:3]:
+    for one in connections[:3]:
         await one.call("pid", {})
-    calls = [asyncio.ensure_future(kept[0].call("sleep", {"seconds": 60})), asyncio.ensure_future(kept[3].tools())]
-    await asyncio.wait(calls, timeout=0.3)
+    requests = [connections[0].call("sleep", {"seconds": 60}), connections[3].tools()]
+    await asyncio.wait(map(asyncio.ensure_future, requests), timeout=0.3)
     if HOW == "raise":
         raise ValueError("the end")
     if HOW == "exit":
         sys.exit(0)
     if HOW == "block":
-        bridge.call_soon(lambda: time.sleep(60))
+        background_loop.call_soon(lambda: time.sleep(60))
 
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("how", ["raise", "exit", "block"])
+@pytest.mark.parametrize(
+    "how", ["raise", *(pytest.param(how, marks=pytest.mark.exhaustive) for how in ("exit", "block"))]
+)
 def test_no_server_outlives_the_program(mark: Path, tmp_path: Path, how: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(EXIT)
@@ -735,7 +739,7 @@ assert pid() == first
 """
 
 
-def test_a_forked_child_has_a_server_of_its_own(mark: Path, tmp_path: Path) -> None:
+def test_forked_child_starts_another_server(mark: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(FORK)
     ended = subprocess.run(

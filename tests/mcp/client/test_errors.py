@@ -1,4 +1,4 @@
-"""What a failed request is taken for."""
+"""Which error a failed request becomes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def read(error: Exception, status: int | None = None) -> Any:
     ("code", "message"),
     [(-32602, "Invalid params"), (-32000, "a tool of mine failed"), (-32603, "a tool of mine failed"), (7, "odd")],
 )
-def test_a_servers_own_error_is_its_own(code: int, message: str) -> None:
+def test_server_error_is_a_tool_error(code: int, message: str) -> None:
     error = read(MCPError(code, message), 500)
     assert (type(error), error.message, error.tool) == (ToolError, message, "tool")
 
 
-def test_an_error_without_words_is_told_by_its_code() -> None:
+def test_error_without_a_message_is_described_by_its_code() -> None:
     assert read(MCPError(-32602, " ")).message == "The server refused the request (error -32602)."
 
 
 @pytest.mark.parametrize("message", ["Session not found", "Session terminated"])
-def test_a_server_that_forgot_the_session_has_done_nothing(message: str) -> None:
+def test_unknown_session_error_means_the_request_was_not_run(message: str) -> None:
     error = read(MCPError(-32600, message))
     assert isinstance(error, ConnectionLostError)
     assert error.is_unsent
@@ -44,7 +44,7 @@ def test_a_server_that_forgot_the_session_has_done_nothing(message: str) -> None
         (-32603, "Server returned an error response", 401, "the server answered HTTP 401"),
     ],
 )
-def test_an_error_of_the_clients_making_is_a_lost_connection(
+def test_error_made_by_the_client_is_a_lost_connection(
     code: int, message: str, status: int | None, reason: str
 ) -> None:
     error = read(MCPError(code, message), status)
@@ -55,19 +55,19 @@ def test_an_error_of_the_clients_making_is_a_lost_connection(
 @pytest.mark.parametrize(
     "error", [MCPError(-32700, "no JSON"), ValueError("an odd type"), UnicodeDecodeError("a", b"", 0, 1, "b")]
 )
-def test_what_cannot_be_read_is_an_invalid_result(error: Exception) -> None:
+def test_unreadable_answer_is_an_invalid_result(error: Exception) -> None:
     assert type(read(error)) is InvalidResultError
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), OSError("x"), KeyError("x"), ExceptionGroup("x", [OSError("y")])])
-def test_anything_else_is_a_lost_connection_and_tells_no_text(error: Exception) -> None:
+def test_any_other_exception_is_a_lost_connection_without_its_text(error: Exception) -> None:
     lost = read(error)
     assert isinstance(lost, ConnectionLostError)
     assert "x" not in lost.reason.replace("ExceptionGroup", "")
-    told = errors.to_connection_error("somewhere", lost.reason, "tool")
-    assert isinstance(told, ToolConnectionError)
-    assert str(told).startswith("Server 'somewhere' is not there: the connection broke (")
-    assert told.tool == "tool"
+    error = errors.to_connection_error("somewhere", lost.reason, "tool")
+    assert isinstance(error, ToolConnectionError)
+    assert str(error).startswith("Server 'somewhere' is not available: the connection broke (")
+    assert error.tool == "tool"
 
 
 def caused(error: Exception, cause: BaseException) -> Exception:
@@ -87,13 +87,13 @@ def caused(error: Exception, cause: BaseException) -> Exception:
             "it cannot be reached (ConnectionError)",
         ),
         (caused(RuntimeError("secret"), MCPError(-1, "no\u200bentry")), None, "no\\u200bentry"),
-        (MCPError(-1, ""), None, "the server refused to shake hands"),
+        (MCPError(-1, ""), None, "the server refused the handshake"),
     ],
 )
-def test_why_there_is_no_connection_is_told_without_secrets(error: Exception, status: int | None, reason: str) -> None:
+def test_connect_error_is_described_without_secrets(error: Exception, status: int | None, reason: str) -> None:
     assert errors.describe_connect_error(error, status) == reason
 
 
-def test_a_servers_words_are_capped() -> None:
-    assert errors.sanitize_message("a" * 2_000) == "a" * 2_000
-    assert errors.sanitize_message("a" * 2_001) == "a" * 2_000 + " …"
+def test_server_text_is_cut() -> None:
+    assert errors.sanitize_text("a" * 2_000) == "a" * 2_000
+    assert errors.sanitize_text("a" * 2_001) == "a" * 2_000 + "… (1 more characters)"

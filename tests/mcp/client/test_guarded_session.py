@@ -1,4 +1,4 @@
-"""What a server answers, before mcp reads it."""
+"""Checks of a server's answers before mcp parses them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPC
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError
 from ahvn_tools.mcp.client.guarded_session import GuardedStream, check_result
+from ahvn_tools.mcp.client.handlers import Handlers
 from ahvn_tools.mcp.trust.limits import Limits
 
 SMALL = Limits(tools_per_page=2, blocks=2, values_per_message=20)
@@ -26,12 +27,12 @@ SMALL = Limits(tools_per_page=2, blocks=2, values_per_message=20)
         {"structuredContent": {"a": 1.5, "b": [0] * 10}},
     ],
 )
-def test_what_is_small_passes(result: dict[str, Any]) -> None:
+def test_result_within_the_limits_passes(result: dict[str, Any]) -> None:
     check_result(result, SMALL)
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "message"),
     [
         ({"tools": [{}] * 3}, "lists more than 2 tools on one page"),
         ({"content": [{}] * 3}, "more than 2 blocks of content"),
@@ -39,13 +40,13 @@ def test_what_is_small_passes(result: dict[str, Any]) -> None:
         ({"structuredContent": {"a": [[[[0] * 7] * 3]]}}, "more than 20 values"),
     ],
 )
-def test_what_is_too_much_is_refused(result: dict[str, Any], told: str) -> None:
-    with pytest.raises(LimitExceededError, match=told):
+def test_result_beyond_the_limits_is_refused(result: dict[str, Any], message: str) -> None:
+    with pytest.raises(LimitExceededError, match=message):
         check_result(result, SMALL)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_no_number_is_refused(value: float) -> None:
+def test_nan_and_infinity_are_refused(value: float) -> None:
     with pytest.raises(InvalidResultError, match="NaN or Infinity"):
         check_result({"structuredContent": {"deep": [{"a": value}]}}, SMALL)
 
@@ -63,7 +64,7 @@ MEDIA = {
 
 
 @pytest.mark.parametrize(("block", "is_good"), MEDIA.values(), ids=MEDIA)
-def test_media_are_base64_and_of_a_type_that_can_be_shown(block: Any, is_good: bool) -> None:
+def test_media_must_be_base64_with_a_printable_type(block: Any, is_good: bool) -> None:
     if is_good:
         check_result({"content": [block]}, SMALL)
         return
@@ -71,10 +72,10 @@ def test_media_are_base64_and_of_a_type_that_can_be_shown(block: Any, is_good: b
         check_result({"content": [block]}, SMALL)
 
 
-async def test_a_server_that_asks_without_end_is_left() -> None:
+async def test_too_many_requests_of_a_server_end_the_connection() -> None:
     reasons: list[str] = []
     send, receive = anyio.create_memory_object_stream[Any](10)
-    incoming = GuardedStream(receive, Limits(requests=2), reasons.append)
+    incoming = GuardedStream(receive, Limits(requests=2), Handlers(on_connection_lost=reasons.append))
     for number in range(3):
         await send.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method="ping")))
     async with send, incoming:
@@ -84,43 +85,43 @@ async def test_a_server_that_asks_without_end_is_left() -> None:
     assert reasons == ["the server sent more than 2 requests within 10 s"]
 
 
-async def passed(message: Any, version: str | None = None) -> tuple[Any, GuardedStream]:
-    """Send one message through, and return what comes out."""
+async def pass_through(message: Any, version: str | None = None) -> tuple[Any, GuardedStream]:
+    """Send one message through a guarded stream, and return the result and the stream."""
     send, receive = anyio.create_memory_object_stream[Any](1)
-    incoming = GuardedStream(receive, SMALL)
+    incoming = GuardedStream(receive, SMALL, Handlers())
     incoming.protocol_version = version
     await send.send(message)
     async with send, incoming:
         return await incoming.receive(), incoming
 
 
-async def test_a_refused_answer_becomes_an_error_of_its_request() -> None:
-    told, _ = await passed(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=7, result={"tools": [{}] * 3})))
-    assert isinstance(told.message, JSONRPCError)
-    assert told.message.id == 7
-    assert isinstance(told.message.error.data, LimitExceededError)
+async def test_refused_answer_becomes_the_error_of_its_request() -> None:
+    item, _ = await pass_through(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=7, result={"tools": [{}] * 3})))
+    assert isinstance(item.message, JSONRPCError)
+    assert item.message.id == 7
+    assert isinstance(item.message.error.data, LimitExceededError)
 
 
 @pytest.mark.parametrize(
     "message",
     [SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="x", params={"a": [0] * 100})), ValueError("no message")],
 )
-async def test_everything_else_passes_as_it_is(message: Any) -> None:
-    told, _ = await passed(message)
-    assert told is message
+async def test_other_messages_pass_unchanged(message: Any) -> None:
+    item, _ = await pass_through(message)
+    assert item is message
 
 
-async def test_what_is_no_tool_is_left_out_and_kept_for_the_reason() -> None:
+async def test_malformed_tool_is_left_out_and_recorded() -> None:
     good = {"name": "good", "inputSchema": {"type": "object"}}
     page = {"tools": [good, {"name": "bad"}]}
-    told, incoming = await passed(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=7, result=page)), "2025-11-25")
-    assert told.message.result["tools"] == [good]
-    assert incoming.malformed == [{"name": "bad"}]
+    item, incoming = await pass_through(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=7, result=page)), "2025-11-25")
+    assert item.message.result["tools"] == [good]
+    assert incoming._handlers.status.malformed_tools == [{"name": "bad"}]
 
 
-async def test_the_stream_ends_where_the_inner_one_ends() -> None:
+async def test_stream_ends_with_the_inner_stream() -> None:
     send, receive = anyio.create_memory_object_stream[Any](2)
-    incoming = GuardedStream(receive, SMALL)
+    incoming = GuardedStream(receive, SMALL, Handlers())
     await send.send("one")
     await send.aclose()
     assert [item async for item in incoming] == ["one"]

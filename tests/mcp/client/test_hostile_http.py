@@ -1,4 +1,4 @@
-"""Servers that misbehave, over HTTP: whatever they do ends within seconds, and credentials go to nobody else."""
+"""Hostile servers over HTTP: each request ends within seconds, and credentials are sent to no other server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ahvn_tools.mcp.client.connection import Connection
 from ahvn_tools.mcp.client.targets import resolve_targets
-from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, came_of, is_clean
+from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, get_outcome, is_clean, select_by_default
 from tests.mcp.hostile.meter import measured
 from tests.mcp.hostile.web import BEHAVIOURS, Web, redirects_elsewhere, serving
 
@@ -26,7 +26,7 @@ NO_CONNECTION = {
     "huge_header": "",
     "endless_headers": "",
 }
-"""There is never a connection, and what is said of it."""
+"""There is never a connection; a part of the error message."""
 
 ANSWERS = {
     "odd_session_id": "well",
@@ -51,27 +51,29 @@ ANSWERS = {
     "garbage_events": "invalid_result",
     "resets": "connection",
 }
-"""What comes of a call of `bad`; the listing before it and the call of `echo` after it work."""
+"""Results of a call of `bad`; the listing before it and the call of `echo` after it work."""
 
 TOKEN = "token-of-the-first-server"
 
 
-def connected(web: Web) -> Connection:
-    """Return a connection to a server that is sent a token."""
+def make_connection(web: Web) -> Connection:
+    """Return a connection that sends a token."""
     (target,) = resolve_targets(web.url, auth=TOKEN)
     return Connection(target, limits=LIMITS)
 
 
-def test_every_behaviour_has_an_end_that_is_expected() -> None:
+def test_every_behaviour_has_an_expected_outcome() -> None:
     assert {*NO_CONNECTION, *ANSWERS} == BEHAVIOURS.keys()
 
 
-@pytest.mark.parametrize("name", NO_CONNECTION)
-async def test_a_server_that_lets_nobody_in_is_a_connection_error(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", select_by_default(NO_CONNECTION, {"unauthorised", "silent", "html_page", "endless_headers"})
+)
+async def test_server_that_refuses_connections_is_a_connection_error(name: str) -> None:
     with serving(BEHAVIOURS[name]) as web:
-        connection = connected(web)
+        connection = make_connection(web)
         async with measured() as stalls:
-            word, error = await came_of(connection.tools())
+            word, error = await get_outcome(connection.tools())
             await asyncio.wait_for(connection.aclose(), LONGEST)
     assert word == "connection"
     assert NO_CONNECTION[name] in str(error)
@@ -79,46 +81,51 @@ async def test_a_server_that_lets_nobody_in_is_a_connection_error(name: str) -> 
     assert max(stall.worst for stall in stalls) < LONGEST_STALL
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-async def test_a_hostile_answer_ends_as_expected(name: str) -> None:
-    """No loop stands still, the next call works, and nothing is read any more when the call is over."""
+@pytest.mark.parametrize(
+    "name",
+    select_by_default(
+        ANSWERS, {"call_unauthorised", "forgetful", "accepted", "slow_body", "zip_bomb", "endless_event", "resets"}
+    ),
+)
+async def test_hostile_answer_has_the_expected_outcome(name: str) -> None:
+    """No loop is blocked, the next call works, and no answer is read after the end of its call."""
     expected = ANSWERS[name]
     with serving(BEHAVIOURS[name]) as web:
-        connection = connected(web)
+        connection = make_connection(web)
         async with measured() as stalls:
-            told = [
-                await came_of(connection.tools()),
-                await came_of(connection.call("bad", {}, timeout=0.5 if expected == "timeout" else 4)),
-                await came_of(connection.call("echo", {"text": "well"}, timeout=4)),
+            outcomes = [
+                await get_outcome(connection.tools()),
+                await get_outcome(connection.call("bad", {}, timeout=0.5 if expected == "timeout" else 4)),
+                await get_outcome(connection.call("echo", {"text": "well"}, timeout=4)),
             ]
             await asyncio.wait_for(connection.aclose(), LONGEST)
-        assert [word for word, _ in told] == ["echo bad", expected, "well"]
-        assert all(error is None or is_clean(str(error)) for _, error in told)
+        assert [word for word, _ in outcomes] == ["echo bad", expected, "well"]
+        assert all(error is None or is_clean(str(error)) for _, error in outcomes)
         assert max(stall.worst for stall in stalls) < LONGEST_STALL
-        await asyncio.to_thread(until_nobody_listens, web)
+        await asyncio.to_thread(wait_for_closed_connections, web)
 
 
-def until_nobody_listens(web: Web) -> None:
+def wait_for_closed_connections(web: Web) -> None:
     """Wait until every connection of a server has ended."""
-    until = time.monotonic() + LONGEST
+    deadline = time.monotonic() + LONGEST
     while web.open:
-        assert time.monotonic() < until, "an answer that nobody waits for is still being read"
+        assert time.monotonic() < deadline, "an abandoned answer is still being read"
         time.sleep(0.02)
 
 
-async def test_a_token_goes_to_the_server_that_it_is_for_and_to_no_other() -> None:
+async def test_token_is_sent_only_to_its_server() -> None:
     with serving(Web.well) as other, serving(redirects_elsewhere, elsewhere=other.url) as first:
-        connection = connected(first)
-        word, _ = await came_of(connection.tools())
+        connection = make_connection(first)
+        word, _ = await get_outcome(connection.tools())
         await connection.aclose()
     assert word == "connection"
     assert first.seen[0].headers["authorization"] == f"Bearer {TOKEN}"
     assert other.seen == []
 
 
-async def test_a_place_to_log_in_that_the_server_names_is_not_asked() -> None:
+async def test_login_url_named_by_the_server_is_not_requested() -> None:
     with serving(BEHAVIOURS["unauthorised"]) as web:
-        connection = connected(web)
-        await came_of(connection.tools())
+        connection = make_connection(web)
+        await get_outcome(connection.tools())
         await connection.aclose()
     assert {request.method for request in web.seen} == {"POST"}

@@ -1,4 +1,4 @@
-"""Servers that misbehave, behind a toolkit: what is bad is refused with a reason, everything else works."""
+"""Hostile servers in a toolkit: bad tools and answers are refused with a reason, everything else works."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.errors import ToolCallError
-from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, command, is_clean
+from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, command, is_clean, select_by_default
 from tests.mcp.hostile.listing import HIDDEN
-from tests.mcp.hostile.meter import left_of, measured
+from tests.mcp.hostile.meter import find_processes, measured
 from tests.mcp.hostile.wire import SECRET
 
 REFUSED: dict[str, dict[str, str]] = {
     "duplicate_names": {"bad (2)": "another tool", "echo (2)": "another tool"},
     "bad_names": {
-        "": "empty", " ": "empty", "x" * 100: "300 characters", r"a\u200bb": "hidden", r"a\u202eb": "hidden",
-        r"a\x00b": "hidden", r"a\nb": "hidden", r"\x1b[31mred": "hidden", r"tag\U000e0041": "hidden",
+        "": "empty", " ": "empty", "x" * 100: "300 characters", r"a\u200bb": "invisible", r"a\u202eb": "invisible",
+        r"a\x00b": "invisible", r"a\nb": "invisible", r"\x1b[31mred": "invisible", r"tag\U000e0041": "invisible",
         "ｅｃｈｏ": "looks the same",
     },
-    "hidden_property": {"hiding": "hidden characters"},
+    "hidden_property": {"hiding": "invisible characters"},
     "remote_references": {
         "http_ref": "nothing is fetched", "file_ref": "nothing is fetched", "odd_ref": "nothing is fetched",
         "relative_ref": "nothing is fetched", "dangling_ref": "no schema",
@@ -40,7 +40,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "malformed_tools": {"bare": "input schema", "listed": "input schema", "texts": "input schema", "(no name)": "name"},
     "invalid_schemas": {"typed": "JSON Schema", "pattern": "regex", "needed": "required", "counted": "minimum"},
 }  # fmt: skip
-"""The tools that are refused, and a part of each reason; `echo` and `bad` are taken."""
+"""The refused tools and a part of each reason; `echo` and `bad` are imported."""
 
 CALLS = {
     "never_answers": "timeout",
@@ -59,12 +59,12 @@ CALLS = {
     "dies_in_a_call": "connection",
     "input_for_ever": "limit_exceeded",
 }
-"""The code of the error that a call of `bad` gives; a call of `echo` after it works."""
+"""The error code of a call of `bad`; a call of `echo` after it works."""
 
 
 @pytest.fixture
 async def imported(request: pytest.FixtureRequest) -> AsyncIterator[Toolkit]:
-    """Give a toolkit with a hostile server; no loop stands still while the test runs, no process is left of it."""
+    """A toolkit with a hostile server. No loop is blocked while the test runs, and no process is left after it."""
     mark = uuid.uuid4().hex
     toolkit = Toolkit("hostile")
     async with measured() as stalls:
@@ -74,28 +74,32 @@ async def imported(request: pytest.FixtureRequest) -> AsyncIterator[Toolkit]:
         yield toolkit
         await asyncio.wait_for(toolkit.aremove_mcp("hostile"), LONGEST)
     assert max(stall.worst for stall in stalls) < LONGEST_STALL
-    assert left_of(mark) == []
+    assert find_processes(mark) == []
 
 
 def names(toolkit: Toolkit) -> list[str]:
     return [spec.name for spec in toolkit]
 
 
-@pytest.mark.parametrize(("imported", "refused"), REFUSED.items(), indirect=["imported"], ids=REFUSED)
-async def test_a_bad_tool_is_refused_and_costs_no_other(imported: Toolkit, refused: dict[str, str]) -> None:
-    told = imported.servers["hostile"].refused
+@pytest.mark.parametrize(
+    ("imported", "refused"), select_by_default(REFUSED.items(), {"bad_names", "malformed_tools"}), indirect=["imported"]
+)
+async def test_bad_tool_is_refused_without_affecting_others(imported: Toolkit, refused: dict[str, str]) -> None:
+    reasons = imported.servers["hostile"].refused
     assert names(imported)[:2] == ["echo", "bad"]
     assert not refused.keys() & names(imported)
-    shown = {name[:100]: reason for name, reason in told.items() if not re.search(r"^\(no name\) ", name)}
-    assert shown.keys() == refused.keys()
+    listed = {name[:100]: reason for name, reason in reasons.items() if not re.search(r"^\(no name\) ", name)}
+    assert listed.keys() == refused.keys()
     for name, reason in refused.items():
-        assert reason in shown[name], name
-    assert all(is_clean(name or "-") and is_clean(reason) for name, reason in told.items())
+        assert reason in listed[name], name
+    assert all(is_clean(name or "-") and is_clean(reason) for name, reason in reasons.items())
     assert (await imported.aexec("bad", {})).value == "well"
 
 
-@pytest.mark.parametrize(("imported", "code"), CALLS.items(), indirect=["imported"], ids=CALLS)
-async def test_a_bad_answer_is_an_error_and_the_next_call_works(imported: Toolkit, code: str) -> None:
+@pytest.mark.parametrize(
+    ("imported", "code"), select_by_default(CALLS.items(), {"breaks_its_word", "dies_in_a_call"}), indirect=["imported"]
+)
+async def test_bad_answer_is_an_error_and_the_next_call_works(imported: Toolkit, code: str) -> None:
     began = time.monotonic()
     result = await imported.aexec("bad", {})
     assert time.monotonic() - began < LONGEST
@@ -107,7 +111,7 @@ async def test_a_bad_answer_is_an_error_and_the_next_call_works(imported: Toolki
 
 
 @pytest.mark.parametrize("imported", ["bad_names"], indirect=True)
-async def test_names_outside_the_rule_are_kept_and_fit_when_they_go_out(imported: Toolkit) -> None:
+async def test_unusual_names_are_imported_unchanged_and_shortened_on_export(imported: Toolkit) -> None:
     odd = ["../x", "__class__", "two words", "a/b", "Echo"]
     assert names(imported) == ["echo", "bad", *odd]
     for tool in imported.to("openai"):
@@ -117,25 +121,25 @@ async def test_names_outside_the_rule_are_kept_and_fit_when_they_go_out(imported
 
 
 @pytest.mark.parametrize("imported", ["hidden_characters"], indirect=True)
-async def test_no_text_of_a_tool_hides_anything(imported: Toolkit) -> None:
-    """Every text in every export shows what was hidden in it."""
+async def test_texts_of_tools_have_no_hidden_characters(imported: Toolkit) -> None:
+    """Every text in every export shows its hidden characters as escapes."""
     assert names(imported) == ["echo", "bad"]
-    shown = [imported.to(name) for name in ("openai", "anthropic", "mcp", "prompt", "gemini")]
-    told = json.dumps(shown, ensure_ascii=False) + imported["bad"].to_prompt() + repr(imported["bad"].definition)
-    assert not set(HIDDEN) - set("[8m") & set(told)
+    exports = [imported.to(name) for name in ("openai", "anthropic", "mcp", "prompt", "gemini")]
+    text = json.dumps(exports, ensure_ascii=False) + imported["bad"].to_prompt() + repr(imported["bad"].definition)
+    assert not set(HIDDEN) - set("[8m") & set(text)
     assert r"Read\u200b" in imported["bad"].definition.description
 
 
 @pytest.mark.parametrize("imported", ["slow_input_pattern"], indirect=True)
-async def test_a_slow_pattern_checks_an_argument_at_once(imported: Toolkit) -> None:
+async def test_slow_pattern_does_not_delay_the_check_of_an_argument(imported: Toolkit) -> None:
     began = time.monotonic()
     assert (await imported.aexec("bad", {"value": "a" * 40 + "!"})).error.code == "invalid_parameters"
     assert (await imported.aexec("bad", {"value": "aaa"})).value == "well"
     assert time.monotonic() - began < 1
 
 
-async def test_a_server_cannot_tell_the_model_a_bound_value() -> None:
-    """What it is given it may know; where it says that in an error, the parameter's name stands instead."""
+async def test_server_error_does_not_reveal_a_bound_value_to_the_model() -> None:
+    """The server knows the value; where its error quotes it, the name of the parameter is shown."""
     toolkit = Toolkit("hostile")
     await toolkit.aadd_mcp(command("parrot"), name="hostile", limits=LIMITS, preset={"bad": {"key": SECRET}})
     try:
@@ -148,10 +152,10 @@ async def test_a_server_cannot_tell_the_model_a_bound_value() -> None:
 
 
 @pytest.mark.parametrize("imported", ["changes_its_tools"], indirect=True)
-async def test_a_server_that_always_has_news_is_followed_and_not_for_ever(imported: Toolkit) -> None:
-    until = time.monotonic() + LONGEST
+async def test_server_that_announces_changes_all_the_time_is_refreshed_with_growing_delays(imported: Toolkit) -> None:
+    deadline = time.monotonic() + LONGEST
     while "new0" not in names(imported):
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
     before = time.process_time()
     await asyncio.sleep(0.5)
@@ -161,35 +165,38 @@ async def test_a_server_that_always_has_news_is_followed_and_not_for_ever(import
 
 @pytest.mark.parametrize(
     "imported",
-    ["asks_for_ever", "pings_for_ever", "endless_flood"],
+    select_by_default(["asks_for_ever", "pings_for_ever", "endless_flood"], {"endless_flood"}),
     indirect=True,
 )
-async def test_what_a_server_begins_in_a_call_does_not_go_on_for_ever(imported: Toolkit) -> None:
-    """When the call is over, the process rests, at the latest when the server has used up what it may send."""
+async def test_endless_behaviour_ends_with_its_call(imported: Toolkit) -> None:
+    """After the call the process becomes idle, at the latest when the server has reached a limit."""
     assert (await imported.aexec("bad", {})).error.code in {"timeout", "connection"}
-    until = time.monotonic() + 2 * LONGEST
+    deadline = time.monotonic() + 2 * LONGEST
     while True:
         before = time.process_time()
         await asyncio.sleep(0.3)
         if time.process_time() - before < 0.05:
             break
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
     assert (await imported.aexec("echo", {"text": "well"})).value == "well"
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "hang_at_start",
-        "garbage_for_ever",
-        "exit_at_start",
-        "refuses_to_start",
-        "hang_at_list",
-        "many_tools",
-        "endless_pages",
-    ],
+    select_by_default(
+        [
+            "hang_at_start",
+            "garbage_for_ever",
+            "exit_at_start",
+            "refuses_to_start",
+            "hang_at_list",
+            "many_tools",
+            "endless_pages",
+        ],
+        {"exit_at_start", "endless_pages"},
+    ),
 )
-async def test_a_server_that_cannot_be_imported_leaves_nothing(name: str) -> None:
+async def test_failed_import_leaves_no_tools_and_no_process(name: str) -> None:
     mark = uuid.uuid4().hex
     toolkit = Toolkit("hostile")
     began = time.monotonic()
@@ -198,11 +205,11 @@ async def test_a_server_that_cannot_be_imported_leaves_nothing(name: str) -> Non
     assert time.monotonic() - began < LONGEST
     assert is_clean(str(caught.value))
     assert (names(toolkit), dict(toolkit.servers)) == ([], {})
-    assert left_of(mark) == []
+    assert find_processes(mark) == []
 
 
-def test_one_hostile_server_keeps_no_other_away() -> None:
-    """Of several in one configuration, those that work come in; the sync door is used from a thread without a loop."""
+def test_hostile_server_does_not_prevent_the_import_of_others() -> None:
+    """The working servers of one configuration are imported by a sync call without an event loop."""
     mark = uuid.uuid4().hex
     servers: dict[str, Any] = {
         name: {"command": words[0], "args": words[1:]}
@@ -220,11 +227,11 @@ def test_one_hostile_server_keeps_no_other_away() -> None:
     finally:
         for name in list(toolkit.servers):
             toolkit.remove_mcp(name)
-    assert left_of(mark) == []
+    assert find_processes(mark) == []
 
 
-async def test_a_good_server_answers_beside_many_hostile_ones() -> None:
-    """All of these misbehave at once; no call of the good one waits for half a second."""
+async def test_good_server_answers_while_many_hostile_ones_are_connected() -> None:
+    """All of these misbehave concurrently; no call of the good one waits for half a second."""
     mark = uuid.uuid4().hex
     hostile = [
         "endless_flood", "endless_answer", "asks_for_ever", "many_values", "huge_text", "log_flood", "stops_reading",
@@ -245,4 +252,4 @@ async def test_a_good_server_answers_beside_many_hostile_ones() -> None:
     assert longest < LONGEST_STALL
     assert max(stall.worst for stall in stalls) < LONGEST_STALL
     await asyncio.gather(*map(toolkit.aremove_mcp, list(toolkit.servers)))
-    assert left_of(mark) == []
+    assert find_processes(mark) == []

@@ -1,4 +1,4 @@
-"""A connection to a server over HTTP, which is killed, restarted, refuses and sends too much."""
+"""A connection to an HTTP server that is killed, restarted, refuses requests or sends too much."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ahvn_tools.mcp.trust.limits import Limits
 
 
 class Site:
-    """An ASGI application on a port of its own, which can be killed and started again."""
+    """An ASGI application on a free port, which can be killed and restarted."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -109,9 +109,9 @@ def sites() -> Iterator[Callable[..., Site]]:
         one.kill()
 
 
-@pytest.fixture(params=["auto", "legacy"])
+@pytest.fixture(params=["auto", pytest.param("legacy", marks=pytest.mark.exhaustive)])
 def server(request: pytest.FixtureRequest) -> Callable[[Site], Any]:
-    """What to give for a site, in both generations of the protocol."""
+    """Returns the server to connect to for a site, for both generations of the protocol."""
     if request.param == "auto":
         return lambda site: site.url
     return lambda site: Client(site.url, mode="legacy")
@@ -131,13 +131,13 @@ async def answer(connection: Connection, tool: str, timeout: float = 5.0, **argu
     return (await connection.call(tool, arguments, timeout=timeout)).structured_content["result"]
 
 
-async def test_many_calls_at_once_get_their_own_answers(sites: Any, server: Any) -> None:
+async def test_concurrent_calls_get_their_own_results(sites: Any, server: Any) -> None:
     async with connected(server(sites())) as connection:
         sizes = await asyncio.gather(*(answer(connection, "great", size=size) for size in range(50)))
         assert list(map(len, sizes)) == list(range(50))
 
 
-async def test_a_server_that_was_restarted_is_connected_to_again(sites: Any, server: Any) -> None:
+async def test_call_after_a_restart_reconnects(sites: Any, server: Any) -> None:
     site = sites()
     async with connected(server(site)) as connection:
         assert [await answer(connection, "visited") for _ in range(2)] == [1, 2]
@@ -146,7 +146,7 @@ async def test_a_server_that_was_restarted_is_connected_to_again(sites: Any, ser
         assert await answer(connection, "visited") == 1  # a new server, which saw the call once
 
 
-async def test_a_call_under_way_is_told_and_the_next_finds_the_new_server(sites: Any, server: Any) -> None:
+async def test_pending_call_fails_and_the_next_reconnects(sites: Any, server: Any) -> None:
     site = sites()
     async with connected(server(site)) as connection:
         waiting = asyncio.create_task(answer(connection, "sleep", seconds=30))
@@ -154,13 +154,13 @@ async def test_a_call_under_way_is_told_and_the_next_finds_the_new_server(sites:
         site.kill()
         with pytest.raises(ToolConnectionError):
             await waiting
-        with pytest.raises(ToolConnectionError, match="is not there"):
+        with pytest.raises(ToolConnectionError, match="is not available"):
             await answer(connection, "visited")
         site.start()
         assert await answer(connection, "visited") == 1
 
 
-async def test_a_tool_that_takes_too_long_leaves_the_connection_as_it_was(sites: Any, server: Any) -> None:
+async def test_timeout_keeps_the_connection(sites: Any, server: Any) -> None:
     async with connected(server(sites())) as connection:
         assert await answer(connection, "visited") == 1
         with pytest.raises(ToolTimeoutError):
@@ -168,16 +168,16 @@ async def test_a_tool_that_takes_too_long_leaves_the_connection_as_it_was(sites:
         assert await answer(connection, "visited") == 2
 
 
-async def test_a_change_is_told(sites: Any, server: Any) -> None:
+async def test_change_of_the_tools_is_notified(sites: Any, server: Any) -> None:
     async with connected(server(sites())) as connection:
-        told: list[str] = []
-        connection.on_list_changed(lambda: told.append("changed"))
+        notified: list[str] = []
+        connection.on_list_changed(lambda _: notified.append("changed"))
         await answer(connection, "change")
         await asyncio.sleep(0.3)
-        assert told == ["changed"]
+        assert notified == ["changed"]
 
 
-async def test_nobody_there_is_an_error_at_once(sites: Any) -> None:
+async def test_unreachable_server_is_an_error_at_once(sites: Any) -> None:
     site = sites()
     site.kill()
     async with connected(site.url) as connection:
@@ -186,7 +186,7 @@ async def test_nobody_there_is_an_error_at_once(sites: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
-async def test_a_refusal_is_told_by_its_status(sites: Any, status: int) -> None:
+async def test_http_error_is_reported_with_its_status(sites: Any, status: int) -> None:
     async def refuse(_: Request) -> Response:
         return PlainTextResponse("no sesame", status)
 
@@ -197,7 +197,7 @@ async def test_a_refusal_is_told_by_its_status(sites: Any, status: int) -> None:
         assert "sesame" not in str(error.value)
 
 
-async def test_too_great_an_answer_is_not_read(sites: Any) -> None:
+async def test_answer_beyond_the_size_limit_is_not_read(sites: Any) -> None:
     async with connected(sites().url, limits=Limits(message_bytes=100_000)) as connection:
         assert len(await answer(connection, "great", size=10_000)) == 10_000
         with pytest.raises(ToolConnectionError, match="a message of more than 100000 bytes"):
@@ -206,7 +206,7 @@ async def test_too_great_an_answer_is_not_read(sites: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-async def test_an_answer_without_an_end_is_not_read(sites: Any, kind: str) -> None:
+async def test_endless_answer_is_not_read(sites: Any, kind: str) -> None:
     async def endless(_: Request) -> Response:
         async def chunks() -> Any:
             while True:
@@ -223,7 +223,7 @@ async def test_an_answer_without_an_end_is_not_read(sites: Any, kind: str) -> No
         assert time.monotonic() - since < 4
 
 
-async def test_a_compressed_answer_is_not_unpacked(sites: Any) -> None:
+async def test_compressed_answer_is_refused(sites: Any) -> None:
     async def compressed(_: Request) -> Response:
         return Response(b"\x1f\x8b", media_type="application/json", headers={"content-encoding": "gzip"})
 
@@ -233,7 +233,7 @@ async def test_a_compressed_answer_is_not_unpacked(sites: Any) -> None:
             await connection.tools()
 
 
-async def test_a_server_that_says_nothing_does_not_hold_up_its_caller(sites: Any) -> None:
+async def test_silent_server_does_not_block_its_caller(sites: Any) -> None:
     async def silent(_: Request) -> Response:
         await asyncio.sleep(30)
         return Response()
@@ -245,7 +245,7 @@ async def test_a_server_that_says_nothing_does_not_hold_up_its_caller(sites: Any
 
 
 @pytest.mark.parametrize("content", [b"[]", b"nonsense", b'{"jsonrpc": "2.0"}'])
-async def test_nonsense_is_an_error(sites: Any, content: bytes) -> None:
+async def test_invalid_content_is_an_error(sites: Any, content: bytes) -> None:
     async def nonsense(_: Request) -> Response:
         return Response(content, media_type="application/json")
 
@@ -255,7 +255,7 @@ async def test_nonsense_is_an_error(sites: Any, content: bytes) -> None:
             await connection.tools()
 
 
-async def test_credentials_are_not_sent_to_where_a_server_points(sites: Any) -> None:
+async def test_credentials_do_not_follow_a_redirect(sites: Any) -> None:
     seen: list[str | None] = []
 
     async def other(request: Request) -> Response:
@@ -268,13 +268,13 @@ async def test_credentials_are_not_sent_to_where_a_server_points(sites: Any) -> 
         return Response(status_code=307, headers={"location": thief.url})
 
     site = sites(lambda: Starlette(routes=[Route("/mcp", redirect, methods=["POST"])]))
-    async with connected(site.url, headers={"x-api-key": "k"}) as connection:
+    async with connected(site.url, auth={"x-api-key": "k"}) as connection:
         with pytest.raises(ToolConnectionError):
             await connection.tools()
     assert seen == []
 
 
-async def test_an_argument_that_is_mirrored_in_a_header_is_so_after_a_new_connection_too(sites: Any) -> None:
+async def test_header_argument_is_also_sent_after_a_reconnect(sites: Any) -> None:
     site = sites()
     async with connected(site.url) as connection:
         await connection.tools()
@@ -291,23 +291,25 @@ async def test_an_argument_that_is_mirrored_in_a_header_is_so_after_a_new_connec
 
 @contextlib.asynccontextmanager
 async def pooled(url: str, **options: Any) -> Any:
-    pool = ConnectionPool(resolve_targets(url, auth="ours", headers={"x-team": "blue"})[0], **options)
+    pool = ConnectionPool(
+        resolve_targets({"web": {"url": url, "headers": {"x-team": "blue"}}}, auth="ours")[0], **options
+    )
     try:
         yield pool
     finally:
         await pool.aclose()
 
 
-async def test_two_users_calls_never_share_a_connection(sites: Any) -> None:
+async def test_calls_of_different_users_never_share_a_connection(sites: Any) -> None:
     async with pooled(sites().url) as pool:
 
         async def seen(user: str) -> tuple[str, str]:
-            called = await pool.call("headers", {}, headers={"Authorization": f"Bearer {user}"}, timeout=10)
+            called = await pool.call("headers", {}, headers={"Authorization": f"Bearer {user}"})
             return called.structured_content["authorization"], called.structured_content["x-team"]
 
         users = [f"user-{number % 4}" for number in range(40)]
         assert await asyncio.gather(*map(seen, users)) == [(f"Bearer {user}", "blue") for user in users]
-        assert repr(pool) == "<Pool '127.0.0.1' of 4>"
+        assert repr(pool) == "<ConnectionPool 'web' of 4>"
         called = await pool.call("headers", {})
         assert called.structured_content["authorization"] == "Bearer ours"
         assert called.structured_content["accept-encoding"] == "identity"

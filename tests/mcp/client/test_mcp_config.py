@@ -1,4 +1,4 @@
-"""mcp.json in the dialects of its writers."""
+"""mcp.json as different programs write it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ahvn_tools.mcp.client.mcp_config import ServerEntry, parse_entries, read_co
 HERE = Path("/some/project")
 
 
-def read_entries(config: Any, **given: dict[str, str]) -> dict[str, ServerEntry]:
-    return parse_entries(config, HERE, env=given.get("env", {}), inputs=given.get("inputs", {}))
+def read_entries(config: Any, **options: dict[str, str]) -> dict[str, ServerEntry]:
+    return parse_entries(config, HERE, env=options.get("env", {}), inputs=options.get("inputs", {}))
 
 
-def entry(value: Any, **given: dict[str, str]) -> ServerEntry:
-    return read_entries({"mcpServers": {"one": value}}, **given)["one"]
+def entry(value: Any, **options: dict[str, str]) -> ServerEntry:
+    return read_entries({"mcpServers": {"one": value}}, **options)["one"]
 
 
 @pytest.mark.parametrize(
@@ -31,26 +31,26 @@ def entry(value: Any, **given: dict[str, str]) -> ServerEntry:
         {"one": {"command": "x"}},
     ],
 )
-def test_every_writers_key_is_known(config: Any) -> None:
+def test_every_known_layout_is_read(config: Any) -> None:
     assert read_entries(config)["one"].command == ("x",)
 
 
 @pytest.mark.parametrize("config", [{}, {"one": 1}, {"mcp": {}}, {"mcpServers": []}])
-def test_what_is_no_mcp_json_is_refused(config: Any) -> None:
-    with pytest.raises(DefinitionError, match=r"no mcp\.json"):
+def test_other_objects_are_refused(config: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"not an mcp\.json"):
         read_entries(config)
 
 
-def test_an_mcp_json_may_have_no_servers() -> None:
+def test_mcp_json_may_have_no_servers() -> None:
     assert read_entries({"mcpServers": {}}) == {}
 
 
 @pytest.mark.parametrize("off", [{"disabled": True}, {"enabled": False}])
-def test_a_disabled_server_is_left_out_whatever_it_says(off: dict[str, bool]) -> None:
+def test_disabled_server_is_left_out_without_being_parsed(off: dict[str, bool]) -> None:
     assert list(read_entries({"mcpServers": {"one": {"url": "${MISSING}", **off}, "two": {"url": "x"}}})) == ["two"]
 
 
-def test_a_command_has_arguments_and_texts_in_its_environment() -> None:
+def test_command_has_arguments_and_environment_as_strings() -> None:
     read = entry({"command": "x", "args": ["-a", 1], "env": {"PORT": 80, "ON": True}, "cwd": "/there"})
     assert read.command == ("x", "-a", "1")
     assert read.env == {"PORT": "80", "ON": "true"}
@@ -58,7 +58,7 @@ def test_a_command_has_arguments_and_texts_in_its_environment() -> None:
     assert entry({"command": ["x", "y"], "args": None}).command == ("x", "y")
 
 
-def test_an_env_file_is_read_and_its_entry_comes_before_it(tmp_path: Path) -> None:
+def test_env_file_is_read_and_the_entrys_env_has_priority(tmp_path: Path) -> None:
     text = "# ours\n\nTOKEN=a=b # c\nexport NAME = ann\nQUOTED='x y'\nDOUBLE=\"z\"\nEMPTY=\nSAME=file\n"
     (tmp_path / ".env").write_text(text, encoding="utf-8")
     config = {"one": {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"SAME": "entry"}}}
@@ -71,7 +71,7 @@ def test_an_env_file_is_read_and_its_entry_comes_before_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
-def test_a_url_has_headers_type_and_token(key: str) -> None:
+def test_url_has_headers_type_and_token(key: str) -> None:
     read = entry({key: "http://x", "headers": {"a": "b"}, "type": "sse", "auth": "oauth"})
     assert (read.url, read.headers, read.transport, read.auth) == ("http://x", {"a": "b"}, "sse", "oauth")
     assert entry({key: "http://x", "transport": "http", "auth": {}}).transport == "http"
@@ -98,7 +98,7 @@ def test_a_url_has_headers_type_and_token(key: str) -> None:
         ("$NAME $${", "$NAME $${"),
     ],
 )
-def test_variables_are_filled_in_once(text: str, value: str) -> None:
+def test_variables_are_replaced_once(text: str, value: str) -> None:
     given = {"env": {"NAME": "value", "EMPTY": "", "OUTER": "${NAME}"}, "inputs": {"key": "typed"}}
     for filled in (
         entry({"command": text}, **given).command[0],
@@ -115,19 +115,19 @@ def test_variables_are_filled_in_once(text: str, value: str) -> None:
     [
         ({"command": "${NONE}"}, "'one' needs the environment variable 'NONE'"),
         ({"url": "x", "headers": {"a": "${env:NONE}"}}, "needs the environment variable 'NONE'"),
-        ({"command": "x", "env": {"a": "${input:token}"}}, r"asks for the input 'token'; give it: inputs=\{'token'"),
+        ({"command": "x", "env": {"a": "${input:token}"}}, r"asks for the input 'token'; pass inputs=\{'token'"),
         ({"command": "x", "env": {"a": "${input:kez}"}}, "Known: 'key'"),
         ({}, "either a `command` or a `url`"),
         ({"command": "x", "url": "y"}, "either a `command` or a `url`"),
-        ([], "'one' is no JSON object"),
+        ([], "'one' is not a JSON object"),
         ({"command": "x", "env": []}, None),
-        ({"command": "x", "env": ["a"]}, "`env` is no JSON object"),
-        ({"command": "x", "args": [{}]}, "`args` holds something that is no text"),
-        ({"command": {}}, "`args` holds something that is no text"),
+        ({"command": "x", "env": ["a"]}, "`env` is not a JSON object"),
+        ({"command": "x", "args": [{}]}, "`args` has a value that is not a string"),
+        ({"command": {}}, "`args` has a value that is not a string"),
         ({"command": "x", "envFile": "nowhere.env"}, r"'one': 'nowhere\.env' cannot be read: FileNotFoundError"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(value: Any, message: str | None) -> None:
+def test_invalid_entry_error_names_the_server(value: Any, message: str | None) -> None:
     if message is None:
         assert entry(value).env == {}
         return
@@ -135,7 +135,7 @@ def test_what_cannot_be_used_is_refused_by_name(value: Any, message: str | None)
         entry(value, inputs={"key": "secret"})
 
 
-def test_an_error_tells_no_value() -> None:
+def test_error_contains_no_value() -> None:
     with pytest.raises(DefinitionError) as error:
         entry({"command": "x", "env": {"A": "sesame", "B": "${NONE}"}}, env={"C": "sesame"}, inputs={"d": "sesame"})
     assert "sesame" not in str(error.value)
@@ -151,9 +151,9 @@ def test_comments_and_trailing_commas_are_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"{", "is not JSON"), (b"[]", "no JSON object"), (b"\xff", "Unicode")]
+    ("content", "message"), [(b"{", "is not JSON"), (b"[]", "not contain a JSON object"), (b"\xff", "Unicode")]
 )
-def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_invalid_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "mcp.json"
     file.write_bytes(content)
     with pytest.raises(DefinitionError, match=message):

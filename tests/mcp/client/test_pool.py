@@ -1,4 +1,4 @@
-"""One connection for each set of credentials: how many there are, and how long."""
+"""One connection per set of credentials: how many are open, and for how long."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.targets import Target, resolve_targets
 
 
-class Made:
-    """A target in memory that keeps the headers of every client that it makes, and how many are open."""
+class CountingTarget:
+    """A target in memory that records the headers of its clients, and counts opened and closed ones."""
 
     def __init__(self) -> None:
         self.headers: list[dict[str, str]] = []
@@ -51,8 +51,8 @@ class Made:
 
 
 @pytest.fixture
-async def made() -> Made:
-    return Made()
+async def made() -> CountingTarget:
+    return CountingTarget()
 
 
 async def until(is_so: Any, limit: float = 3.0) -> None:
@@ -67,7 +67,7 @@ def user(name: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {name}"}
 
 
-async def test_the_same_credentials_are_the_same_connection_however_written(made: Made) -> None:
+async def test_equal_headers_share_a_connection_whatever_their_case_and_order(made: CountingTarget) -> None:
     pool = ConnectionPool(made.target())
     for headers in ({"A": "1", "b": "2"}, {"B": "2", "a": "1"}, {"a": "1", "b": "3"}, None, {}):
         await pool.call("number", {}, headers=headers)
@@ -76,7 +76,7 @@ async def test_the_same_credentials_are_the_same_connection_however_written(made
     assert (made.opened, made.closed) == (3, 3)
 
 
-async def test_the_one_that_was_used_longest_ago_makes_room(made: Made) -> None:
+async def test_least_recently_used_connection_is_closed_for_a_new_one(made: CountingTarget) -> None:
     pool = ConnectionPool(made.target(), max_connections=2)
     for name in ("a", "b", "a", "c", "a", "b"):
         await pool.call("number", {}, headers=user(name))
@@ -86,7 +86,7 @@ async def test_the_one_that_was_used_longest_ago_makes_room(made: Made) -> None:
     await until(lambda: made.closed == 4)
 
 
-async def test_a_call_waits_for_room_when_all_connections_are_in_use(made: Made) -> None:
+async def test_call_waits_while_all_connections_are_in_use(made: CountingTarget) -> None:
     pool = ConnectionPool(made.target(), max_connections=1)
     first = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
     await until(lambda: made.opened == 1)
@@ -101,7 +101,7 @@ async def test_a_call_waits_for_room_when_all_connections_are_in_use(made: Made)
     await pool.aclose()
 
 
-async def test_a_connection_that_nobody_uses_is_closed_but_for_the_one_without_headers(made: Made) -> None:
+async def test_idle_connections_with_headers_are_closed(made: CountingTarget) -> None:
     pool = ConnectionPool(made.target(), idle_seconds=0.2)
     await pool.call("number", {})
     await pool.call("number", {}, headers=user("a"))
@@ -115,7 +115,7 @@ async def test_a_connection_that_nobody_uses_is_closed_but_for_the_one_without_h
     await pool.aclose()
 
 
-async def test_a_connection_in_use_is_not_idle(made: Made) -> None:
+async def test_connection_in_use_is_not_closed_as_idle(made: CountingTarget) -> None:
     pool = ConnectionPool(made.target(), idle_seconds=0.1)
     call = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
     await pool.call("number", {}, headers=user("b"))
@@ -126,29 +126,29 @@ async def test_a_connection_in_use_is_not_idle(made: Made) -> None:
     await pool.aclose()
 
 
-async def test_a_change_is_told_whoever_hears_it(made: Made) -> None:
-    pool, told = ConnectionPool(made.target()), []
-    undo = pool.on_list_changed(lambda: told.append("changed"))
+async def test_change_on_any_connection_is_notified(made: CountingTarget) -> None:
+    pool, notified = ConnectionPool(made.target()), []
+    undo = pool.on_list_changed(lambda _: notified.append("changed"))
     await pool.call("number", {}, headers=user("a"))
     (member,) = pool._connections.values()
     background_loop.call_soon(member.connection._schedule_notify)
-    await until(lambda: told == ["changed"])
+    await until(lambda: notified == ["changed"])
     undo()
     undo()
     background_loop.call_soon(pool._default_connection._schedule_notify)
     await asyncio.sleep(0.1)
-    assert told == ["changed"]
+    assert notified == ["changed"]
     await pool.aclose()
 
 
-async def test_a_closed_pool_calls_nothing(made: Made) -> None:
+async def test_closed_pool_refuses_calls(made: CountingTarget) -> None:
     pool = ConnectionPool(made.target(), max_connections=1)
     waiting = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
     await until(lambda: made.opened == 1)
-    no_room = asyncio.create_task(pool.call("wait", {}, headers=user("b")))
+    queued = asyncio.create_task(pool.call("wait", {}, headers=user("b")))
     await asyncio.sleep(0.05)
     await pool.aclose()
-    for call in (waiting, no_room):
+    for call in (waiting, queued):
         with pytest.raises(ToolConnectionError, match="closed"):
             await call
     for headers in (None, user("a")):
@@ -158,8 +158,8 @@ async def test_a_closed_pool_calls_nothing(made: Made) -> None:
 
 
 @pytest.mark.parametrize("is_used", [True, False])
-def test_a_pool_can_be_closed_without_a_loop(is_used: bool) -> None:
-    made = Made()
+def test_pool_can_be_closed_without_a_loop(is_used: bool) -> None:
+    made = CountingTarget()
     pool = ConnectionPool(made.target())
     if is_used:
         asyncio.run(pool.call("number", {}, headers=user("a")))
@@ -171,14 +171,14 @@ def test_a_pool_can_be_closed_without_a_loop(is_used: bool) -> None:
             asyncio.run(pool.call("number", {}, headers=headers))
 
 
-async def test_a_pool_that_was_never_used_can_be_closed(made: Made) -> None:
+async def test_pool_that_was_never_used_can_be_closed(made: CountingTarget) -> None:
     pool = ConnectionPool(made.target())
     await pool.aclose()
     with pytest.raises(ToolConnectionError, match="closed"):
         await pool.tools()
 
 
-async def test_closing_on_the_background_loop_does_not_wait_for_itself(made: Made) -> None:
+async def test_closing_on_the_background_loop_does_not_wait_for_itself(made: CountingTarget) -> None:
     pool = ConnectionPool(made.target())
     await pool.call("number", {})
 
@@ -189,7 +189,7 @@ async def test_closing_on_the_background_loop_does_not_wait_for_itself(made: Mad
     await until(lambda: made.closed == 1)
 
 
-async def test_headers_mean_nothing_to_a_server_that_is_not_reached_over_http() -> None:
+async def test_headers_are_refused_for_a_server_that_is_not_reached_over_http() -> None:
     pool = ConnectionPool(resolve_targets(FastMCP("inside"))[0])
     with pytest.raises(ToolConnectionError, match="takes no headers") as error:
         await pool.call("number", {}, headers=user("a"))
@@ -197,7 +197,7 @@ async def test_headers_mean_nothing_to_a_server_that_is_not_reached_over_http() 
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "\0", 3, None])
-async def test_a_value_that_is_no_header_is_refused_and_not_shown(made: Made, value: Any) -> None:
+async def test_invalid_header_value_is_refused_and_not_quoted(made: CountingTarget, value: Any) -> None:
     with pytest.raises(ToolConnectionError, match="'x' has a value that cannot be sent") as error:
         await ConnectionPool(made.target()).call("number", {}, headers={"x": value})
     assert "b: c" not in str(error.value)

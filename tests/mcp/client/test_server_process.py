@@ -1,4 +1,4 @@
-"""The processes of servers: how they ended, and that they end."""
+"""Server processes: how they end, and that they end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def start(started: list[asyncio.subprocess.Process], code: str) -> asyncio
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "reason"),
     [
         ("import sys; sys.exit(3)", "the server process has ended with exit code 3"),
         ("", "the server process has ended with exit code 0"),
@@ -39,7 +39,9 @@ async def start(started: list[asyncio.subprocess.Process], code: str) -> asyncio
         ("import os; os.kill(os.getpid(), 40)", "the server process was ended by signal 40"),
     ],
 )
-async def test_an_end_is_told_as_it_was(started: list[asyncio.subprocess.Process], code: str, told: str) -> None:
+async def test_exit_reason_describes_how_the_process_ended(
+    started: list[asyncio.subprocess.Process], code: str, reason: str
+) -> None:
     process = await start(started, f"import time; time.sleep(0.3); {code or 'pass'}")
     assert server_process.get_exit_reason(process) is None
     seen = None
@@ -47,12 +49,15 @@ async def test_an_end_is_told_as_it_was(started: list[asyncio.subprocess.Process
         await asyncio.sleep(0.001)
         if (seen := server_process.get_exit_reason(process)) is not None:
             break
-    assert seen in {told, "the server process has ended"}  # asyncio takes the code, and tells it a moment later
+    assert seen in {
+        reason,
+        "the server process has ended",
+    }  # asyncio reaps the process and sets the return code a moment later
     await process.wait()
-    assert server_process.get_exit_reason(process) == await server_process.wait_for_exit_reason(process) == told
+    assert server_process.get_exit_reason(process) == await server_process.wait_for_exit_reason(process) == reason
 
 
-async def test_a_server_that_lives_on_has_only_closed_its_output(started: list[asyncio.subprocess.Process]) -> None:
+async def test_running_process_has_only_closed_its_output(started: list[asyncio.subprocess.Process]) -> None:
     process = await start(started, "import time; time.sleep(60)")
     assert await server_process.wait_for_exit_reason(process) == "the server has closed its output"
 
@@ -65,9 +70,7 @@ async def test_a_server_that_lives_on_has_only_closed_its_output(started: list[a
         ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)", 2.0),
     ],
 )
-async def test_an_end_takes_its_time_and_no_more(
-    started: list[asyncio.subprocess.Process], code: str, most: float
-) -> None:
+async def test_stop_takes_bounded_time(started: list[asyncio.subprocess.Process], code: str, most: float) -> None:
     process = await start(started, code)
     await asyncio.sleep(0.2)
     since = time.monotonic()
@@ -76,7 +79,7 @@ async def test_an_end_takes_its_time_and_no_more(
     assert time.monotonic() - since < most
 
 
-async def test_all_that_are_left_can_be_killed_at_once(started: list[asyncio.subprocess.Process]) -> None:
+async def test_all_remaining_groups_can_be_killed(started: list[asyncio.subprocess.Process]) -> None:
     for _ in range(3):
         await start(started, "import time; time.sleep(60)")
     server_process.kill_all_groups()

@@ -1,4 +1,4 @@
-"""A server over stdio: no result and no error of a tool is a message that the server cannot write."""
+"""A stdio server: results and errors that cannot be serialized become error results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
@@ -67,17 +68,18 @@ async def answers(*names: str) -> list[Any]:
         return [await client.call_tool_mcp(name, {}) for name in names]
 
 
-async def test_what_has_no_form_on_the_wire_is_an_error_and_the_server_goes_on() -> None:
+async def test_result_that_cannot_be_serialized_is_an_error_and_the_server_continues() -> None:
     names = ("listed", "free", "keyed", "own", "noted", "great", "deep")
-    *told, last = await asyncio.wait_for(answers(*names, "well"), LONGEST)
-    for name, answer in zip(names, told, strict=True):
+    *results, last = await asyncio.wait_for(answers(*names, "well"), LONGEST)
+    for name, answer in zip(names, results, strict=True):
         assert (name, answer.is_error, answer.structured_content) == (name, True, None)
         assert "cannot be sent" in answer.content[0].text or "no JSON form" in answer.content[0].text
         assert answer.meta["duration"] >= 0
     assert (last.is_error, last.structured_content) == (False, {"result": "well"})
 
 
-async def test_an_error_text_is_spelled_out_and_the_server_goes_on() -> None:
+@pytest.mark.exhaustive
+async def test_error_text_with_surrogates_is_escaped_and_the_server_continues() -> None:
     refused, last = await asyncio.wait_for(answers("refused", "well"), LONGEST)
     assert (refused.is_error, refused.content[0].text) == (True, "no file caf\\udce9")
     assert last.structured_content == {"result": "well"}

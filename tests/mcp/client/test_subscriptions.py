@@ -1,4 +1,4 @@
-"""What a server tells of its tools outside of any request."""
+"""Changes of tools that a server announces outside of any request."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.client.test_http import Site
 
 
-async def test_a_change_outside_of_a_request_is_told() -> None:
+async def test_change_announced_outside_of_a_request_is_notified() -> None:
     bus = InMemorySubscriptionBus()
     server = MCPServer("inside", subscriptions=bus)
     connection = Connection(resolve_targets(server)[0])
-    told: list[str] = []
-    connection.on_list_changed(lambda: told.append("changed"))
+    notified: list[str] = []
+    connection.on_list_changed(lambda _: notified.append("changed"))
     assert await connection.tools() == []
     await asyncio.sleep(0.2)
     for number in (1, 2):
         await background_loop.arun(bus.publish, ToolsListChanged())
         await asyncio.sleep(0.3)
-        assert told == ["changed"] * number
+        assert notified == ["changed"] * number
     await connection.aclose()
 
 
 @pytest.mark.parametrize("is_down", [True, False])
-async def test_a_lost_subscription_is_asked_for_again_and_may_have_missed_something(
+async def test_lost_subscription_is_renewed_and_notified_as_a_change(
     monkeypatch: pytest.MonkeyPatch, is_down: bool
 ) -> None:
     monkeypatch.setattr(subscriptions, "INITIAL_RETRY_DELAY", 0.2)
@@ -47,7 +47,7 @@ async def test_a_lost_subscription_is_asked_for_again_and_may_have_missed_someth
     site = Site(app)
     connection = Connection(resolve_targets(site.url)[0])
     heard = threading.Semaphore(0)
-    connection.on_list_changed(heard.release)
+    connection.on_list_changed(lambda _: heard.release())
     try:
         await connection.tools()
         await asyncio.sleep(0.2)

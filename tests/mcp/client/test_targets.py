@@ -1,4 +1,4 @@
-"""What can be given as a server, and what is read from it."""
+"""The kinds of servers that can be passed, and the targets that they resolve to."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def one(server: Any, **options: Any) -> Target:
     return target
 
 
+def site(headers: dict[str, str]) -> dict[str, Any]:
+    """Return a configuration with one server over HTTP."""
+    return {"site": {"url": "http://127.0.0.1:1/mcp", "headers": headers}}
+
+
 def transport(target: Target, **headers: str) -> Any:
     """What a client of the target would send through."""
     return target.make_client(Handlers(), headers, Limits()).transport.inner
@@ -44,7 +49,7 @@ async def environment(target: Target) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "https://tools.example/mcp"])
-def test_a_url_is_reached_over_http(url: str) -> None:
+def test_url_is_reached_over_http(url: str) -> None:
     target = one(url)
     assert (target.takes_headers, target.is_stdio) == (True, False)
     assert target.name in url
@@ -60,34 +65,34 @@ def test_a_url_is_reached_over_http(url: str) -> None:
         ({"one": {"url": "http://127.0.0.1:1/sse", "type": "http"}}, "StreamableHttpTransport"),
     ],
 )
-def test_an_old_url_or_type_is_reached_over_sse(server: Any, kind: str) -> None:
+def test_sse_url_or_type_is_reached_over_sse(server: Any, kind: str) -> None:
     assert type(transport(one(server))).__name__ == kind
 
 
-def test_every_client_is_a_fresh_one() -> None:
+def test_clients_share_no_transport() -> None:
     target = one("http://127.0.0.1:1/mcp")
     assert transport(target) is not transport(target)
 
 
-def test_headers_and_token_go_with_a_url() -> None:
-    target = one("http://127.0.0.1:1/mcp", headers={"X-Api-Key": "k"}, auth="t")
+def test_headers_and_token_are_sent_to_a_url() -> None:
+    target = one(site({"X-Api-Key": "k"}), auth="t")
     assert transport(target).headers == {"x-api-key": "k"}
     assert transport(target).auth is not None
 
 
-def test_headers_may_be_given_as_auth() -> None:
+def test_headers_can_be_passed_as_auth() -> None:
     assert transport(one("http://127.0.0.1:1/mcp", auth={"X-Api-Key": "k"})).headers == {"x-api-key": "k"}
 
 
-async def test_a_secret_is_a_token_a_header_and_a_variable_like_its_text() -> None:
+async def test_pydantic_secrets_are_revealed_in_token_header_and_env() -> None:
     assert transport(one("http://127.0.0.1:1/mcp", auth=SecretStr("t"))).auth is not None
     keyed = one("http://127.0.0.1:1/mcp", auth={"X-Api-Key": SecretStr("k")})
     assert transport(keyed).headers == {"x-api-key": "k"}
     assert (await environment(one(RAW, env={"TOKEN": SecretStr("t")})))["TOKEN"] == "t"
 
 
-def test_a_calls_headers_come_before_the_servers() -> None:
-    target = one("http://127.0.0.1:1/mcp", headers={"X-Api-Key": "k", "other": "o"}, auth="t")
+def test_headers_of_a_call_have_priority() -> None:
+    target = one(site({"X-Api-Key": "k", "other": "o"}), auth="t")
     made = transport(target, **{"x-api-key": "call", "Authorization": "Bearer call"})
     assert made.headers == {"x-api-key": "call", "other": "o", "authorization": "Bearer call"}
     assert made.auth is None  # the server's token would overwrite the call's
@@ -110,7 +115,7 @@ def test_one_login_serves_all_clients() -> None:
         (str(RAW), "raw_server"),
     ],
 )
-async def test_a_command_or_a_script_is_started(server: Any, name: str) -> None:
+async def test_command_or_script_is_started(server: Any, name: str) -> None:
     target = one(server)
     assert (target.name, target.is_stdio, target.takes_headers) == (name, True, False)
     assert (await environment(target))["PATH"]
@@ -127,19 +132,19 @@ async def test_a_command_or_a_script_is_started(server: Any, name: str) -> None:
         ("node build/index.js", "index"),
     ],
 )
-def test_a_commands_name_says_what_is_run(command: str, name: str) -> None:
+def test_name_of_a_command_is_the_program_that_runs(command: str, name: str) -> None:
     assert one(command).name == name
 
 
-async def test_a_server_sees_the_environment_that_it_is_given_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_process_sees_only_the_passed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_SECRET", "hidden")
-    seen = await environment(one(RAW, env={"TOKEN": "given"}))
-    assert seen["TOKEN"] == "given"
+    seen = await environment(one(RAW, env={"TOKEN": "passed"}))
+    assert seen["TOKEN"] == "passed"
     assert "OUR_SECRET" not in seen
 
 
 @pytest.mark.parametrize("kind", [FastMCP, MCPServer])
-async def test_a_server_object_is_called_in_memory(kind: Any) -> None:
+async def test_server_object_is_called_in_memory(kind: Any) -> None:
     server = kind("inside")
 
     @server.tool()
@@ -153,7 +158,7 @@ async def test_a_server_object_is_called_in_memory(kind: Any) -> None:
     await connection.aclose()
 
 
-async def test_a_client_is_cloned_and_stays_as_it_was() -> None:
+async def test_client_is_cloned_and_stays_unchanged() -> None:
     server = FastMCP("inside")
 
     @server.tool
@@ -169,7 +174,7 @@ async def test_a_client_is_cloned_and_stays_as_it_was() -> None:
         assert (await client.call_tool("number")).data == 1
 
 
-async def test_a_clients_process_is_not_shared() -> None:
+async def test_clients_process_is_not_shared() -> None:
     command = StdioTransport(sys.executable, [str(RAW)], env={"TOKEN": "theirs"})
     target = one(Client(command))
     assert (target.name, target.is_stdio) == ("raw_server", True)
@@ -177,7 +182,7 @@ async def test_a_clients_process_is_not_shared() -> None:
     assert command._connect_task is None
 
 
-async def test_a_clients_own_handlers_go_on(tmp_path: Path) -> None:
+async def test_handlers_of_a_client_still_work(tmp_path: Path) -> None:
     theirs: list[Any] = []
 
     async def hear(message: Any) -> None:
@@ -191,7 +196,7 @@ async def test_a_clients_own_handlers_go_on(tmp_path: Path) -> None:
         client = Client(command, message_handler=hear, elicitation_handler=elicit)
         ours: list[str] = []
         connection = Connection(one(client))
-        connection.on_list_changed(lambda: ours.append("changed"))
+        connection.on_list_changed(lambda _: ours.append("changed"))
         await connection.call("change", {"times": 1})
         answer = await connection.call("elicit", {})
         await asyncio.sleep(0.2)
@@ -202,7 +207,7 @@ async def test_a_clients_own_handlers_go_on(tmp_path: Path) -> None:
     assert (tmp_path / "errors").read_text() == "what a nuisance\n"
 
 
-async def test_a_given_handler_comes_before_the_clients_own(tmp_path: Path) -> None:
+async def test_passed_handler_has_priority_over_the_clients(tmp_path: Path) -> None:
     async def theirs(*_: Any) -> Any:
         return {"colour": "theirs"}
 
@@ -221,7 +226,7 @@ async def test_a_given_handler_comes_before_the_clients_own(tmp_path: Path) -> N
     assert (tmp_path / "errors").read_text() == "what a nuisance\n"
 
 
-def test_a_clients_url_and_headers_are_kept() -> None:
+def test_url_and_headers_of_a_client_are_used() -> None:
     client = Client(StreamableHttpTransport("http://somewhere.example/mcp", headers={"a": "1"}))
     target = one(client)
     assert (target.name, target.takes_headers) == ("somewhere.example", True)
@@ -230,7 +235,7 @@ def test_a_clients_url_and_headers_are_kept() -> None:
 
 
 @pytest.mark.parametrize("own", [{"auth": "own"}, {"headers": {"Authorization": "Bearer own"}}])
-def test_a_calls_credentials_come_before_those_of_a_client(own: dict[str, Any]) -> None:
+def test_credentials_of_a_call_have_priority_over_those_of_a_client(own: dict[str, Any]) -> None:
     target = one(Client(StreamableHttpTransport("http://127.0.0.1:1/mcp", **own)))
     made = transport(target, authorization="Bearer call")
     assert (made.headers, made.auth) == ({"authorization": "Bearer call"}, None)
@@ -239,7 +244,7 @@ def test_a_calls_credentials_come_before_those_of_a_client(own: dict[str, Any]) 
     assert kept.auth is not None or kept.headers["authorization"] == "Bearer own"
 
 
-def test_a_client_of_a_configuration_is_the_servers_that_it_names() -> None:
+def test_client_of_a_configuration_resolves_to_its_servers() -> None:
     two = {"mcpServers": {"a": {"url": "http://127.0.0.1:1"}, "b": {"command": "server", "args": ["x"]}}}
     found = resolve_targets(Client(two, name="both"))
     assert [(target.name, target.takes_headers, target.is_stdio) for target in found] == [
@@ -248,14 +253,14 @@ def test_a_client_of_a_configuration_is_the_servers_that_it_names() -> None:
     ]
 
 
-def test_a_client_whose_configuration_changes_the_tools_is_left_as_it_is() -> None:
+def test_client_whose_configuration_transforms_tools_is_used_unchanged() -> None:
     entry = {"url": "http://127.0.0.1:1", "tools": {"find": {"name": "search"}}}
     two = {"mcpServers": {"a": entry, "b": {"url": "http://127.0.0.1:1"}}}
     client = one(Client(two, name="both")).make_client(Handlers(), {}, Limits())
     assert type(client.transport).__name__ == "MCPConfigTransport"
 
 
-def test_a_name_may_be_given() -> None:
+def test_name_can_be_passed_for_one_server() -> None:
     assert one("http://127.0.0.1:1/mcp", name="mine").name == "mine"
     with pytest.raises(DefinitionError, match="there are 2"):
         resolve_targets({"a": {"url": "http://x"}, "b": {"url": "http://y"}}, name="mine")
@@ -266,41 +271,41 @@ def test_a_name_may_be_given() -> None:
     [
         ("", {}, "no words"),
         ([], {}, "no words"),
-        ("server 'x", {}, "cannot be read as words"),
+        ("server 'x", {}, "cannot be split into words"),
         (Path("nowhere.py"), {}, "no file 'nowhere.py'"),
-        (Path("server.exe"), {}, "no server"),
-        (3, {}, "A int is no MCP server"),
-        (b"http://x", {}, "A bytes is no MCP server"),
+        (Path("server.exe"), {}, "is not a server"),
+        (3, {}, "A int is not an MCP server"),
+        (b"http://x", {}, "A bytes is not an MCP server"),
         ("nowhere.json", {}, "cannot be read: FileNotFoundError"),
         ("mcp-server-git", {"auth": "t"}, "takes no auth"),
-        ("mcp-server-git", {"headers": {"a": "b"}}, "takes no auth"),
+        ("mcp-server-git", {"auth": {"a": "b"}}, "takes no auth"),
         (FastMCP("inside"), {"auth": "t"}, "A FastMCP takes no auth"),
         ("http://x", {"auth": 5}, "`auth` is a token, .*, not a int"),
         ("http://x", {"auth": ("ann", "pass")}, "`auth` is a token, .*, not a tuple"),
         ("http://x", {"auth": "a\nb"}, "cannot be sent as a header"),
         ("http://x", {"auth": {"X-Key": 5}}, "cannot be sent as a header"),
-        ("http://x", {"headers": {"X Key": "k"}}, "cannot be sent as a header"),
+        ("http://x", {"auth": {"X Key": "k"}}, "cannot be sent as a header"),
         ({"a": {"url": "http://x", "headers": {"X-Key": "k\u00e9"}}}, {}, "'X-Key' .*cannot be sent as a header"),
-        ("mcp-server-git", {"env": {"PORT": 5}}, "`env` holds a int for 'PORT'"),
+        ("mcp-server-git", {"env": {"PORT": 5}}, "`env` has a int for 'PORT'"),
     ],
 )
-def test_what_is_no_server_is_refused(server: Any, options: dict[str, Any], message: str) -> None:
+def test_invalid_server_is_refused(server: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         resolve_targets(server, **options)
 
 
-def test_a_target_shows_no_secret() -> None:
-    assert "sesame" not in repr(resolve_targets("http://127.0.0.1:1/mcp", auth="sesame", headers={"k": "sesame"}))
+def test_repr_of_a_target_contains_no_secret() -> None:
+    assert "sesame" not in repr(resolve_targets(site({"k": "sesame"}), auth="sesame"))
 
 
-def test_an_mcp_json_may_be_a_file(tmp_path: Path) -> None:
+def test_mcp_json_can_be_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"a": {"command": "x"}, "b": {"url": "http://y"}}}))
     assert [target.name for target in resolve_targets(file)] == ["a", "b"]
     assert [target.name for target in resolve_targets(str(file))] == ["a", "b"]
 
 
-async def test_an_entrys_command_environment_and_folder_are_used(tmp_path: Path) -> None:
+async def test_entrys_command_environment_and_folder_are_used(tmp_path: Path) -> None:
     entry = {
         "command": sys.executable,
         "args": ["${workspaceFolder}/server.py"],
@@ -311,12 +316,12 @@ async def test_an_entrys_command_environment_and_folder_are_used(tmp_path: Path)
     (tmp_path / ".vscode").mkdir()
     file = tmp_path / ".vscode" / "mcp.json"
     file.write_text(json.dumps({"servers": {"raw": entry}}))
-    seen = await environment(one(file, env={"A": "given"}))
-    assert (seen["A"], seen["B"]) == ("given", "default")
+    seen = await environment(one(file, env={"A": "passed"}))
+    assert (seen["A"], seen["B"]) == ("passed", "default")
 
 
-def test_an_entrys_headers_and_token_are_used() -> None:
+def test_entrys_headers_and_token_are_used() -> None:
     entry = {"url": "http://127.0.0.1:1/mcp", "headers": {"k": "entry", "l": "entry"}, "auth": "token"}
-    made = transport(one({"mcpServers": {"a": entry}}, headers={"k": "given"}))
-    assert made.headers == {"k": "given", "l": "entry"}
+    made = transport(one({"mcpServers": {"a": entry}}, auth={"k": "passed"}))
+    assert made.headers == {"k": "passed", "l": "entry"}
     assert made.auth is not None

@@ -1,5 +1,5 @@
-"""MCP's own conformance suite against this package: `tools.py` is served to it, `client.py` is driven by it.
+"""MCP's conformance suite against this package: it tests a server of `tools.py` and runs `client.py`.
 
-The suite runs in Node, which `.ci/run` brings along: what it needs and where it is looked for stands in `node.py`.
-Without it these tests are skipped, and say so.
+The suite needs Node, which `.ci/run` installs; `node.py` describes where it is expected. Without it these tests are
+skipped.
 """

@@ -1,6 +1,6 @@
-"""A client for MCP's conformance suite: it imports the suite's server and calls its tools as ours.
+"""A client for MCP's conformance suite: it imports the suite's server and calls its tools.
 
-The suite gives the URL as the last argument, and in the environment what to call in its scenario.
+The suite passes the URL as the last argument, and the calls of its scenario in the environment.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "
 VALUES = {"string": "a", "integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
 
 
-async def agree(message: str, response_type: Any, params: Any, context: Any) -> ElicitResult[Any]:
-    """Accept what the server asks, with the defaults that it proposes."""
+async def accept_elicitation(message: str, response_type: Any, params: Any, context: Any) -> ElicitResult[Any]:
+    """Accept an elicitation with the defaults that the server proposes."""
     fields = params.requested_schema.get("properties", {})
     defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
     return ElicitResult(action="accept", content=defaults or {"confirmed": True})
 
 
 async def complete(messages: Any, params: Any, context: Any) -> str:
-    """Answer what the server asks a model."""
+    """Answer a sampling request."""
     return "an answer"
 
 
-def chosen(kit: Toolkit) -> list[tuple[str, dict[str, Any]]]:
-    """Return what to call: what the suite says, else every tool with arguments that its schema admits."""
+def select_calls(kit: Toolkit) -> list[tuple[str, dict[str, Any]]]:
+    """Return the calls of the scenario, else a call of every tool with valid arguments."""
     if "toolCalls" in CONTEXT:
         return [(call["name"], call["arguments"]) for call in CONTEXT["toolCalls"]]
     if "json_schema_2020_12_tool" in kit:
@@ -42,17 +42,17 @@ def chosen(kit: Toolkit) -> list[tuple[str, dict[str, Any]]]:
 
 
 def arguments(schema: dict[str, Any]) -> dict[str, Any]:
-    """Make a value for each member that a tool requires."""
+    """Return a value for each required member."""
     members = schema.get("properties", {})
     return {name: VALUES[members[name].get("type", "string")] for name in schema.get("required", ())}
 
 
 async def main(url: str) -> None:
-    """Import the tools, show them, call them at once, and close."""
-    kit = await Toolkit("conformance").aadd_mcp(url, name="suite", elicitation=agree, sampling=complete)
+    """Import the tools, export them, call them concurrently, and close."""
+    kit = await Toolkit("conformance").aadd_mcp(url, name="suite", elicitation=accept_elicitation, sampling=complete)
     print(kit, dict(kit.servers["suite"].refused))
     kit.to("mcp")
-    results = await asyncio.gather(*(kit.aexec(name, given) for name, given in chosen(kit)))
+    results = await asyncio.gather(*(kit.aexec(name, given) for name, given in select_calls(kit)))
     print([(result.text, result.error) for result in results])
     await kit.aremove_mcp("suite")
 

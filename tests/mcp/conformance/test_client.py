@@ -1,4 +1,4 @@
-"""MCP's conformance suite as a server whose tools are imported: the scenarios about tools, on both wires."""
+"""Our client passes the conformance suite's scenarios about tools, with both protocol versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCENARIOS = [
 
 
 @pytest.mark.parametrize(("scenario", "wire"), SCENARIOS)
-def test_the_importer_passes(scenario, wire):
+def test_the_client_passes(scenario, wire):
     command = f"{sys.executable} -m tests.mcp.conformance.client"
     root = Path(ahvn_tools.__file__).parents[1]
     ran = run(

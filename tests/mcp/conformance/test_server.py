@@ -1,4 +1,4 @@
-"""A toolkit over HTTP, before MCP's conformance suite: the scenarios about tools, on both wires."""
+"""A toolkit served over HTTP passes the conformance suite's scenarios about tools, with both protocol versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that the conformance suite asks a server for, as a toolkit; names, texts and values are the suite's."""
+"""The tools that the conformance suite requires of a server; it defines their names, texts and values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SCHEMA_2020_12: dict[str, Any] = {
 
 
 def pixel() -> bytes:
-    """Make a PNG of one red pixel."""
+    """Return a PNG of one red pixel."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
@@ -53,7 +53,7 @@ def pixel() -> bytes:
 
 
 def silence() -> bytes:
-    """Make a WAV of eight silent samples."""
+    """Return a WAV of eight silent samples."""
     samples = bytes(16)
     form = struct.pack("<HHIIHH", 1, 1, 8000, 16000, 2, 16)
     body = b"WAVEfmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(samples)) + samples
@@ -113,7 +113,7 @@ def test_tool_with_progress(context: ToolContext) -> str:
 
 @kit.tool
 async def test_tool_with_logging(context: Context) -> str:
-    """Send three log messages, through what FastMCP injects."""
+    """Send three log messages through FastMCP's context."""
     for message in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         await context.info(message)
     return "done"
@@ -121,13 +121,13 @@ async def test_tool_with_logging(context: Context) -> str:
 
 @kit.tool
 async def test_elicitation(message: str, context: Context) -> str:
-    """Ask the user, through what FastMCP injects."""
+    """Ask the user through FastMCP's context."""
     answer = await context.elicit(message, response_type=str)
     return f"User response: {answer.action}"
 
 
 class Person(BaseModel):
-    """What the user is asked, with what is likely."""
+    """The form for the user, with defaults."""
 
     name: str = "John Doe"
     age: int = 30
@@ -138,7 +138,7 @@ class Person(BaseModel):
 
 @kit.tool
 async def test_elicitation_sep1034_defaults(context: Context) -> str:
-    """Ask the user for several things, each with a default."""
+    """Ask the user for several values with defaults."""
     answer = await context.elicit("Who is it?", response_type=Person)
     return f"Elicitation completed: action={answer.action}"
 
@@ -153,7 +153,7 @@ async def test_sampling(prompt: str, context: Context) -> str:
 
 @kit.tool
 def test_custom_headers(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
-    """Take an argument that HTTP clients send in a header, too."""
+    """Accept an argument that HTTP clients also send in a header."""
     return region
 
 
@@ -165,7 +165,7 @@ def json_schema_2020_12_tool(
     phone: str = "",
     email: str = "",
 ) -> str:
-    """Take what a schema full of 2020-12's keywords admits."""
+    """Accept arguments by a schema with many keywords of draft 2020-12."""
     return f"{name} {address} {contactMethod} {phone or email}"
 
 

@@ -7,56 +7,56 @@ from collections.abc import Callable
 from tests.mcp.hostile.wire import Answer, JsonObject, Server
 
 BEHAVIOURS: dict[str, Callable[[Server], None]] = {}
-"""A function changes a server before it serves; its docstring is the table's line."""
+"""Functions that change a server before it serves; the docstring is the line in the table."""
 
 
 def behaviour(change: Callable[[Server], None]) -> Callable[[Server], None]:
-    """Put what changes the server at will into the table."""
+    """Register a function that changes the server."""
     BEHAVIOURS[change.__name__] = change
     return change
 
 
 def at_start(answer: Answer) -> Answer:
-    """Put what is done instead of answering the first request into the table."""
+    """Register a replacement of the answer to the first request."""
 
     def change(server: Server) -> None:
         server.answers["initialize"] = server.answers["server/discover"] = answer
 
-    _keep(change, answer)
+    _register(change, answer)
     return answer
 
 
 def at_list(answer: Answer) -> Answer:
-    """Put what is done instead of listing the tools into the table."""
+    """Register a replacement of the answer to a listing."""
 
     def change(server: Server) -> None:
         server.answers["tools/list"] = answer
 
-    _keep(change, answer)
+    _register(change, answer)
     return answer
 
 
 def at_call(answer: Answer) -> Answer:
-    """Put what is done instead of answering a call of `bad` into the table."""
+    """Register a replacement of the answer to a call of `bad`."""
 
     def change(server: Server) -> None:
         server.bad = answer
 
-    _keep(change, answer)
+    _register(change, answer)
     return answer
 
 
 def tools(listed: Callable[[], list[JsonObject]]) -> Callable[[], list[JsonObject]]:
-    """Put what is listed beside `echo` into the table."""
+    """Register tools to list in addition to `echo`."""
 
     def change(server: Server) -> None:
         server.tools = [server.tools[0], *listed()]
 
-    _keep(change, listed)
+    _register(change, listed)
     return listed
 
 
-def _keep(change: Callable[[Server], None], named: Callable[..., object]) -> None:
+def _register(change: Callable[[Server], None], named: Callable[..., object]) -> None:
     change.__doc__ = named.__doc__
     BEHAVIOURS[named.__name__] = change
 

@@ -1,4 +1,4 @@
-"""What goes wrong in the answer of a call."""
+"""Misbehaviour in the answer to a call."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tests.mcp.hostile.behaviours import at_call, behaviour
 from tests.mcp.hostile.wire import BAD, ECHO, SECRET, JsonObject, Server, text
 
 LATE = 1.5
-"""Seconds that `answers_late` takes: more than the limit that its callers give."""
+"""Seconds that `answers_late` takes: more than the timeout of its callers."""
 
 
 @at_call
 def never_answers(server: Server, request: JsonObject) -> None:
-    """Takes a call and never answers it."""
+    """Reads a call and never answers it."""
 
 
 @at_call
 def answers_late(server: Server, request: JsonObject) -> None:
-    """Answers a call when nobody waits any more."""
+    """Answers a call after its timeout."""
 
     def later() -> None:
         time.sleep(LATE)
@@ -31,27 +31,27 @@ def answers_late(server: Server, request: JsonObject) -> None:
 
 @at_call
 def wrong_id(server: Server, request: JsonObject) -> None:
-    """Answers under an id that nobody has asked with."""
-    for number in (987_654, "nobody", -1, None, 1.5):
+    """Answers with an id that no request had."""
+    for number in (987_654, "unknown", -1, None, 1.5):
         server.reply({"id": number}, text("not yours"))
 
 
 @at_call
 def answers_twice(server: Server, request: JsonObject) -> None:
-    """Answers one call twice, and not with the same."""
+    """Answers one call twice, with different results."""
     server.reply(request, text("first"))
     server.reply(request, text("second"))
 
 
 @at_call
 def deep_answer(server: Server, request: JsonObject) -> None:
-    """Answers with lists in lists, 300 deep: the client's parser refuses them and tells nobody."""
+    """Answers with lists in lists, 300 deep: the client's parser refuses them silently."""
     server.reply_raw(request, '{"content":[],"structuredContent":{"deep":' + "[" * 300 + "]" * 300 + "}}")
 
 
 @at_call
 def great_number(server: Server, request: JsonObject) -> None:
-    """Answers with an integer of 5,000 digits: the client's parser refuses it and tells nobody."""
+    """Answers with an integer of 5,000 digits: the client's parser refuses it silently."""
     server.reply_raw(request, '{"content":[],"structuredContent":{"n":' + "9" * 5000 + "}}")
 
 
@@ -72,32 +72,32 @@ def endless_answer(server: Server, request: JsonObject) -> None:
 
 @at_call
 def not_a_number(server: Server, request: JsonObject) -> None:
-    """Answers with NaN and Infinity, which are no JSON."""
+    """Answers with NaN and Infinity, which are not JSON."""
     server.reply_raw(request, '{"content":[],"structuredContent":{"a":NaN,"b":-Infinity,"c":1e400}}')
 
 
 @at_call
 def unknown_content(server: Server, request: JsonObject) -> None:
-    """Answers with a content block of a type that there is not."""
+    """Answers with a content block of an unknown type."""
     server.reply(request, {"content": [{"type": "hologram", "data": "…"}, {"type": "text", "text": "and text"}]})
 
 
 @at_call
 def bad_base64(server: Server, request: JsonObject) -> None:
-    """Answers with an image that is no base64."""
+    """Answers with an image that is not base64."""
     server.reply(request, {"content": [{"type": "image", "data": "!!! not base64 !!!", "mimeType": "image/png"}]})
 
 
 @at_call
 def bad_media_type(server: Server, request: JsonObject) -> None:
-    """Answers with a resource whose type of media holds an escape sequence."""
+    """Answers with a resource whose media type contains an escape sequence."""
     resource = {"uri": "x://y", "blob": "AAAA", "mimeType": "image/\x1b[31mpng"}
     server.reply(request, {"content": [{"type": "resource", "resource": resource}]})
 
 
 @at_call
 def inner_link(server: Server, request: JsonObject) -> None:
-    """Answers with links to a file of the client's and to the address of a cloud's metadata."""
+    """Answers with links to a file of the client and to the metadata address of a cloud."""
     links = [
         {"type": "resource_link", "name": "x", "uri": uri} for uri in ("file:///etc/shadow", "http://169.254.169.254/")
     ]
@@ -112,13 +112,13 @@ def shapeless_answer(server: Server, request: JsonObject) -> None:
 
 @at_call
 def mistyped_answer(server: Server, request: JsonObject) -> None:
-    """Answers with content that is a text, structure that is a list, and an error mark that is a word."""
+    """Answers with a string as content, a list as structured content and a string as error flag."""
     server.reply(request, {"content": "plain", "structuredContent": [1], "isError": "perhaps"})
 
 
 @at_call
 def shapeless_error(server: Server, request: JsonObject) -> None:
-    """Answers with an error that is only a text."""
+    """Answers with an error that is only a string."""
     server.send({"id": request["id"], "error": "went wrong"})
 
 
@@ -139,14 +139,14 @@ def garbage_in_answer(server: Server, request: JsonObject) -> None:
 
 @at_call
 def binary_answer(server: Server, request: JsonObject) -> None:
-    """Answers with bytes that are no UTF-8."""
+    """Answers with bytes that are not UTF-8."""
     head = b'{"jsonrpc":"2.0","id":%s,"result":{"content":' % json.dumps(request["id"]).encode()
     server.write(head + b'[{"type":"text","text":"\xff\xfe\xc3\x28"}]}}\n')
 
 
 @at_call
 def lone_surrogate(server: Server, request: JsonObject) -> None:
-    """Answers with half a character, with NUL and with a character from another plane."""
+    """Answers with a lone surrogate, NUL and a character outside the basic plane."""
     server.reply(request, text("a\ud800b\x00c\U0010ffff"))
 
 
@@ -170,13 +170,13 @@ def loud_failure(server: Server, request: JsonObject) -> None:
 
 @at_call
 def telling_failure(server: Server, request: JsonObject) -> None:
-    """Answers with an error of the protocol that holds 100 kB, escape sequences and a secret."""
+    """Answers with a protocol error that contains 100 kB, escape sequences and a secret."""
     server.fail(request, f"\x1b[2Jpostgres://admin:{SECRET}@db/ " + "x" * 100_000)
 
 
 @behaviour
 def parrot(server: Server) -> None:
-    """Fails with whatever it was given."""
+    """Fails with its arguments as the message."""
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in ("key", "x")}}
     server.tools = [ECHO, {**BAD, "inputSchema": schema}]
     server.bad = lambda server, request: server.reply(
@@ -186,7 +186,7 @@ def parrot(server: Server) -> None:
 
 @at_call
 def odd_error_code(server: Server, request: JsonObject) -> None:
-    """Answers with an error of the code that stands for a closed connection, while it is open."""
+    """Answers with the error code of a closed connection while the connection is open."""
     server.fail(request, "Connection closed", code=-32000)
 
 

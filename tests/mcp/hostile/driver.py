@@ -1,36 +1,44 @@
-"""How the tests use a hostile server: start it, ask it, and say in one word what came of that."""
+"""How the tests use a hostile server: the command that starts it, and the outcome of a request in one word."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection, Iterable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.mcp.trust.limits import Limits
 
 LONGEST = 5.0
-"""Seconds that any one request may take, whatever the server does."""
+"""Seconds that one request may take, whatever the server does."""
 
 LONGEST_STALL = 0.5
-"""Seconds that an event loop may stand still."""
+"""Seconds for which an event loop may be blocked."""
 
 LIMITS = Limits(connect=1.0, listing=1.0, close=1.5, pages=20, tools=5_000, notifications=2_500)
 
 
 def command(name: str, *marks: str) -> list[str]:
-    """Return the command of a hostile server; marks are words that its processes are found by."""
+    """Return the command of a hostile server; `marks` are words by which its processes are found."""
     return [sys.executable, "-S", "-E", str(Path(__file__).parent), name, *marks]
 
 
-async def came_of(asked: Awaitable[Any]) -> tuple[str, ToolCallError | None]:
+def select_by_default(cases: Iterable[Any], default: Collection[str]) -> list[Any]:
+    """Return parameters for cases: names, or tuples that start with one. Those outside of `default` are exhaustive."""
+    rows = [(case,) if isinstance(case, str) else case for case in cases]
+    return [pytest.param(*row, id=row[0], marks=() if row[0] in default else pytest.mark.exhaustive) for row in rows]
+
+
+async def get_outcome(request: Awaitable[Any]) -> tuple[str, ToolCallError | None]:
     """Return the names of the listed tools, the text of a result, or the code of the error, and the error."""
     began = time.monotonic()
     try:
-        answer = await asyncio.wait_for(asked, LONGEST + 5)
+        answer = await asyncio.wait_for(request, LONGEST + 5)
     except ToolCallError as error:
         return error.code, error
     finally:
@@ -49,5 +57,5 @@ def _word(answer: Any) -> str:
 
 
 def is_clean(message: str) -> bool:
-    """Say whether a text of ours is short and shows nothing but what can be seen."""
+    """Return whether a message is short and printable."""
     return 0 < len(message) < 2_500 and all(letter.isprintable() or letter == "\n" for letter in message)

@@ -1,4 +1,4 @@
-"""What goes wrong beside the answers: floods, questions without end, death, and a life after the end."""
+"""Misbehaviour apart from answers: floods, endless requests, crashes, and processes that do not end."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ def log_flood(server: Server, request: JsonObject) -> None:
 
 @at_call
 def progress_flood(server: Server, request: JsonObject) -> None:
-    """Sends 2,000 messages of progress before it answers."""
+    """Sends 2,000 progress messages before it answers."""
     token = (request["params"].get("_meta") or {}).get("progressToken", "none")
     _flood(server, request, "notifications/progress", progressToken=token, progress=1, message="nearly")
 
 
 @at_call
 def changed_flood(server: Server, request: JsonObject) -> None:
-    """Says 2,000 times that its tools have changed before it answers."""
+    """Announces 2,000 changes of its tools before it answers."""
     _flood(server, request, "notifications/tools/list_changed")
 
 
 @at_call
 def unknown_flood(server: Server, request: JsonObject) -> None:
-    """Sends 2,000 notifications of a kind that there is not before it answers."""
+    """Sends 2,000 notifications with an unknown method before it answers."""
     _flood(server, request, "notifications/strange", what="ever")
 
 
 @at_call
 def unasked_flood(server: Server, request: JsonObject) -> None:
-    """Sends 2,000 answers that nobody has asked for before it answers."""
+    """Sends 2,000 unrequested answers before it answers."""
     for _ in range(FLOOD // 100):
         server.write(b'{"jsonrpc":"2.0","id":424242,"result":{}}\n' * 100)
     server.reply(request, text("after the flood"))
@@ -99,7 +99,7 @@ def asks_for_ever(server: Server, request: JsonObject) -> None:
 
 @at_call
 def samples_for_ever(server: Server, request: JsonObject) -> None:
-    """Asks for the work of a model again and again and never answers."""
+    """Asks for sampling again and again and never answers."""
     _questions(server, "sampling/createMessage", SAMPLE)
 
 
@@ -111,67 +111,67 @@ def roots_for_ever(server: Server, request: JsonObject) -> None:
 
 @at_call
 def pings_for_ever(server: Server, request: JsonObject) -> None:
-    """Asks whether the client is there again and again and never answers."""
+    """Pings the client again and again and never answers."""
     _questions(server, "ping", {})
 
 
 def _question(server: Server, request: JsonObject, method: str, params: JsonObject) -> None:
-    def told(message: JsonObject) -> None:
+    def receive_answer(message: JsonObject) -> None:
         if str(message.get("id", "")).startswith("ask-"):
             server.heard = lambda message: None
-            server.reply(request, text(f"told {json.dumps(message.get('result') or message.get('error'))}"))
+            server.reply(request, text(f"data {json.dumps(message.get('result') or message.get('error'))}"))
 
-    server.heard = told
+    server.heard = receive_answer
     server.ask(method, **params)
 
 
 @at_call
 def asks_once(server: Server, request: JsonObject) -> None:
-    """Asks the user for a password and answers with what it was told."""
+    """Asks the user for a password and returns the answer."""
     _question(server, request, "elicitation/create", FORM)
 
 
 @at_call
 def samples_once(server: Server, request: JsonObject) -> None:
-    """Asks for the work of a model and answers with what it was told."""
+    """Asks for sampling and returns the answer."""
     _question(server, request, "sampling/createMessage", SAMPLE)
 
 
 @at_call
 def asks_nonsense(server: Server, request: JsonObject) -> None:
-    """Sends a request of a kind that there is not, and answers with what it was told."""
+    """Sends a request with an unknown method and returns the answer."""
     _question(server, request, "client/formatDisk", {"disk": "/"})
 
 
 @at_call
 def dies_in_a_call(server: Server, request: JsonObject) -> None:
-    """Ends in the middle of a call."""
+    """Exits during a call."""
     os._exit(1)
 
 
 @at_call
 def dies_in_an_answer(server: Server, request: JsonObject) -> None:
-    """Ends in the middle of an answer."""
+    """Exits in the middle of an answer."""
     server.write(b'{"jsonrpc":"2.0","id":')
     os._exit(1)
 
 
 @at_call
 def closes_its_mouth(server: Server, request: JsonObject) -> None:
-    """Closes stdout and lives on."""
+    """Closes stdout and keeps running."""
     os.close(1)
     time.sleep(LIFE)
 
 
 @at_call
 def stops_reading(server: Server, request: JsonObject) -> None:
-    """Lives on and reads nothing any more."""
+    """Stops reading and keeps running."""
     time.sleep(LIFE)
 
 
 @behaviour
 def will_not_end(server: Server) -> None:
-    """Works, but hears neither the end of its input nor SIGTERM."""
+    """Works, but ignores the end of its input and SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _after(server, lambda: time.sleep(LIFE))
@@ -179,7 +179,7 @@ def will_not_end(server: Server) -> None:
 
 @behaviour
 def writes_to_the_end(server: Server) -> None:
-    """Works, and when its input ends writes without end, whatever signal comes."""
+    """Works, then writes endlessly after the end of its input and ignores signals."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def writing() -> None:
@@ -191,27 +191,27 @@ def writes_to_the_end(server: Server) -> None:
 
 @behaviour
 def has_a_child(server: Server) -> None:
-    """Works, has a child that holds its pipes, and ends without it."""
+    """Works, and exits before its child, which holds its pipes."""
     subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)", *sys.argv[2:]])
 
 
 @behaviour
 def has_a_runaway_child(server: Server) -> None:
-    """Works, and has a child in a session of its own that holds its pipes."""
+    """Works, and has a child in another session that holds its pipes."""
     code = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)", *sys.argv[2:]]
     subprocess.Popen(code, start_new_session=True)
 
 
 @behaviour
 def has_a_stubborn_child(server: Server) -> None:
-    """Works, and neither it nor its child hears SIGTERM or the end of its input."""
+    """Works; it and its child ignore SIGTERM and the end of its input."""
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     subprocess.Popen([sys.executable, "-S", "-E", "-c", code, *sys.argv[2:]])
     will_not_end(server)
 
 
 def _after(server: Server, function: Callable[[], None]) -> None:
-    """Do something when the input has ended."""
+    """Run a function after the end of the input."""
     serve = server.serve
 
     def served() -> None:

@@ -1,4 +1,4 @@
-"""What is measured beside a hostile server: how long the event loops stood still, and which processes are left."""
+"""Measurements while a hostile server runs: how long event loops were blocked, and which processes are left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TICK = 0.01
 
 @dataclass
 class Stall:
-    """The longest time in seconds that a loop stood still by its own fault: what the machine gave to others is off."""
+    """The longest time in seconds for which a loop was blocked, without the time in which other processes ran."""
 
     worst: float = 0.0
 
@@ -43,21 +43,21 @@ def _queued() -> float:
 
 @contextlib.asynccontextmanager
 async def measured() -> AsyncIterator[tuple[Stall, Stall]]:
-    """Measure the caller's loop and the background loop for the length of a block."""
+    """Measure the caller's loop and the background loop during a `with` block."""
     mine, background = Stall(), Stall()
     here = asyncio.create_task(mine.watch())
     there = asyncio.run_coroutine_threadsafe(background.watch(), background_loop.get_loop())
     await asyncio.sleep(2 * TICK)
     try:
         yield mine, background
-        await asyncio.sleep(2 * TICK)  # a stall at the end is seen by the tick after it
+        await asyncio.sleep(2 * TICK)  # the tick after a stall detects it
     finally:
         here.cancel()
         there.cancel()
 
 
-async def standing() -> tuple[int, int]:
-    """Return how many file descriptors are open, and how many tasks the background loop has."""
+async def count_resources() -> tuple[int, int]:
+    """Return the number of open file descriptors, and of tasks on the background loop."""
 
     async def tasks() -> int:
         return len(asyncio.all_tasks()) - 1
@@ -67,11 +67,11 @@ async def standing() -> tuple[int, int]:
     return psutil.Process().num_fds(), running
 
 
-def left_of(mark: str) -> list[psutil.Process]:
-    """Return the processes with a word in their command line, orphans included, and the ended children of ours."""
-    return [process for process in psutil.process_iter(["ppid", "cmdline", "status"]) if _is_left(process.info, mark)]
+def find_processes(mark: str) -> list[psutil.Process]:
+    """Return the processes with `mark` in their command line, orphans included, and zombies of this process."""
+    return [process for process in psutil.process_iter(["ppid", "cmdline", "status"]) if _is_found(process.info, mark)]
 
 
-def _is_left(about: dict[str, Any], mark: str) -> bool:
+def _is_found(about: dict[str, Any], mark: str) -> bool:
     is_zombie = about["status"] == psutil.STATUS_ZOMBIE and about["ppid"] == os.getpid()
     return is_zombie or mark in (about["cmdline"] or ())

@@ -1,4 +1,4 @@
-"""What goes wrong on the wire of 2026: a server that answers `server/discover` and asks in its results."""
+"""Misbehaviour with the 2026 protocol: a server that answers `server/discover` and asks in its results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _speak(server: Server) -> None:
 
 @behaviour
 def modern(server: Server) -> None:
-    """Speaks the wire of 2026 and behaves."""
+    """Uses the 2026 protocol and behaves."""
     _speak(server)
     server.bad = lambda server, request: server.reply(request, {**text("well"), "resultType": "complete"})
 
@@ -41,6 +41,6 @@ def input_for_ever(server: Server) -> None:
 
 @behaviour
 def unknown_result_type(server: Server) -> None:
-    """Answers a call with a kind of result that there is not (2026)."""
+    """Answers a call with an unknown result type (2026)."""
     _speak(server)
     server.bad = lambda server, request: server.reply(request, {**text("well"), "resultType": "mystery"})

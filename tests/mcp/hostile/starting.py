@@ -1,4 +1,4 @@
-"""What goes wrong before a connection stands."""
+"""Misbehaviour before there is a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hostile server over stdio: one behaviour a process, chosen by name."""
+"""The hostile server over stdio: one behaviour per process, selected by name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tests.mcp.hostile import calling, listing, living, modern, starting
 from tests.mcp.hostile.behaviours import BEHAVIOURS, described
 from tests.mcp.hostile.wire import LIFE, Server
 
-ROOMS = (starting, listing, calling, living, modern)
-"""Where the behaviours are; importing them fills the table."""
+BEHAVIOUR_MODULES = (starting, listing, calling, living, modern)
+"""The modules with the behaviours; importing them registers these."""
 
 
 def main(arguments: list[str]) -> None:
-    """Serve as the behaviour of that name does; without a name print the table.
+    """Serve with the behaviour of that name; without a name print the table.
 
-    What follows the name marks the process, and every child of it.
+    Further arguments mark the process and all its children.
     """
     if not arguments:
         print(described())

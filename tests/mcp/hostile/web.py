@@ -1,4 +1,4 @@
-"""The hostile server over HTTP: raw sockets in threads of the test's own process, one behaviour a server."""
+"""The hostile server over HTTP: raw sockets in threads of the test process, one behaviour per server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNPACKED = 100
 
 @dataclass
 class Request:
-    """One request as it came, and the socket that it came by."""
+    """One request, and its socket."""
 
     method: str
     headers: dict[str, str]
@@ -32,7 +32,7 @@ class Request:
 
     @property
     def message(self) -> JsonObject:
-        """The JSON-RPC message in it."""
+        """The JSON-RPC message of the request."""
         return json.loads(self.body or b"{}")
 
     @property
@@ -41,7 +41,7 @@ class Request:
         return self.message.get("params", {}).get("name") == "bad"
 
     def send(self, status: str, *headers: str, body: bytes = b"", length: int | None = None) -> None:
-        """Answer with a status, headers and a body; `length` is what is said of it."""
+        """Answer with a status, headers and a body; `length` is its declared length."""
         said = f"Content-Length: {len(body) if length is None else length}"
         self.socket.sendall("\r\n".join([f"HTTP/1.1 {status}", *headers, said, "", ""]).encode() + body)
 
@@ -51,14 +51,14 @@ class Request:
         self.socket.sendall("\r\n".join(lines).encode())
 
     def drip(self, data: bytes = b": still here\n\n", pause: float = 0.05) -> None:
-        """Send the same bytes until the other side has gone."""
+        """Send the same bytes until the client closes the connection."""
         while True:
             self.socket.sendall(data)
             time.sleep(pause)
 
 
 class _Answers(Server):
-    """The well-behaved server of the pipes, whose lines are collected."""
+    """The well-behaved stdio server, whose lines are collected."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class _Answers(Server):
 
 @dataclass
 class Web:
-    """One server on a port of its own. What it was sent stays in `seen`."""
+    """One server on a free port. `seen` has the requests that it received."""
 
     behaviour: Handler
     elsewhere: str = ""
@@ -86,14 +86,14 @@ class Web:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """End it, and every connection with it."""
+        """Close the server and all its connections."""
         for opened in (self._listening, *list(self.open)):
             with contextlib.suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
             opened.close()
 
     def well(self, request: Request, *headers: str) -> None:
-        """Answer as a server does that behaves."""
+        """Answer correctly."""
         if request.method != "POST":
             request.send("405 Method Not Allowed")
             return
@@ -137,7 +137,7 @@ def _read(reader: Any, connection: socket.socket) -> Request | None:
 
 @contextlib.contextmanager
 def serving(behaviour: Handler, **options: Any) -> Iterator[Web]:
-    """Give a server for the length of a block."""
+    """Run a server during a `with` block."""
     web = Web(behaviour, **options)
     try:
         yield web
@@ -146,17 +146,17 @@ def serving(behaviour: Handler, **options: Any) -> Iterator[Web]:
 
 
 BEHAVIOURS: dict[str, Handler] = {}
-"""The table: a function's docstring is its line."""
+"""The behaviours by name; the docstring of a function is its line in the table."""
 
 
 def at_start(handler: Handler) -> Handler:
-    """Put what is done about every request into the table."""
+    """Register the answer to every request."""
     BEHAVIOURS[handler.__name__] = handler
     return handler
 
 
 def at_call(handler: Handler) -> Handler:
-    """Put what is done about a call of `bad` into the table; everything else is answered well."""
+    """Register the answer to a call of `bad`; other requests are answered correctly."""
 
     def sorted_out(web: Web, request: Request) -> None:
         (handler if request.is_call else Web.well)(web, request)
@@ -168,7 +168,7 @@ def at_call(handler: Handler) -> Handler:
 
 @at_start
 def unauthorised(web: Web, request: Request) -> None:
-    """Answers 401 and names a place of its own choice where one may log in."""
+    """Answers 401 and names a login URL of its choice."""
     place = f'Bearer resource_metadata="{web.url}/metadata"'
     request.send("401 Unauthorized", f"WWW-Authenticate: {place}")
 
@@ -181,7 +181,7 @@ def forbidden(web: Web, request: Request) -> None:
 
 @at_start
 def broken(web: Web, request: Request) -> None:
-    """Answers 500 with a page that holds a secret."""
+    """Answers 500 with a page that contains a secret."""
     page = f"<html>DSN=postgres://admin:{SECRET}@db{'x' * 1_000_000}".encode()
     request.send("500 Internal Server Error", "Content-Type: text/html", body=page)
 
@@ -194,13 +194,13 @@ def redirect_loop(web: Web, request: Request) -> None:
 
 @at_start
 def greets_in_another_tongue(web: Web, request: Request) -> None:
-    """Speaks no HTTP."""
+    """Does not speak HTTP."""
     request.socket.sendall(b"SSH-2.0-OpenSSH_9.2p1\r\n")
 
 
 @at_start
 def silent(web: Web, request: Request) -> None:
-    """Takes a request and never answers."""
+    """Reads a request and never answers."""
     request.socket.recv(1)
 
 
@@ -232,7 +232,7 @@ def endless_headers(web: Web, request: Request) -> None:
 
 @at_start
 def odd_session_id(web: Web, request: Request) -> None:
-    """Gives the session an id of 50 kB."""
+    """Uses a session id of 50 kB."""
     web.well(request, f"Mcp-Session-Id: {'s' * 50_000}")
 
 
@@ -297,7 +297,7 @@ def slow_body(web: Web, request: Request) -> None:
 
 @at_call
 def short_body(web: Web, request: Request) -> None:
-    """Promises more than it sends, and closes."""
+    """Declares more bytes than it sends, and closes."""
     request.send("200 OK", "Content-Type: application/json", body=b'{"jsonrpc":', length=1000)
     request.socket.shutdown(socket.SHUT_RDWR)
 
@@ -311,14 +311,14 @@ def endless_body(web: Web, request: Request) -> None:
 
 @at_call
 def bad_chunks(web: Web, request: Request) -> None:
-    """Sends chunks whose sizes are no numbers."""
+    """Sends chunks whose sizes are not numbers."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     request.socket.sendall(head + b"zz\r\n{}\r\n")
 
 
 @at_call
 def zip_bomb(web: Web, request: Request) -> None:
-    """Sends 100 kB that are 100 MB when they are unpacked."""
+    """Sends 100 kB that are 100 MB when decompressed."""
     request.send("200 OK", "Content-Type: application/json", "Content-Encoding: gzip", body=_bomb())
 
 
@@ -386,7 +386,7 @@ def events_end_early(web: Web, request: Request) -> None:
 
 @at_call
 def garbage_events(web: Web, request: Request) -> None:
-    """Sends events that are no messages, and then the answer."""
+    """Sends events that are not messages, and then the answer."""
     request.stream()
     answer = {"jsonrpc": "2.0", "id": request.message["id"], "result": text("at last")}
     events = b"event: strange\ndata: {}\n\ndata: not JSON\n\ndata: [1]\n\nretry: soon\n\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 JsonObject = dict[str, Any]
 Answer = Callable[["Server", JsonObject], None]
-"""What is done about one request; answering it is a part of it."""
+"""Handles one request, including the answer."""
 
 ECHO: JsonObject = {
     "name": "echo",
@@ -21,19 +21,19 @@ ECHO: JsonObject = {
 BAD: JsonObject = {"name": "bad", "description": "The tool that misbehaves.", "inputSchema": {"type": "object"}}
 
 LIFE = 60
-"""Seconds after which every server and every child of one ends, whatever becomes of its client."""
+"""Seconds after which every server and every child of one exits, even without its client."""
 
 SECRET = "sk-live-4242424242424242"
-"""What no text that reaches a caller may be full of, or a log hold."""
+"""A secret that must not appear in texts for callers or in logs."""
 
 
 def text(content: str, **more: Any) -> JsonObject:
-    """Return the result that says one text."""
+    """Return a result with one text."""
     return {"content": [{"type": "text", "text": content}], **more}
 
 
 class Server:
-    """One connection. `answers` holds what is done about each method; `echo` always works, `bad` is a behaviour's."""
+    """One connection. `answers` has the handler of each method; `echo` always works, behaviours replace `bad`."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {
@@ -47,7 +47,7 @@ class Server:
         self.heard: Callable[[JsonObject], None] = lambda message: None
         """Called with every answer and notification of the client."""
         self.stamp: JsonObject = {}
-        """What every result of `echo` has besides, for the wire that wants it."""
+        """Additional members of every result of `echo`, for the 2026 protocol."""
         self.lists = 0
         self.asked = 0
         self._writing = threading.Lock()
@@ -71,14 +71,14 @@ class Server:
             yield line
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are, all of them."""
+        """Write all bytes unchanged."""
         with self._writing:
             view = memoryview(data)
             while view:
                 view = view[os.write(1, view) :]
 
     def line(self, content: str) -> None:
-        """Write one line as it is."""
+        """Write one line unchanged."""
         self.write(content.encode() + b"\n")
 
     def send(self, message: JsonObject) -> None:
@@ -88,7 +88,7 @@ class Server:
         self.send({"id": request["id"], "result": result})
 
     def reply_raw(self, request: JsonObject, result: str) -> None:
-        """Answer with a result that is JSON text already, or is none."""
+        """Answer with a result as raw text, which need not be JSON."""
         self.line(f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{result}}}')
 
     def fail(self, request: JsonObject, message: str, *, code: int = -32603) -> None:
@@ -98,7 +98,7 @@ class Server:
         self.send({"method": method, "params": params})
 
     def ask(self, method: str, **params: Any) -> None:
-        """Send a request of the server's own."""
+        """Send a request to the client."""
         self.asked += 1
         self.send({"id": f"ask-{self.asked}", "method": method, "params": params})
 

@@ -1,4 +1,4 @@
-"""What a call tells before its result is sent in order, in bounded memory, and never after the call has ended."""
+"""Progress messages are sent in order, in bounded memory, and never after the call has ended."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ahvn_tools import ToolResult
 from ahvn_tools.mcp.server import progress
 from ahvn_tools.mcp.server.progress import ProgressReporter
 
-where = contextvars.ContextVar("where", default="nowhere")
+origin = contextvars.ContextVar("origin", default="none")
 
 
-class Wire:
-    """Keeps what is sent; `gate` holds it up."""
+class Recorder:
+    """Records the messages that are sent, while `gate` is open."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[float, float | None, str | None]] = []
@@ -37,78 +37,81 @@ def report(progress: Any, total: Any = None, message: str | None = None) -> Tool
     return chunk(message, meta={"progress": {"progress": progress, "total": total}})
 
 
-async def told_all(*chunks: ToolResult) -> list[tuple[float, float | None, str | None]]:
-    wire = Wire()
-    told = ProgressReporter(wire.send)
+async def report_all(*chunks: ToolResult) -> list[tuple[float, float | None, str | None]]:
+    recorder = Recorder()
+    reporter = ProgressReporter(recorder.send)
     for each in chunks:
-        await told.emit(each)
-    await told.drain()
-    return wire.sent
+        await reporter.emit(each)
+    await reporter.drain()
+    return recorder.sent
 
 
-async def test_output_counts_until_the_tool_has_a_measure_of_its_own():
-    assert await told_all(chunk("a"), chunk("b"), report(10, 20)) == [(1, None, "a"), (2, None, "b"), (10, 20, None)]
+async def test_output_is_numbered_until_the_tool_reports_progress():
+    assert await report_all(chunk("a"), chunk("b"), report(10, 20)) == [(1, None, "a"), (2, None, "b"), (10, 20, None)]
 
 
-async def test_what_json_cannot_say_is_not_sent_for_it_would_end_the_connection():
+async def test_values_that_json_does_not_have_are_not_sent():
     reports = report(1, float("inf"), "half \ud800"), report(float("nan"), 2, "none"), report(float("inf"), 2, "none")
-    assert await told_all(*reports) == [(1, None, "half \ufffd")]
-    assert await told_all(chunk("name \udcff")) == [(1, None, "name \ufffd")]
-    most = 1.7976931348623157e308
-    assert await told_all(report(most), chunk("a")) == [(most, None, None), (most, None, "a")]
+    assert await report_all(*reports) == [(1, None, "half \ufffd")]
+    assert await report_all(chunk("name \udcff")) == [(1, None, "name \ufffd")]
+    maximum = 1.7976931348623157e308
+    assert await report_all(report(maximum), chunk("a")) == [(maximum, None, None), (maximum, None, "a")]
 
 
-async def test_progress_grows_with_each_output():
-    sent = await told_all(report(10, 20), chunk("a"), chunk("b"), chunk("c"))
+async def test_progress_increases_with_each_output():
+    sent = await report_all(report(10, 20), chunk("a"), chunk("b"), chunk("c"))
     values = [value for value, _, _ in sent]
     assert values == sorted(set(values))
     assert [(total, text) for _, total, text in sent] == [(20, None), (20, "a"), (20, "b"), (20, "c")]
 
 
-async def test_output_is_text_and_pictures_are_left_for_the_result():
+async def test_only_text_output_is_sent():
     text, picture = (
         TextContent(type="text", text="seen"),
         ImageContent(type="image", data="", mime_type="image/png"),
     )
-    sent = await told_all(chunk({"a": 1}), chunk(None, blocks=(text,)), chunk(None, blocks=(picture,)))
+    sent = await report_all(chunk({"a": 1}), chunk(None, blocks=(text,)), chunk(None, blocks=(picture,)))
     assert [text for _, _, text in sent] == ['{"a": 1}', "seen"]
 
 
-async def test_much_output_waits_for_its_client():
-    wire = Wire()
-    wire.gate.clear()
-    told, given = ProgressReporter(wire.send), []
+async def test_a_tool_waits_for_a_client_that_is_slower():
+    recorder = Recorder()
+    recorder.gate.clear()
+    reporter, emitted = ProgressReporter(recorder.send), []
 
-    async def give() -> None:
+    async def emit_all() -> None:
         for number in range(1_000):
-            await told.emit(chunk(number))
-            given.append(number)
+            await reporter.emit(chunk(number))
+            emitted.append(number)
 
-    giving = asyncio.create_task(give())
+    emitting = asyncio.create_task(emit_all())
+    async with asyncio.timeout(20):
+        while len(emitted) < progress.MAX_QUEUED:  # noqa: ASYNC110  # the tool sets no event
+            await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
-    assert progress.MAX_QUEUED <= len(given) < 2 * progress.MAX_QUEUED
-    wire.gate.set()
-    await giving
-    await told.drain()
-    assert [text for _, _, text in wire.sent] == [str(number) for number in range(1_000)]
+    assert progress.MAX_QUEUED <= len(emitted) < 2 * progress.MAX_QUEUED
+    recorder.gate.set()
+    await emitting
+    await reporter.drain()
+    assert [text for _, _, text in recorder.sent] == [str(number) for number in range(1_000)]
 
 
-async def test_a_client_that_reads_nothing_is_told_nothing_more_and_holds_nobody_up(monkeypatch):
+async def test_a_client_that_reads_nothing_blocks_no_tool_and_gets_no_more_messages(monkeypatch):
     monkeypatch.setattr(progress, "STALL_SECONDS", 0.05)
-    wire = Wire()
-    wire.gate.clear()
-    told = ProgressReporter(wire.send)
+    recorder = Recorder()
+    recorder.gate.clear()
+    reporter = ProgressReporter(recorder.send)
     async with asyncio.timeout(5):
         for number in range(1_000):
-            await told.emit(chunk(number))
-        await told.drain()
-    wire.gate.set()
-    await told.emit(chunk("late"))
+            await reporter.emit(chunk(number))
+        await reporter.drain()
+    recorder.gate.set()
+    await reporter.emit(chunk("late"))
     await asyncio.sleep(0.01)
-    assert wire.sent == []
+    assert recorder.sent == []
 
 
-async def test_a_slow_client_is_told_all(monkeypatch):
+async def test_a_slow_client_gets_all_messages(monkeypatch):
     monkeypatch.setattr(progress, "STALL_SECONDS", 0.05)
     sent = []
 
@@ -116,60 +119,62 @@ async def test_a_slow_client_is_told_all(monkeypatch):
         await asyncio.sleep(0.002)
         sent.append(message[2])
 
-    told = ProgressReporter(send)
+    reporter = ProgressReporter(send)
     for number in range(300):
-        await told.emit(chunk(number))
-    await told.drain()
+        await reporter.emit(chunk(number))
+    await reporter.drain()
     assert sent == [str(number) for number in range(300)]
 
 
-async def test_progress_grows_whatever_a_tool_reports():
-    sent = await told_all(chunk("a"), chunk("b"), report(1, 3), report(2, 3), report(2, 3), report(1, 3), report(3, 3))
+async def test_progress_increases_whatever_a_tool_reports():
+    sent = await report_all(
+        chunk("a"), chunk("b"), report(1, 3), report(2, 3), report(2, 3), report(1, 3), report(3, 3)
+    )
     values = [value for value, _, _ in sent]
     assert values == sorted(set(values))
     assert values == pytest.approx([1, 2, 2, 2, 2, 2, 3])
 
 
-async def test_what_sends_runs_in_the_context_of_the_request_whoever_reports():
+async def test_messages_are_sent_in_the_context_of_the_request():
     seen = []
 
     async def send(*message: Any) -> None:
-        seen.append(where.get())
+        seen.append(origin.get())
 
-    token = where.set("request")
-    told = ProgressReporter(send)
-    where.reset(token)
-    await told.emit(report(1))
-    await told.drain()
+    token = origin.set("request")
+    reporter = ProgressReporter(send)
+    origin.reset(token)
+    await reporter.emit(report(1))
+    await reporter.drain()
     assert seen == ["request"]
 
 
-async def test_a_client_that_has_gone_is_no_error():
+async def test_a_disconnected_client_is_not_an_error():
     async def send(*message: Any) -> None:
         raise ConnectionError
 
-    told = ProgressReporter(send)
-    await told.emit(report(1))
-    await told.emit(chunk("a"))
-    await told.drain()
+    reporter = ProgressReporter(send)
+    await reporter.emit(report(1))
+    await reporter.emit(chunk("a"))
+    await reporter.drain()
 
 
-async def test_closing_does_not_wait_for_a_client_that_does_not_read():
-    wire = Wire()
-    wire.gate.clear()
-    told = ProgressReporter(wire.send)
-    await told.emit(report(1))
+async def test_close_does_not_wait_for_a_client_that_does_not_read():
+    recorder = Recorder()
+    recorder.gate.clear()
+    reporter = ProgressReporter(recorder.send)
+    await reporter.emit(report(1))
     await asyncio.sleep(0.01)
-    told.close()
-    wire.gate.set()
+    reporter.close()
+    recorder.gate.set()
     await asyncio.sleep(0.01)
-    assert wire.sent == []
+    assert recorder.sent == []
 
 
 @pytest.mark.parametrize(
     "value", [float("nan"), float("inf"), None, "much", 10**400, [1]], ids=lambda value: f"{value}"[:9]
 )
-async def test_what_is_no_progress_does_not_break_the_call(value: Any):
-    assert await told_all(report(value)) == []
-    assert await told_all(report(1, value)) == [(1, None, None)]
-    assert await told_all(chunk("a", meta={"progress": value})) == ([(1, None, "a")] if value is None else [])
+async def test_an_invalid_progress_report_is_ignored(value: Any):
+    assert await report_all(report(value)) == []
+    assert await report_all(report(1, value)) == [(1, None, None)]
+    assert await report_all(chunk("a", meta={"progress": value})) == ([(1, None, "a")] if value is None else [])

@@ -1,4 +1,4 @@
-"""The provider: tools by name, made once for each definition and forgotten with it."""
+"""The provider finds tools by name, and creates each FastMCP tool once for as long as its definition exists."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def provided(kit: Toolkit) -> tuple[ServedToolsProvider, FastMCP]:
+def serve(kit: Toolkit) -> tuple[ServedToolsProvider, FastMCP]:
     provider = ServedToolsProvider(ToolkitServer(kit._view, {}))
     return provider, FastMCP("test", providers=[provider])
 
 
-async def test_a_tool_is_made_once_and_shared_by_equal_definitions():
+async def test_equal_definitions_share_one_tool():
     kit = Toolkit("math").add(add)
-    provider, server = provided(kit)
+    provider, server = serve(kit)
     async with Client(server) as client:
         await client.list_tools()
         for number in range(3):
@@ -35,9 +35,9 @@ async def test_a_tool_is_made_once_and_shared_by_equal_definitions():
     assert len(provider._tools) == 1
 
 
-async def test_what_is_gone_from_the_catalog_is_not_kept():
+async def test_a_removed_tool_is_released():
     kit = Toolkit("math")
-    provider, server = provided(kit)
+    provider, server = serve(kit)
     async with Client(server) as client:
         for number in range(50):
             kit.add(add, rename=f"add{number}")
@@ -56,16 +56,16 @@ async def test_a_served_toolkit_can_be_mounted_in_another_server():
         assert (await client.call_tool("math_add", {"a": 1}, meta={"b": 5})).data == 6
 
 
-async def test_a_server_speaks_for_itself_and_not_for_the_one_behind_it():
+async def test_a_gateway_replaces_the_metadata_of_the_server_behind_it():
     inner = Toolkit("inner").add(add).to_fastmcp_server()
     kit = await Toolkit("outer").aadd_mcp(inner, name="inner")
     async with Client(inner) as client, Client(kit.to_fastmcp_server()) as outer:
-        said = [(await one.call_tool_mcp("add", {"a": 1, "b": 2})).meta for one in (client, outer)]
+        metas = [(await one.call_tool_mcp("add", {"a": 1, "b": 2})).meta for one in (client, outer)]
     await kit.aremove_mcp("inner")
-    assert [meta["io.modelcontextprotocol/serverInfo"]["name"] for meta in said] == ["inner", "outer"]
+    assert [meta["io.modelcontextprotocol/serverInfo"]["name"] for meta in metas] == ["inner", "outer"]
 
 
-async def test_structured_content_that_is_no_object_is_an_error():
+async def test_structured_content_that_is_not_an_object_is_an_error():
     def odd():
         return ToolResult("text", [1])  # type: ignore[arg-type]
 
@@ -74,7 +74,7 @@ async def test_structured_content_that_is_no_object_is_an_error():
     assert answer.is_error
 
 
-async def test_a_tool_that_is_hidden_on_the_server_stays_hidden():
+async def test_a_tool_that_is_disabled_on_the_server_is_not_served():
     server = Toolkit("math").add(add).add(add, rename="plus").to_fastmcp_server()
     server.disable(names={"plus"})
     async with Client(server) as client:

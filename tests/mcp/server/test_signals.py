@@ -1,4 +1,4 @@
-"""A server's process ends within seconds of its client's going, of SIGTERM and of Ctrl-C, whatever its tools do."""
+"""A server process ends within seconds after its client disconnects, SIGTERM or Ctrl-C, whatever its tools do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mcp.client.subscriptions import listen
 from ahvn_tools.mcp.server import signals
 from tests.mcp.serving import LONGEST, process
 
-SOON = 5.0
-"""Seconds in which a process has to end."""
+MAX_END_SECONDS = 5.0
+"""The maximum number of seconds until a process has ended."""
 
 TOOLS = """
 import asyncio, sys, threading, time
@@ -45,68 +45,75 @@ serve([ready, hang, refuse, block], sys.argv[1], **({"port": 0} if sys.argv[1] =
 print("it returned", file=sys.stderr)
 """
 
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
 
 
-class Server:
-    """A server over stdio, spoken to line by line."""
+class LineClient:
+    """A client of a server over stdio that writes and reads single lines."""
 
     def __init__(self, started: Any) -> None:
         self.started = started
-        self.ask("initialize", HELLO)
-        self.answer()
+        self.send("initialize", INITIALIZE)
+        self.receive()
 
-    def ask(self, method: str, params: Any) -> None:
+    def send(self, method: str, params: Any) -> None:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         self.started.stdin.write(json.dumps(message) + "\n")
         self.started.stdin.flush()
 
-    def answer(self) -> Any:
+    def receive(self) -> Any:
         return json.loads(self.started.stdout.readline())
 
     def call(self, name: str) -> None:
-        self.ask("tools/call", {"name": name, "arguments": {}})
+        self.send("tools/call", {"name": name, "arguments": {}})
 
-    def ended(self) -> tuple[int, float, str]:
-        """Wait for the end; return the process's status, how long it took and what it said."""
+    def wait_for_end(self) -> tuple[int, float, str]:
+        """Wait for the process to end; return its status, the seconds that it took, and its stderr."""
         began = time.perf_counter()
         status = self.started.wait(LONGEST)
         return status, time.perf_counter() - began, self.started.stderr.read()
 
 
 @pytest.mark.parametrize(
-    ("how", "tool"),
+    ("trigger", "tool"),
     [
         ("end of input", "hang"),
-        ("end of input", "refuse"),
-        ("SIGTERM", "ready"),
-        ("SIGTERM", "hang"),
         ("SIGTERM", "refuse"),
         ("SIGINT", "hang"),
+        *(
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in (("end of input", "refuse"), ("SIGTERM", "ready"), ("SIGTERM", "hang"))
+        ),
     ],
 )
-def test_a_server_over_stdio_ends_in_good_order(how: str, tool: str):
+def test_a_server_over_stdio_ends_although_a_tool_runs(trigger: str, tool: str):
     with process(TOOLS, "stdio") as started:
-        server = Server(started)
+        server = LineClient(started)
         server.call("ready")
-        server.answer()
+        server.receive()
         server.call(tool)
         time.sleep(0.1)
-        if how == "end of input":
+        if trigger == "end of input":
             started.stdin.close()
         else:
-            started.send_signal(signal.Signals[how])
-        status, took, said = server.ended()
-    assert took < SOON
-    if how == "SIGINT":
+            started.send_signal(signal.Signals[trigger])
+        status, seconds, stderr = server.wait_for_end()
+    assert seconds < MAX_END_SECONDS
+    if trigger == "SIGINT":
         assert status in {-signal.SIGINT, 1}
-        assert said.rstrip().endswith("KeyboardInterrupt")
+        assert stderr.rstrip().endswith("KeyboardInterrupt")
     else:
-        assert (status, said) == (0, "it returned\n")
+        assert (status, stderr) == (0, "it returned\n")
 
 
-@pytest.mark.parametrize(("wire", "tool"), [("legacy", "hang"), ("auto", "hang"), ("auto", "refuse")])
-async def test_a_server_over_http_ends_in_good_order(wire: str, tool: str):
+@pytest.mark.parametrize(
+    ("wire", "tool"),
+    [
+        ("auto", "hang"),
+        *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in (("legacy", "hang"), ("auto", "refuse"))),
+    ],
+)
+async def test_a_server_over_http_ends_although_a_tool_runs(wire: str, tool: str):
     with process(TOOLS, "http") as started:
         url = started.stderr.readline().split()[-1]
         async with asyncio.timeout(LONGEST), Client(url, mode=wire) as client:
@@ -116,60 +123,60 @@ async def test_a_server_over_http_ends_in_good_order(wire: str, tool: str):
             began = time.perf_counter()
             started.terminate()
             assert await asyncio.to_thread(started.wait, LONGEST) == 0
-            assert time.perf_counter() - began < SOON
+            assert time.perf_counter() - began < MAX_END_SECONDS
             with pytest.raises(Exception):
                 await call
         assert "it returned" in started.stderr.read()
 
 
-def test_a_server_over_stdio_ends_well_where_stdout_is_not_the_processs_own():
+def test_a_server_over_stdio_ends_normally_with_a_replaced_stdout():
     script = "import io, sys\nfrom ahvn_tools import serve\nsys.stdout = io.TextIOWrapper(io.BytesIO())\nserve(len)"
     with process(script) as started:
-        _, said = started.communicate(timeout=LONGEST)
-    assert (started.returncode, said) == (0, "")
+        _, stderr = started.communicate(timeout=LONGEST)
+    assert (started.returncode, stderr) == (0, "")
 
 
-async def test_who_listens_over_http_is_told_of_the_end_and_holds_nothing_up():
+async def test_a_subscribed_client_over_http_does_not_delay_the_end():
     with process(TOOLS, "http") as started:
         url = started.stderr.readline().split()[-1]
         async with (
             asyncio.timeout(LONGEST),
             Client(url) as client,
-            listen(client.session, tools_list_changed=True) as news,
+            listen(client.session, tools_list_changed=True) as events,
         ):
             began = time.perf_counter()
             started.terminate()
-            assert [event async for event in news] == []
+            assert [event async for event in events] == []
             assert await asyncio.to_thread(started.wait, LONGEST) == 0
-            assert time.perf_counter() - began < SOON
+            assert time.perf_counter() - began < MAX_END_SECONDS
         assert "it returned" in started.stderr.read()
 
 
-def test_a_blocked_loop_is_ended_all_the_same():
+def test_a_blocked_loop_cannot_prevent_the_end():
     with process(TOOLS, "stdio", "0.3") as started:
-        server = Server(started)
+        server = LineClient(started)
         server.call("block")
         time.sleep(0.3)
         started.terminate()
-        status, took, _ = server.ended()
+        status, seconds, _ = server.wait_for_end()
     assert status == 128 + signal.SIGTERM
-    assert took < SOON
+    assert seconds < MAX_END_SECONDS
 
 
-def test_a_second_signal_ends_at_once():
+def test_a_second_signal_exits_at_once():
     with process(TOOLS, "stdio") as started:
-        server = Server(started)
+        server = LineClient(started)
         server.call("block")
         time.sleep(0.3)
         for _ in range(2):
             started.send_signal(signal.SIGINT)
             time.sleep(0.1)
-        status, took, _ = server.ended()
+        status, seconds, _ = server.wait_for_end()
     assert status == 128 + signal.SIGINT
-    assert took < signals.FORCED_EXIT_SECONDS
+    assert seconds < signals.FORCED_EXIT_SECONDS
 
 
-# in this process
+# in the process of the test
 
 
 def test_work_runs_to_its_end_in_any_thread():
@@ -186,7 +193,7 @@ def test_work_runs_to_its_end_in_any_thread():
     assert done == [threading.main_thread(), other]
 
 
-def test_what_work_raises_is_raised_and_the_handlers_are_put_back():
+def test_an_exception_of_the_work_is_raised_and_the_handlers_are_restored():
     async def fail() -> None:
         raise ValueError("no port")
 
@@ -202,12 +209,12 @@ def test_what_work_raises_is_raised_and_the_handlers_are_put_back():
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, None])
-def test_what_a_task_beside_it_does_to_the_loop_does_not_end_the_work(
+def test_another_task_in_the_loop_cannot_end_the_work(
     kind: type[BaseException] | None, caplog: pytest.LogCaptureFixture
 ):
     done = []
 
-    async def beside() -> None:
+    async def disturb() -> None:
         if kind is None:
             asyncio.get_running_loop().stop()
         else:
@@ -215,18 +222,18 @@ def test_what_a_task_beside_it_does_to_the_loop_does_not_end_the_work(
 
     async def work() -> None:
         for _ in range(2):
-            kept.append(asyncio.create_task(beside()))
+            tasks.append(asyncio.create_task(disturb()))
             await asyncio.sleep(0.01)
         done.append(True)
 
-    kept: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[None]] = []
     signals.run_until_signal(work())
     assert done == [True]
     assert len(caplog.messages) == 2
-    assert all(task.done() and (kind is None or isinstance(task.exception(), kind)) for task in kept)
+    assert all(task.done() and (kind is None or isinstance(task.exception(), kind)) for task in tasks)
 
 
-def test_work_that_exits_has_ended():
+def test_an_exit_of_the_work_itself_is_raised():
     async def leave() -> None:
         raise SystemExit(3)
 
@@ -234,7 +241,7 @@ def test_work_that_exits_has_ended():
         signals.run_until_signal(leave())
 
 
-def test_ctrl_c_cancels_the_work_and_is_raised_when_it_has_ended():
+def test_ctrl_c_cancels_the_work_and_is_raised_after_its_end():
     ended = []
 
     async def work() -> None:

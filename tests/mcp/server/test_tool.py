@@ -1,4 +1,4 @@
-"""A served spec: FastMCP shows the definition, the spec runs the call, and nothing a tool does ends the server."""
+"""A spec as a FastMCP tool: FastMCP lists the definition, the spec runs the call, and no tool can end the server."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Served:
         await self.client.__aexit__(*error)
 
 
-async def called(spec: ToolSpec, **arguments: Any) -> Any:
+async def call(spec: ToolSpec, **arguments: Any) -> Any:
     async with Served(spec) as client:
         return await client.call_tool_mcp(spec.name, arguments)
 
 
-async def told(spec: ToolSpec, **arguments: Any) -> str:
-    result = await called(spec, **arguments)
+async def get_error(spec: ToolSpec, **arguments: Any) -> str:
+    result = await call(spec, **arguments)
     assert result.is_error
     (block,) = result.content
     return block.text
@@ -61,13 +61,18 @@ def add(a: int, b: int = 2, token: str = "none") -> int:
 
 
 def test_the_tool_is_a_fastmcp_tool():
-    for made in (add.tool, add.binded, add.to_fastmcp()):
-        assert isinstance(made, Tool)
-        assert (made.name, made.description, made.title, made.tags) == ("add", "Add two numbers.", "Add up", {"a"})
-        assert (made.parameters, made.output_schema) == (add.input_schema, add.output_schema)
+    for fastmcp_tool in (add.tool, add.binded, add.to_fastmcp()):
+        assert isinstance(fastmcp_tool, Tool)
+        assert (fastmcp_tool.name, fastmcp_tool.description, fastmcp_tool.title, fastmcp_tool.tags) == (
+            "add",
+            "Add two numbers.",
+            "Add up",
+            {"a"},
+        )
+        assert (fastmcp_tool.parameters, fastmcp_tool.output_schema) == (add.input_schema, add.output_schema)
 
 
-def test_the_tool_is_made_once_and_anew_after_a_binding():
+def test_the_tool_is_created_once_and_again_after_a_binding():
     spec = add.clone()
     assert spec.binded is spec.binded
     before = spec.binded
@@ -77,9 +82,9 @@ def test_the_tool_is_made_once_and_anew_after_a_binding():
     assert list(before.parameters["properties"]) == ["a", "b", "token"]
 
 
-def test_a_made_tool_is_the_callers_own():
-    made = add.to_fastmcp()
-    made.parameters["properties"].clear()
+def test_the_caller_may_change_an_exported_tool():
+    exported = add.to_fastmcp()
+    exported.parameters["properties"].clear()
     assert list(add.to_fastmcp().parameters["properties"]) == list(add.params)
 
 
@@ -91,8 +96,8 @@ async def test_a_listing_shows_the_definition():
     assert "token" not in str(listed)
 
 
-async def test_a_call_gives_value_and_structured_content():
-    result = await called(add, a="1")
+async def test_a_call_returns_text_and_structured_content():
+    result = await call(add, a="1")
     assert (result.is_error, result.structured_content) == (False, {"result": 3})
     assert [block.text for block in result.content] == ["3"]
     assert result.meta["duration"] >= 0
@@ -108,14 +113,14 @@ async def test_state_is_read_when_called():
 
 async def test_a_bound_parameter_is_sealed():
     spec = add.clone().bind("token", default="classified")
-    text = await told(spec, a=1, token="mine")
+    text = await get_error(spec, a=1, token="mine")
     assert text.startswith("Invalid arguments: unknown argument 'token'")
     assert "classified" not in text
     assert "mine" not in text
 
 
 @pytest.mark.parametrize("is_masked", [True, False])
-async def test_invalid_arguments_are_told(is_masked):
+async def test_invalid_arguments_are_reported(is_masked):
     async with Served(add, mask_error_details=is_masked) as client:
         result = await client.call_tool_mcp("add", {"a": "classified", "c": 1})
     assert result.is_error
@@ -130,7 +135,7 @@ async def test_a_tool_error_is_shown(kind):
     def fail(a: int) -> int:
         raise kind("Try an even number.")
 
-    assert await told(fail, a=1) == "Try an even number."
+    assert await get_error(fail, a=1) == "Try an even number."
 
 
 @pytest.mark.parametrize("error", [KeyError("inner"), ToolSpecError("inner"), ExceptionGroup("inner", [ValueError()])])
@@ -139,13 +144,13 @@ async def test_any_other_exception_is_masked(error):
     async def fail(a: int) -> int:
         raise error
 
-    assert await told(fail, a=1) == "Error calling tool 'fail'"
+    assert await get_error(fail, a=1) == "Error calling tool 'fail'"
     assert "inner" in fail.exec(a=1).error.message
 
 
 @pytest.mark.parametrize("is_async", [True, False])
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration()], ids=repr)
-async def test_nothing_a_tool_raises_ends_the_server(error, is_async):
+async def test_no_exception_of_a_tool_ends_the_server(error, is_async):
     def leave() -> int:
         raise error
 
@@ -165,10 +170,10 @@ async def test_a_call_of_sys_exit_is_an_error():
     def leave() -> None:
         sys.exit("goodbye")
 
-    assert await told(leave) == "Error calling tool 'leave'"
+    assert await get_error(leave) == "Error calling tool 'leave'"
 
 
-def test_half_a_character_in_a_definition_does_not_keep_the_list_from_being_sent():
+def test_a_surrogate_in_a_definition_is_replaced():
     def find(text: str = "\ud800") -> str:
         return text
 
@@ -179,47 +184,47 @@ def test_half_a_character_in_a_definition_does_not_keep_the_list_from_being_sent
     assert sent["input_schema"]["properties"]["text"]["default"] == "\ufffd"
 
 
-async def test_a_timeout_is_told():
+async def test_a_timeout_is_reported():
     @tool(timeout=0.1)
     async def sleep() -> None:
         await asyncio.sleep(30)
 
-    assert "did not finish within 0.1 seconds" in await told(sleep)
+    assert "did not finish within 0.1 seconds" in await get_error(sleep)
 
 
-async def test_an_unbound_state_is_told_without_a_stack():
+async def test_an_unbound_parameter_is_reported():
     spec = ToolSpec.from_function(lambda a: a, name="f", binds={"a": "user.id"})
-    assert "'a' is bound to 'user.id'" in await told(spec)
+    assert "'a' is bound to 'user.id'" in await get_error(spec)
 
 
 @pytest.mark.parametrize("value", [{"n": "text"}, {}, {"n": 1.5}])
-async def test_what_the_output_schema_refuses_is_an_error_and_no_broken_answer(value):
+async def test_a_value_that_does_not_fit_the_output_schema_is_an_error(value):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     @tool(output_schema=schema)
     def count() -> Any:
         return value
 
-    refused = await called(count)
+    refused = await call(count)
     assert (refused.is_error, refused.structured_content) == (True, None)
-    assert refused.content[0].text == "Tool 'count' returned what its output schema refuses."
+    assert refused.content[0].text == "Tool 'count' returned a value that does not fit its output schema."
     assert refused.meta["duration"] >= 0
 
 
-async def test_a_text_where_an_object_was_promised_is_an_error():
+async def test_a_text_instead_of_an_object_is_an_error():
     @tool(output_schema={"type": "object", "properties": {"n": {"type": "integer"}}})
     def count() -> Any:
         return "many"
 
-    assert await told(count) == "Tool 'count' returned what its output schema refuses."
+    assert await get_error(count) == "Tool 'count' returned a value that does not fit its output schema."
 
 
-async def test_what_has_no_json_form_is_an_error():
+async def test_a_value_without_a_json_form_is_an_error():
     @tool
-    def thing():
+    def opaque():
         return object()
 
-    assert "no JSON form" in await told(thing)
+    assert "no JSON form" in await get_error(opaque)
 
 
 class Point(BaseModel):
@@ -240,32 +245,32 @@ class Point(BaseModel):
     ids=repr,
 )
 async def test_values_become_content(value, texts, structured):
-    result = await called(ToolSpec.from_function(lambda: value, name="f"))
+    result = await call(ToolSpec.from_function(lambda: value, name="f"))
     assert not result.is_error
     assert [block.text for block in result.content] == texts
     assert result.structured_content == structured
 
 
-async def test_media_become_their_blocks():
+async def test_media_become_content_blocks():
     @tool
     def media() -> list:
         return [Image(data=b"png", format="png"), "and", File(data=b"text", format="txt")]
 
-    image, text, file = (await called(media)).content
+    image, text, file = (await call(media)).content
     assert isinstance(image, ImageContent)
     assert (image.mime_type, text.text, file.type) == ("image/png", "and", "resource")
 
 
-async def test_a_generator_is_its_list():
+async def test_a_generator_returns_the_list_of_its_items():
     @tool
     async def count(n: int) -> AsyncIterator[int]:
         for i in range(n):
             yield i
 
-    assert (await called(count, n=3)).structured_content == {"result": [0, 1, 2]}
+    assert (await call(count, n=3)).structured_content == {"result": [0, 1, 2]}
 
 
-async def test_a_body_may_speak_to_its_client():
+async def test_a_body_can_report_progress_through_fastmcp():
     seen: list[tuple[float, float | None]] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -281,7 +286,7 @@ async def test_a_body_may_speak_to_its_client():
     assert seen == [(1, 2)]
 
 
-async def test_a_slow_sync_tool_leaves_others_going():
+async def test_a_slow_sync_tool_does_not_block_others():
     started, release = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -298,7 +303,7 @@ async def test_a_slow_sync_tool_leaves_others_going():
         assert (await waiting).data == "True"
 
 
-async def test_a_served_clone_is_its_own():
+async def test_a_served_clone_is_independent():
     one = add.clone().bind("b", default=10)
     two = ToolSpec.from_function(add.function, name="plus")
     async with Served(one, two) as client:

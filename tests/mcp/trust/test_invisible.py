@@ -1,4 +1,4 @@
-"""Hidden characters: all of them are found, and what people write in any language is left alone."""
+"""All invisible characters are found, and ordinary text in any language is unchanged."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from ahvn_tools.mcp.trust import invisible
 
-EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
-SEEN_SIGNS = {"\u06dd", "\u070f", "\u08e2", "\U000110bd", "\U000110cd"} | {
+ALL_CHARACTERS = [chr(code) for code in range(sys.maxunicode + 1)]
+VISIBLE_FORMAT_CHARACTERS = {"\u06dd", "\u070f", "\u08e2", "\U000110bd", "\U000110cd"} | {
     *map(chr, range(0x600, 0x606)),
     *map(chr, range(0x890, 0x892)),
 }
-"""Format characters that have a shape of their own: signs of the Arabic, Syriac and Kaithi scripts."""
+"""Format characters with a visible shape: signs of the Arabic, Syriac and Kaithi scripts."""
 
-CARRIERS = {
+INVISIBLE = {
     "a tag": "\U000e0041",
-    "no width": "\u200b",
+    "zero width": "\u200b",
     "a direction": "\u202e",
     "an escape sequence": "\x1b",
     "a variation selector": "\U000e0100",
-    "half a character": "\ud800",
+    "a surrogate": "\ud800",
     "private use": "\ue000",
     "a blank letter": "\u3164",
     "a lone return": "\r",
@@ -34,23 +34,23 @@ texts = st.text(
     st.one_of(
         st.characters(),
         st.sampled_from("a#\r\n\ufe0f\ufe0e\u200d\u200c☁❤👩💻نخ"),
-        st.sampled_from([*CARRIERS.values()]),
+        st.sampled_from([*INVISIBLE.values()]),
     )
 )
 
 
-def test_every_control_format_private_and_half_character_is_hidden():
+def test_every_control_format_private_use_and_surrogate_character_is_invisible():
     missed = [
         character
-        for character in EVERY
+        for character in ALL_CHARACTERS
         if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-        and character not in {"\n", "\t", *SEEN_SIGNS}
+        and character not in {"\n", "\t", *VISIBLE_FORMAT_CHARACTERS}
         and not invisible.find(character)
     ]
     assert missed == []
 
 
-def test_nothing_that_is_seen_is_hidden():
+def test_no_visible_character_is_invisible():
     blanks = {
         "\u115f",
         "\u1160",
@@ -67,18 +67,18 @@ def test_nothing_that_is_seen_is_hidden():
     blanks |= {"\u180f", *map(chr, range(0xFE00, 0xFE10)), *map(chr, range(0xE0100, 0xE01F0))}
     wrong = [
         character
-        for character in EVERY
+        for character in ALL_CHARACTERS
         if unicodedata.category(character)[0] not in "CZ" and character not in blanks and invisible.find(character)
     ]
     assert wrong == []
 
 
-@pytest.mark.parametrize("carrier", CARRIERS.values(), ids=CARRIERS)
-def test_a_hidden_character_is_written_out(carrier):
-    shown = invisible.escape(f"add{carrier}numbers")
-    assert shown.startswith("add\\")
-    assert shown.isascii()
-    assert carrier not in shown
+@pytest.mark.parametrize("character", INVISIBLE.values(), ids=INVISIBLE)
+def test_an_invisible_character_is_escaped(character):
+    escaped = invisible.escape(f"add{character}numbers")
+    assert escaped.startswith("add\\")
+    assert escaped.isascii()
+    assert character not in escaped
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_hidden_character_is_written_out(carrier):
         "",
     ],
 )
-def test_what_people_write_stays_as_it_is(text):
+def test_ordinary_text_is_unchanged(text):
     assert invisible.escape(text) == text
     assert invisible.find(text) == []
 
@@ -102,27 +102,27 @@ def test_what_people_write_stays_as_it_is(text):
 @pytest.mark.parametrize(
     "text", ["a\ufe0f", "a\u200db", "\u2060\ufe0f", "👩\u200d", "a\ufe0f\u200d👩", "❤\ufe0f\ufe0f"]
 )
-def test_a_joiner_or_selector_with_nothing_to_join_or_select_is_hidden(text):
+def test_a_joiner_or_selector_without_a_purpose_is_invisible(text):
     assert invisible.find(text)
 
 
 @given(texts)
-def test_a_text_that_was_escaped_hides_nothing(text):
-    shown = invisible.escape(text)
-    assert invisible.find(shown) == []
-    assert invisible.escape(shown) == shown
-    shown.encode()
+def test_an_escaped_text_has_no_invisible_characters(text):
+    escaped = invisible.escape(text)
+    assert invisible.find(escaped) == []
+    assert invisible.escape(escaped) == escaped
+    escaped.encode()
 
 
 @given(texts)
-def test_found_says_whether_escaped_changes_a_text(text):
+def test_find_is_empty_exactly_if_escape_changes_nothing(text):
     assert bool(invisible.find(text)) == (invisible.escape(text) != text)
 
 
 @pytest.mark.parametrize(
-    "name", ["a\nb", "a\tb", "a\u00a0b", "a\u3000b", "👩‍💻", *(f"a{part}b" for part in CARRIERS.values())]
+    "name", ["a\nb", "a\tb", "a\u00a0b", "a\u3000b", "👩‍💻", *(f"a{character}b" for character in INVISIBLE.values())]
 )
-def test_a_name_has_nothing_hidden_and_no_space_but_the_plain_one(name):
+def test_a_name_must_not_have_invisible_characters_or_unusual_spaces(name):
     assert invisible.find_in_name(name)
 
 

@@ -1,4 +1,4 @@
-"""Pins: a tool that is not what it was is noticed, and pins that are lost are never made up again."""
+"""A tool that differs from its pin is noticed, and lost pins are never replaced silently."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def path(tmp_path):
     return tmp_path / "tools.lock"
 
 
-def test_what_is_first_seen_is_trusted_and_the_next_time_known(path):
+def test_a_tool_is_trusted_when_it_is_first_seen(path):
     assert Pins(path).check("bank", [WIRE]) == {}
     assert Pins(path).check("bank", [WIRE]) == {}
 
 
-def test_every_change_of_one_place_is_noticed_and_told_by_its_field(path):
+def test_a_change_anywhere_in_a_tool_is_reported_with_its_field(path):
     pins = Pins(path)
     pins.check("bank", [WIRE])
     found = same_name(mutants(WIRE))
@@ -106,20 +106,20 @@ json_values = st.recursive(
 
 
 @given(json_values, json_values)
-def test_two_values_of_a_field_have_one_fingerprint_when_they_are_one_value_alone(tmp_path_factory, before, after):
+def test_two_values_have_the_same_fingerprint_only_if_they_are_equal(tmp_path_factory, before, after):
     pins = Pins(tmp_path_factory.mktemp("pins") / "p")
     pins.check("s", [{"name": "a", "_meta": before}])
     is_same = json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True)
     assert (pins.check("s", [{"name": "a", "_meta": after}]) == {}) == is_same
 
 
-def test_the_order_of_members_is_no_change(path):
+def test_the_order_of_members_does_not_matter(path):
     pins = Pins(path)
     pins.check("bank", [WIRE])
     assert pins.check("bank", [dict(reversed(WIRE.items()))]) == {}
 
 
-def test_a_parsed_tool_has_the_pins_of_its_wire_object(path):
+def test_a_parsed_tool_has_the_same_pin_as_its_wire_object(path):
     pins = Pins(path)
     pins.check("bank", [WIRE])
     assert pins.check("bank", [Tool.model_validate(WIRE)]) == {}
@@ -135,21 +135,21 @@ def test_a_changed_tool_stays_changed_until_it_is_accepted(path):
     assert Pins(path).check("bank", [WIRE]) == {"transfer": "description"}
 
 
-def test_a_new_tool_is_pinned_and_one_that_is_gone_stays_pinned(path):
+def test_a_tool_stays_pinned_after_its_server_stops_listing_it(path):
     pins, other = Pins(path), {**WIRE, "name": "balance"}
     pins.check("bank", [WIRE])
     assert pins.check("bank", [other]) == {}
     assert pins.check("bank", [other, {**WIRE, "title": "Back again"}]) == {"transfer": "title"}
 
 
-def test_servers_have_pins_of_their_own(path):
+def test_each_server_has_separate_pins(path):
     pins = Pins(path)
     pins.check("bank", [WIRE])
     assert pins.check("other", [{**WIRE, "title": "x"}]) == {}
     assert pins.check("bank", [{**WIRE, "title": "x"}]) == {"transfer": "title"}
 
 
-def test_what_is_forgotten_is_trusted_anew(path):
+def test_a_forgotten_tool_is_trusted_again(path):
     pins, now = Pins(path), {**WIRE, "title": "x"}
     pins.check("bank", [WIRE, {**WIRE, "name": "balance"}])
     pins.forget("bank", ["balance", "unknown"])
@@ -160,19 +160,19 @@ def test_what_is_forgotten_is_trusted_anew(path):
     assert pins.check("bank", [{**now, "title": "y"}]) == {}
 
 
-def test_of_two_tools_of_one_name_the_first_is_pinned(path):
+def test_the_first_of_two_tools_with_one_name_is_pinned(path):
     pins = Pins(path)
     pins.check("bank", [WIRE, {**WIRE, "title": "second"}])
     assert pins.check("bank", [WIRE]) == {}
 
 
-@pytest.mark.parametrize("thing", ["add", 5, None, [1], {}, {"name": 5}, {"name": ["add"]}, object()])
-def test_what_has_no_name_is_not_pinned_and_keeps_no_other_from_it(path, thing):
-    assert Pins(path).check("bank", [thing, WIRE]) == {}
+@pytest.mark.parametrize("value", ["add", 5, None, [1], {}, {"name": 5}, {"name": ["add"]}, object()])
+def test_a_value_without_a_name_is_skipped(path, value):
+    assert Pins(path).check("bank", [value, WIRE]) == {}
     assert list(json.loads(path.read_text())["servers"]["bank"]) == [WIRE["name"]]
 
 
-def test_the_file_is_json_in_order_without_what_was_pinned(path):
+def test_the_file_is_sorted_json_without_the_texts_of_tools(path):
     pins = Pins(path)
     pins.check("b", [{"name": "z", "description": "Zebra"}, {"name": "a"}])
     pins.check("a", [])
@@ -182,50 +182,50 @@ def test_the_file_is_json_in_order_without_what_was_pinned(path):
     assert "Zebra" not in path.read_text()
 
 
-def test_the_file_is_not_written_when_nothing_is_new(path):
+def test_the_file_is_not_written_if_nothing_changed(path):
     Pins(path).check("a", [WIRE])
     before = path.stat()
     Pins(path).check("a", [WIRE])
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_nothing_is_left_beside_the_file_but_its_lock(path):
+def test_only_the_lock_file_remains_next_to_the_file(path):
     Pins(path).check("a", [WIRE])
     assert sorted(file.name for file in path.parent.iterdir()) == ["tools.lock", "tools.lock.lock"]
 
 
-def test_a_file_that_cannot_be_written_stays_as_it_was(path, monkeypatch):
+def test_a_failed_write_leaves_the_file_unchanged(path, monkeypatch):
     pins = Pins(path)
     pins.check("a", [WIRE])
     before = path.read_bytes()
 
-    def full(_descriptor):
+    def fail(_descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         pins.accept("a", [{**WIRE, "title": "x"}])
     assert path.read_bytes() == before
     assert sorted(file.name for file in path.parent.iterdir()) == ["tools.lock", "tools.lock.lock"]
 
 
-def test_without_a_file_there_is_nothing_until_something_is_seen(path):
+def test_the_first_check_creates_the_file(path):
     Pins(path)
     assert not path.exists()
     Pins(path).check("a", [])
     assert path.exists()
 
 
-def test_a_file_that_must_be_there_is_missed(path):
+def test_a_missing_file_that_must_exist_is_an_error(path):
     with pytest.raises(ToolkitError, match="are gone"):
         Pins(path, must_exist=True)
 
 
-@pytest.mark.parametrize("is_known_by", ["reading", "writing"])
-def test_a_file_that_was_there_is_missed(path, is_known_by):
+@pytest.mark.parametrize("known_by", ["reading", "writing"])
+def test_a_file_that_disappears_is_an_error(path, known_by):
     pins = Pins(path)
     pins.check("a", [WIRE])
-    if is_known_by == "reading":
+    if known_by == "reading":
         pins = Pins(path)
     path.unlink()
     with pytest.raises(ToolkitError, match="are gone"):
@@ -252,7 +252,7 @@ GOOD = {"version": 1, "servers": {"a": {"t": {"name": "x"}}}}
     ],
     ids=lambda text: ascii(text)[:50],
 )
-def test_a_file_that_holds_no_pins_is_an_error_and_stays(path, text):
+def test_a_file_without_pins_is_an_error_and_unchanged(path, text):
     content = text.encode("utf-8", "surrogatepass")
     path.write_bytes(content)
     with pytest.raises(ToolkitError, match="cannot be read"):
@@ -260,7 +260,7 @@ def test_a_file_that_holds_no_pins_is_an_error_and_stays(path, text):
     assert path.read_bytes() == content
 
 
-def test_a_file_that_is_damaged_later_is_an_error(path):
+def test_a_file_that_is_damaged_later_is_an_error_and_unchanged(path):
     pins = Pins(path)
     pins.check("a", [WIRE])
     path.write_text("{}")
@@ -269,12 +269,12 @@ def test_a_file_that_is_damaged_later_is_an_error(path):
     assert path.read_text() == "{}"
 
 
-def test_a_folder_is_no_file_of_pins(tmp_path):
+def test_a_folder_instead_of_a_file_is_an_error(tmp_path):
     with pytest.raises(ToolkitError, match="cannot be read"):
         Pins(tmp_path)
 
 
-def test_pins_made_at_once_in_threads_are_all_there(path):
+def test_threads_at_once_lose_no_pins(path):
     threads = [threading.Thread(target=Pins(path).check, args=(f"s{i}", [copy.deepcopy(WIRE)])) for i in range(8)]
     for thread in threads:
         thread.start()
@@ -292,8 +292,46 @@ for number in range(20):
 """
 
 
-def test_two_processes_lose_no_pin_of_each_other(path):
+def test_processes_at_once_lose_no_pins(path):
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("a", "b")]
     assert [writer.wait(30) for writer in writers] == [0, 0]
     servers = json.loads(path.read_text())["servers"]
     assert {name: len(tools) for name, tools in servers.items()} == {"a": 20, "b": 20}
+
+
+HOLDER = """
+import sys, time
+from ahvn_tools.mcp.trust.pins import Pins
+with Pins(sys.argv[1])._transaction():
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_killed_process_releases_its_lock(path, monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "locked\n"
+            with monkeypatch.context() as patch:
+                patch.setattr("ahvn_tools.mcp.trust.pins.LOCK_TIMEOUT_SECONDS", 0.1)
+                with pytest.raises(ToolkitError, match=r"locked for 0\.1 seconds; end the process that holds it"):
+                    Pins(path).check("a", [WIRE])
+        finally:
+            holder.kill()
+    assert Pins(path).check("a", [WIRE]) == {}
+
+
+def test_a_failed_write_releases_the_lock(path, monkeypatch):
+    monkeypatch.setattr("ahvn_tools.mcp.trust.pins.LOCK_TIMEOUT_SECONDS", 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", lambda _descriptor: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            Pins(path).check("a", [WIRE])
+    assert Pins(path).check("a", [WIRE]) == {}
+
+
+def test_a_missing_folder_is_an_error_that_names_the_lock_file(tmp_path):
+    with pytest.raises(ToolkitError, match=r"missing/pins\.lock' cannot be written"):
+        Pins(tmp_path / "missing" / "pins").check("a", [WIRE])
+    assert list(tmp_path.iterdir()) == []

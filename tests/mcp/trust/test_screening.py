@@ -1,4 +1,4 @@
-"""Screening: what a server tells of its tools comes in whole, visible and affordable, or not at all."""
+"""Screening accepts a tool with visible texts and at a limited cost, or refuses it with a reason."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import Tool
 
 from ahvn_tools.mcp.trust import invisible
-from ahvn_tools.mcp.trust.budgets import Budgets
+from ahvn_tools.mcp.trust.limits import Budgets
 from ahvn_tools.mcp.trust.screening import screen
 from ahvn_tools.mcp.trust.wire import to_wire
+from tests.property_checks import EXAMPLES, run_examples
 from tests.schema.test_ref_graph import bomb
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "github_mcp_tools.jsonl"
 OBJECT = {"type": "object"}
-HIDDEN = "\u200b\u202e\U000e0041\x1b"
+INVISIBLE = "\u200b\u202e\U000e0041\x1b"
 
 
 def tool(name="add", **fields):
@@ -48,7 +48,7 @@ def texts(value):
             yield from texts(item)
 
 
-WHOLE = {
+COMPLETE = {
     "name": "look up/all",
     "title": "Look up",
     "description": "Looks up.\r\n\tAll of it. ⚠️",
@@ -69,31 +69,31 @@ WHOLE = {
 }
 
 
-def test_a_tool_that_is_fine_comes_in_as_it_is():
-    screened = screen([WHOLE])
-    assert [to_wire(made) for made in screened.tools] == [WHOLE]
-    assert screened.raw == {"look up/all": WHOLE}
+def test_a_valid_tool_is_accepted_unchanged():
+    screened = screen([COMPLETE])
+    assert [to_wire(parsed) for parsed in screened.tools] == [COMPLETE]
+    assert screened.raw == {"look up/all": COMPLETE}
     assert screened.refused == {}
 
 
-def test_tools_may_be_parsed_already():
-    parsed = Tool.model_validate(WHOLE)
-    screened = screen([parsed])
-    assert screened.tools == [parsed]
-    assert screened.raw == {"look up/all": WHOLE}
+def test_a_parsed_tool_is_accepted():
+    tool = Tool.model_validate(COMPLETE)
+    screened = screen([tool])
+    assert screened.tools == [tool]
+    assert screened.raw == {"look up/all": COMPLETE}
 
 
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpora are not here")
-def test_the_tools_of_a_large_real_server_come_in_as_they_are():
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not available")
+def test_the_tools_of_a_large_real_server_are_accepted_unchanged():
     wires = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     screened = screen(wires)
     assert screened.refused == {}
-    assert [to_wire(made) for made in screened.tools] == wires
+    assert [to_wire(parsed) for parsed in screened.tools] == wires
 
 
-def test_order_stays():
+def test_the_order_of_tools_is_preserved():
     names = ["c", "a", "b"]
-    assert [made.name for made in screen(map(tool, names)).tools] == names
+    assert [parsed.name for parsed in screen(map(tool, names)).tools] == names
 
 
 @pytest.mark.parametrize(
@@ -114,43 +114,43 @@ def test_order_stays():
     ],
     ids=repr,
 )
-def test_a_name_that_nobody_can_read_is_refused(name, reason):
+def test_an_unreadable_name_is_refused(name, reason):
     assert reason in refusal(tool(name))
 
 
 @pytest.mark.parametrize("name", ["a b", "../x", "a/b.c:d", "__class__", "größe", "大小", "x" * 128, " a"])
-def test_a_name_that_can_be_read_is_kept(name):
-    assert [made.name for made in screen([tool(name)]).tools] == [name]
+def test_a_readable_name_is_accepted(name):
+    assert [parsed.name for parsed in screen([tool(name)]).tools] == [name]
 
 
-def test_what_was_refused_is_listed_under_a_name_that_can_be_shown():
+def test_a_refused_tool_is_listed_under_an_escaped_name():
     screened = screen([tool("a\u200bb"), tool("a\u200bb"), tool("y" * 1000), tool(None), {}])
     assert list(screened.refused)[:2] == [r"a\u200bb", r"a\u200bb (2)"]
     assert all(len(name) < 200 for name in screened.refused)
     assert list(screened.refused)[3:] == ["(no name)", "(no name) (2)"]
 
 
-def test_the_second_of_a_name_never_takes_the_place_of_the_first():
+def test_a_second_tool_of_a_name_never_replaces_the_first():
     first, second = tool(description="first"), tool(description="second")
     screened = screen([first, second, tool("add (2)"), second])
-    assert [made.description for made in screened.tools] == ["first", None]
+    assert [parsed.description for parsed in screened.tools] == ["first", None]
     assert screened.raw["add"] == first
     assert list(screened.refused) == ["add (2)", "add (3)"]
     assert all("has this name" in reason for reason in screened.refused.values())
 
 
-def test_every_refused_tool_is_listed_under_a_name_of_its_own():
+def test_every_refused_tool_is_listed_under_a_different_name():
     bad = [tool(name, inputSchema=None) for name in ("x (2)", "x", "x", "x", "x (2)")]
     assert list(screen(bad).refused) == ["x (2)", "x", "x (3)", "x (4)", "x (2) (2)"]
 
 
-def test_the_second_of_a_name_does_not_come_in_for_a_first_that_was_refused():
+def test_a_second_tool_of_a_name_is_refused_even_if_the_first_was():
     screened = screen([tool(inputSchema=None), tool()])
     assert screened.tools == []
     assert list(screened.refused) == ["add", "add (2)"]
 
 
-def test_a_name_that_looks_the_same_is_the_same():
+def test_names_that_look_the_same_are_the_same():
     assert list(screen([tool("read"), tool("\uff52ead"), tool("cafe\u0301"), tool("café")]).refused) == [
         "\uff52ead",
         "café",
@@ -160,33 +160,33 @@ def test_a_name_that_looks_the_same_is_the_same():
 @pytest.mark.parametrize(
     "wire",
     [
-        tool(description=HIDDEN),
-        tool(title=HIDDEN),
-        tool(annotations={"title": HIDDEN}),
-        tool(inputSchema={"type": "object", "description": HIDDEN}),
-        tool(inputSchema={"type": "object", "properties": {"a": {"properties": {"b": {"description": HIDDEN}}}}}),
-        tool(inputSchema={"type": "object", "properties": {"a": {"title": HIDDEN}}}),
-        tool(inputSchema={"type": "object", "properties": {"a": {"enum": [HIDDEN, [HIDDEN]]}}}),
-        tool(inputSchema={"type": "object", "properties": {"a": {"default": {"b": HIDDEN}}}}),
-        tool(inputSchema={"type": "object", "properties": {"a": {"const": HIDDEN}}}),
-        tool(inputSchema={"type": "object", "properties": {"a": {"examples": [HIDDEN]}}}),
-        tool(outputSchema={"type": "object", "description": HIDDEN}),
-        tool(_meta={"x": {"y": HIDDEN}}),
-        tool(icons=[{"src": HIDDEN}]),
+        tool(description=INVISIBLE),
+        tool(title=INVISIBLE),
+        tool(annotations={"title": INVISIBLE}),
+        tool(inputSchema={"type": "object", "description": INVISIBLE}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"properties": {"b": {"description": INVISIBLE}}}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"title": INVISIBLE}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"enum": [INVISIBLE, [INVISIBLE]]}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"default": {"b": INVISIBLE}}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"const": INVISIBLE}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"examples": [INVISIBLE]}}}),
+        tool(outputSchema={"type": "object", "description": INVISIBLE}),
+        tool(_meta={"x": {"y": INVISIBLE}}),
+        tool(icons=[{"src": INVISIBLE}]),
     ],
     ids=lambda wire: next(json.dumps(wire[key])[:60] for key in reversed(wire)),
 )
-def test_what_a_text_hides_is_written_out_and_the_raw_object_stays(wire):
-    (made,) = screen([wire]).tools
-    assert not any(invisible.find(text) for text in texts(to_wire(made)))
-    assert any(r"\u200b\u202e\U000e0041\x1b" in text for text in texts(to_wire(made)))
+def test_invisible_characters_are_escaped_except_in_the_raw_object(wire):
+    (parsed,) = screen([wire]).tools
+    assert not any(invisible.find(text) for text in texts(to_wire(parsed)))
+    assert any(r"\u200b\u202e\U000e0041\x1b" in text for text in texts(to_wire(parsed)))
     assert screen([wire]).raw["add"] == wire
 
 
 @pytest.mark.parametrize("part", ["inputSchema", "outputSchema", "_meta"])
-def test_a_member_with_a_hidden_name_is_refused(part):
+def test_a_member_name_with_invisible_characters_is_refused(part):
     schema = {"type": "object", "properties": {"pass\u200bword": {}}}
-    assert r"hidden characters: \u200b" in refusal(tool(**{part: schema}))
+    assert r"invisible characters: \u200b" in refusal(tool(**{part: schema}))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_member_with_a_hidden_name_is_refused(part):
         ({"inputSchema": {"required": "a"}}, "Not a usable JSON Schema"),
         ({"inputSchema": {"$schema": "http://127.0.0.1:9/own"}}, "Not a usable JSON Schema"),
         ({"inputSchema": {"properties": {"a": {"default": float("nan")}}}}, "NaN"),
-        ({"outputSchema": []}, "output schema is no object"),
+        ({"outputSchema": []}, "output schema is not an object"),
         ({"outputSchema": {"type": "array"}}, "output_schema must describe an object"),
         ({"outputSchema": {"type": "object", "required": 1}}, "Not a usable JSON Schema"),
         ({"outputSchema": {"type": "object", "allOf": [{"$ref": "http://127.0.0.1:9/x"}]}}, "nothing is fetched"),
@@ -222,7 +222,7 @@ def test_a_missing_input_schema_is_refused():
 
 
 @pytest.mark.parametrize("not_a_tool", [None, 5, "add", [], object(), {}])
-def test_what_is_no_tool_is_refused(not_a_tool):
+def test_a_value_that_is_not_a_tool_is_refused(not_a_tool):
     assert refusal(not_a_tool) == "it has no name"
 
 
@@ -250,13 +250,13 @@ STRING = {"type": "string"}
     ],
     ids=json.dumps,
 )
-def test_a_faulty_header_mark_is_refused_and_other_tools_stay(properties):
+def test_an_invalid_header_annotation_refuses_that_tool_only(properties):
     screened = screen([tool("bad", inputSchema={"type": "object", "properties": properties}), tool("good")])
-    assert [made.name for made in screened.tools] == ["good"]
+    assert [parsed.name for parsed in screened.tools] == ["good"]
     assert HEADER in screened.refused["bad"]
 
 
-def test_a_right_header_mark_stays():
+def test_a_valid_header_annotation_is_accepted():
     schema = {"type": "object", "properties": {"region": {**STRING, HEADER: "Region"}}}
     assert screen([tool(inputSchema=schema)]).tools[0].input_schema == schema
 
@@ -286,16 +286,16 @@ def nested(levels):
     ],
     ids=["text", "inputs", "outputs", "deep", "deeper", "wide", "file", "network", "circle"],
 )
-def test_what_costs_too_much_is_refused_in_no_time(fields, reason):
+def test_a_tool_that_costs_too_much_is_refused_quickly(fields, reason):
     wire = tool(**fields)
     start = time.perf_counter()
     assert reason in refusal(wire)
     assert time.perf_counter() - start < 0.5
 
 
-def test_ten_thousand_tools_are_enough():
+def test_the_number_of_tools_has_a_budget():
     screened = screen((tool(str(i)) for i in range(12)), Budgets(tools=10))
-    assert [made.name for made in screened.tools] == [str(i) for i in range(10)]
+    assert [parsed.name for parsed in screened.tools] == [str(i) for i in range(10)]
     assert screened.refused == dict.fromkeys(("10", "11"), "the server has more than 10 tools")
 
 
@@ -306,7 +306,7 @@ def test_all_tools_together_have_a_budget():
     assert set(screened.refused.values()) == {"the server's tools together have more than 5000 bytes"}
 
 
-def test_a_reason_is_short_and_hides_nothing():
+def test_a_reason_is_short_and_escaped():
     reason = refusal(
         tool(inputSchema={"type": "object", "properties": {"a": {"$ref": "http://x/\u202e" + "y" * 5000}}})
     )
@@ -315,7 +315,7 @@ def test_a_reason_is_short_and_hides_nothing():
     assert r"\u202e" in reason
 
 
-CHARACTERS = st.one_of(st.characters(), st.sampled_from([*HIDDEN, "\r", "\ufe0f", "\ud800", "a", "#", "/"]))
+CHARACTERS = st.one_of(st.characters(), st.sampled_from([*INVISIBLE, "\r", "\ufe0f", "\ud800", "a", "#", "/"]))
 TEXTS = st.text(CHARACTERS, max_size=8)
 WORDS = st.sampled_from([
     "type", "properties", "required", "items", "anyOf", "allOf", "$ref", "$defs", "enum", "const", "default", "title",
@@ -358,36 +358,42 @@ TOOLS = st.fixed_dictionaries(
         "_meta": st.dictionaries(TEXTS, JSON, max_size=2),
     },
 )
-ANYTHING = st.dictionaries(st.sampled_from([*WHOLE]) | TEXTS, JSON, max_size=5) | JSON
+ANYTHING = st.dictionaries(st.sampled_from([*COMPLETE]) | TEXTS, JSON, max_size=5) | JSON
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(TOOLS | ANYTHING, max_size=4))
-def test_nothing_that_a_server_may_send_raises_and_nothing_that_comes_in_hides_anything(wires):
-    screened = screen(wires)
-    assert len(screened.tools) + len(screened.refused) == len(wires)
-    assert [made.name for made in screened.tools] == list(screened.raw)
-    for made in screened.tools:
-        assert not any(invisible.find(text) for text in texts(to_wire(made)))
-    assert not any(invisible.find(text) for text in texts(screened.refused))
+@EXAMPLES
+def test_screening_never_raises_and_accepts_no_invisible_characters(max_examples):
+    def check(wires):
+        screened = screen(wires)
+        assert len(screened.tools) + len(screened.refused) == len(wires)
+        assert [parsed.name for parsed in screened.tools] == list(screened.raw)
+        for parsed in screened.tools:
+            assert not any(invisible.find(text) for text in texts(to_wire(parsed)))
+        assert not any(invisible.find(text) for text in texts(screened.refused))
+
+    run_examples(max_examples, check, st.lists(TOOLS | ANYTHING, max_size=4))
 
 
-@settings(max_examples=100, deadline=None)
-@given(TOOLS)
-def test_what_came_in_once_comes_in_again_as_it_is(wire):
-    tools = screen([wire]).tools
-    assert screen(tools).tools == tools
+@EXAMPLES
+def test_an_accepted_tool_is_accepted_again_unchanged(max_examples):
+    def check(wire):
+        tools = screen([wire]).tools
+        assert screen(tools).tools == tools
+
+    run_examples(max_examples, check, TOOLS)
 
 
-@settings(max_examples=100, deadline=None)
-@given(TOOLS)
-def test_a_tool_that_hides_nothing_comes_in_json_equal(wire):
-    if any(map(invisible.find, texts(wire))):
-        return
-    for made in screen([wire]).tools:
-        assert to_wire(made) == wire
+@EXAMPLES
+def test_a_tool_without_invisible_characters_is_accepted_unchanged(max_examples):
+    def check(wire):
+        if any(map(invisible.find, texts(wire))):
+            return
+        for parsed in screen([wire]).tools:
+            assert to_wire(parsed) == wire
+
+    run_examples(max_examples, check, TOOLS)
 
 
-def test_a_refused_name_is_shown_in_one_line():
+def test_a_refused_name_is_escaped_to_one_line():
     screened = screen([{"name": "a\nb\tc", "inputSchema": {"type": "object"}}])
     assert list(screened.refused) == ["a\\nb\\tc"]

@@ -36,7 +36,7 @@ def test_schemas_are_not_copied():
     assert to_wire(tool)["inputSchema"] is tool.input_schema
 
 
-def test_what_is_no_tool_has_no_fields():
+def test_a_value_that_is_not_a_tool_has_no_fields():
     assert to_wire(object()) == {}
     assert to_wire(None) == {}
-    assert to_wire("a text, which has a title() of its own") == {}
+    assert to_wire("a string, which has a method title()") == {}

@@ -1,4 +1,4 @@
-"""Identity: equal values have one digest, others another, and what cannot be told apart has none."""
+"""Cache keys: equal values have the same digest, different values another, and some values none."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ APART = [
 ]  # fmt: skip
 
 
-def test_no_two_different_values_have_one_digest():
+def test_different_values_have_different_digests():
     digests = [keyed_digest(value, KEY) for value in APART]
     assert len(set(digests)) == len(digests)
 
@@ -101,7 +101,7 @@ OPAQUE = [
 
 
 @pytest.mark.parametrize("value", OPAQUE, ids=lambda value: type(value).__name__)
-def test_what_cannot_be_told_from_others_has_none(value):
+def test_a_value_without_a_reliable_identity_has_no_digest(value):
     with pytest.raises(UncacheableValueError):
         keyed_digest(value, KEY)
 
@@ -114,5 +114,5 @@ JSON = st.recursive(
 
 
 @given(JSON, JSON)
-def test_digests_are_equal_exactly_where_json_texts_are(one, other):
+def test_digests_are_equal_if_and_only_if_json_texts_are(one, other):
     assert (keyed_digest(one, KEY) == keyed_digest(other, KEY)) == (repr(one) == repr(other))

@@ -1,4 +1,4 @@
-"""Cache: what stands for what, for how long, and that equal calls at once are one."""
+"""Cache: which calls are equal, how long results are cached, and that concurrent equal calls run once."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Counter:
         self.pause, self.runs = pause, 0
         self.lock = threading.Lock()
 
-    def look(self, query: str = "", user: str = "nobody") -> str:
+    def look(self, query: str = "", user: str = "guest") -> str:
         """Look something up."""
         with self.lock:
             self.runs += 1
         time.sleep(self.pause)
         return f"{user}:{query}"
 
-    async def alook(self, query: str = "", user: str = "nobody") -> str:
+    async def alook(self, query: str = "", user: str = "guest") -> str:
         """Look something up in a loop."""
         self.runs += 1
         await asyncio.sleep(self.pause)
@@ -65,7 +65,7 @@ def at_once(*functions) -> list:
     return results
 
 
-# what is kept
+# what is cached
 
 
 def test_an_equal_call_is_answered_without_the_body():
@@ -73,11 +73,11 @@ def test_an_equal_call_is_answered_without_the_body():
     kit = kit_of(counter.look)
     first, second = (kit.exec("look", {"query": "tea"}) for _ in range(2))
     assert counter.runs == 1
-    assert first.value == second.value == "nobody:tea"
+    assert first.value == second.value == "guest:tea"
     assert "cached" not in first.meta
     assert second.meta["cached"] is True
     assert first.id != second.id
-    assert kit.call("look", {"query": "tea"}) == "nobody:tea"
+    assert kit.call("look", {"query": "tea"}) == "guest:tea"
 
 
 @pytest.mark.parametrize("arguments", [{"query": "milk"}, {"query": "tea", "user": "ann"}, {}])
@@ -97,7 +97,7 @@ def test_the_order_of_arguments_does_not_matter():
     assert counter.runs == 1
 
 
-def test_a_tool_without_a_mark_is_not_cached_unless_told():
+def test_a_tool_without_an_idempotency_hint_is_not_cached_by_default():
     for options, runs in [({}, 2), ({"all_tools": True}, 1), ({"tools": ["look"]}, 1), ({"tools": ["other"]}, 2)]:
         counter = Counter()
         kit = kit_of(counter.look, {}, **options)
@@ -105,16 +105,21 @@ def test_a_tool_without_a_mark_is_not_cached_unless_told():
         assert counter.runs == runs
 
 
-def test_results_are_kept_for_their_time():
+def test_results_expire_after_their_ttl(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("ahvn_tools.middleware.cache.store.monotonic", lambda: now)
     counter = Counter()
     kit = kit_of(counter.look, ttl=0.5)
     kit.exec("look"), kit.exec("look")
-    time.sleep(0.55)
+    now = 100.49
+    kit.exec("look")
+    assert counter.runs == 1
+    now = 100.51
     kit.exec("look")
     assert counter.runs == 2
 
 
-def test_the_result_that_was_not_asked_for_for_longest_goes_first():
+def test_the_least_recently_used_result_is_dropped_first():
     counter = Counter()
     kit = kit_of(counter.look, size=2)
     for query in ("a", "b", "a", "c", "a"):
@@ -124,7 +129,7 @@ def test_the_result_that_was_not_asked_for_for_longest_goes_first():
     assert counter.runs == 4
 
 
-def test_a_result_is_nobody_elses():
+def test_each_caller_gets_a_separate_copy_of_the_result():
     def rows() -> list[list[int]]:
         return [[1]]
 
@@ -138,7 +143,7 @@ def test_a_result_is_nobody_elses():
     assert "mine" not in kit.exec("look").meta
 
 
-def test_errors_and_interrupted_results_are_not_kept():
+def test_errors_and_interrupted_results_are_not_cached():
     runs = []
 
     def fail() -> str:
@@ -162,7 +167,7 @@ def test_errors_and_interrupted_results_are_not_kept():
     assert counter.runs == 2
 
 
-def test_a_result_that_cannot_be_copied_is_not_kept():
+def test_a_result_that_cannot_be_copied_is_not_cached():
     runs = []
 
     def lock() -> ToolResult:
@@ -174,7 +179,7 @@ def test_a_result_that_cannot_be_copied_is_not_kept():
     assert len(runs) == 2
 
 
-def test_an_argument_that_cannot_be_told_from_others_is_not_kept():
+def test_an_argument_without_a_reliable_identity_is_not_cached():
     class Opaque:
         pass
 
@@ -228,15 +233,15 @@ def test_two_instances_of_a_registry_are_two_tools():
         def read(self) -> str:
             return self.text
 
-    kept = cache()
-    kits = [Toolkit("kit", middleware=[kept]).add(Notes(text)) for text in ("a", "b")]
+    stored = cache()
+    kits = [Toolkit("kit", middleware=[stored]).add(Notes(text)) for text in ("a", "b")]
     assert [kit.call("read") for kit in kits for _ in range(2)] == ["a", "a", "b", "b"]
 
 
 # bound values and sessions
 
 
-def test_sessions_do_not_share_unless_told():
+def test_sessions_do_not_share_results_by_default():
     for shared, runs in [(False, 2), (True, 1)]:
         counter = Counter()
         kit = kit_of(counter.look, shared=shared)
@@ -246,7 +251,7 @@ def test_sessions_do_not_share_unless_told():
 
 
 @pytest.mark.parametrize("value", ["ann", SecretStr("ann-token"), 7, ("a", 1)], ids=lambda value: type(value).__name__)
-def test_bound_values_are_part_of_what_a_call_is(value):
+def test_bound_values_are_part_of_the_key(value):
     others = {"ann": "bob", 7: 8, ("a", 1): ("a", 2)}
     other = SecretStr("bob-token") if isinstance(value, SecretStr) else others[value]
 
@@ -274,7 +279,7 @@ def test_a_changed_state_is_seen_by_the_next_call():
     assert kit.call("look") == "eve:"
 
 
-def test_a_default_of_a_binding_is_part_of_it():
+def test_a_default_of_a_binding_is_part_of_the_key():
     counter = Counter()
     spec = ToolSpec.from_function(counter.look, name="look", **READ)
     kit = Toolkit("kit", middleware=[cache()]).add(spec)
@@ -284,7 +289,7 @@ def test_a_default_of_a_binding_is_part_of_it():
         assert kit.call("look") == f"{name}:"
 
 
-def test_a_bound_value_that_cannot_be_told_from_others_is_not_cached():
+def test_a_bound_value_without_a_reliable_identity_is_not_cached():
     runs = []
 
     def look(connection: object) -> int:
@@ -297,8 +302,8 @@ def test_a_bound_value_that_cannot_be_told_from_others_is_not_cached():
     assert [session.call("look"), session.call("look")] == [1, 2]
 
 
-def test_the_body_gets_the_very_value_that_the_key_is_made_of():
-    """A resolver that gives another value each time is asked once a call, and never poisons another's result."""
+def test_the_body_receives_the_value_that_the_key_contains():
+    """A resolver with a new value each time is called once per call, and never affects the result of another call."""
     given = iter(["ann", "bob", "ann", "bob"])
     counter = Counter()
     kit = kit_of(counter.look)
@@ -307,7 +312,7 @@ def test_the_body_gets_the_very_value_that_the_key_is_made_of():
     assert counter.runs == 2
 
 
-def test_async_resolvers_are_part_of_it_too():
+def test_values_of_async_resolvers_are_part_of_the_key():
     given = iter(["ann", "bob", "ann"])
 
     async def who(state) -> str:
@@ -334,7 +339,7 @@ def test_a_sync_resolver_may_call_a_tool():
     assert kit.call("look") == "ann:"
 
 
-def test_a_value_that_changes_during_the_call_is_not_kept_as_what_it_was():
+def test_a_result_is_not_cached_if_a_value_changes_during_the_call():
     def look(user: dict[str, str]) -> str:
         user["name"] = "bob"
         return user["name"]
@@ -347,7 +352,7 @@ def test_a_value_that_changes_during_the_call_is_not_kept_as_what_it_was():
     assert "cached" not in session.exec("look").meta
 
 
-def test_an_unbound_parameter_is_told_as_without_a_cache():
+def test_an_unbound_parameter_is_the_same_error_as_without_a_cache():
     def look(user: str) -> str:
         return user
 
@@ -358,26 +363,28 @@ def test_an_unbound_parameter_is_told_as_without_a_cache():
     assert kit.exec("look").error.code == "unbound_state"
 
 
-def test_no_bound_value_is_kept_in_clear():
+def test_the_store_contains_no_bound_value_in_plain_text():
     canary = "canary-7f3a9c"
 
     def look(token: str) -> int:
         return len(token)
 
-    kept = cache()
-    kit = Toolkit("kit", middleware=[kept]).add(ToolSpec.from_function(look, name="look", **READ))
+    stored = cache()
+    kit = Toolkit("kit", middleware=[stored]).add(ToolSpec.from_function(look, name="look", **READ))
     kit.bind("token")
     kit.session(token=canary).exec("look", {})
     gc.collect()
-    store = next(cell.cell_contents for cell in kept.__closure__ if type(cell.cell_contents).__name__ == "ResultStore")
-    told = repr(list(store._results)) + repr([entry[2] for entry in store._results.values()])
-    assert canary not in told
+    store = next(
+        cell.cell_contents for cell in stored.__closure__ if type(cell.cell_contents).__name__ == "ResultStore"
+    )
+    message = repr(list(store._results)) + repr([entry[2] for entry in store._results.values()])
+    assert canary not in message
 
 
 # equal calls at once
 
 
-def test_equal_calls_at_once_are_one_over_threads_and_loops():
+def test_equal_calls_at_the_same_time_run_once_over_threads_and_loops():
     for body in ("look", "alook"):
         counter = Counter(pause=0.2)
         kit = kit_of(getattr(counter, body))
@@ -387,10 +394,10 @@ def test_equal_calls_at_once_are_one_over_threads_and_loops():
 
         values = at_once(*[lambda kit=kit: kit.call("look")] * 5, *[lambda three=three: asyncio.run(three())] * 3)
         assert counter.runs == 1
-        assert values == ["nobody:"] * 5 + [["nobody:"] * 3] * 3
+        assert values == ["guest:"] * 5 + [["guest:"] * 3] * 3
 
 
-async def test_a_cancelled_first_caller_fails_nobody():
+async def test_a_cancelled_first_caller_does_not_fail_the_others():
     counter = Counter(pause=0.5)
     kit = kit_of(counter.alook)
     first = asyncio.create_task(kit.aexec("look"))
@@ -401,11 +408,11 @@ async def test_a_cancelled_first_caller_fails_nobody():
     first.cancel()
     results = await asyncio.gather(*others, sync)
     assert first.cancelled()
-    assert [result.value for result in results] == ["nobody:"] * 4
+    assert [result.value for result in results] == ["guest:"] * 4
     assert counter.runs == 2
 
 
-async def test_a_cancelled_follower_disturbs_nobody():
+async def test_a_cancelled_waiter_does_not_affect_the_others():
     counter = Counter(pause=0.5)
     kit = kit_of(counter.alook)
     first = asyncio.create_task(kit.aexec("look"))
@@ -413,12 +420,12 @@ async def test_a_cancelled_follower_disturbs_nobody():
     follower, other = (asyncio.create_task(kit.aexec("look")) for _ in range(2))
     await asyncio.sleep(0.05)
     follower.cancel()
-    assert (await first).value == (await other).value == "nobody:"
+    assert (await first).value == (await other).value == "guest:"
     assert follower.cancelled()
     assert counter.runs == 1
 
 
-def test_a_first_caller_whose_loop_is_closed_fails_nobody():
+def test_a_first_caller_whose_loop_is_closed_does_not_fail_the_others():
     counter = Counter(pause=0.3)
     kit = kit_of(counter.alook)
     loop = asyncio.new_event_loop()
@@ -433,10 +440,10 @@ def test_a_first_caller_whose_loop_is_closed_fails_nobody():
     loop.close()
     del task
     gc.collect()
-    assert kit.call("look") == "nobody:"
+    assert kit.call("look") == "guest:"
 
 
-def test_when_the_first_fails_each_runs_for_itself():
+def test_if_the_first_call_fails_each_waiter_runs():
     runs = []
     lock = threading.Lock()
 
@@ -454,17 +461,17 @@ def test_when_the_first_fails_each_runs_for_itself():
     assert sorted(result.text for result in results) == ["done", "done", "done", "not now"]
 
 
-def test_what_a_middleware_inside_refuses_the_first_is_not_refused_the_others():
+def test_a_refusal_by_inner_middleware_is_not_shared():
     counter = Counter(pause=0.1)
     kit = kit_of(counter.look, shared=True)
     kit.use(limit(per_session=1))
     ann, bob = kit.session(), kit.session()
     ann.exec("look", {"query": "other"})
     results = at_once(lambda: ann.exec("look"), lambda: bob.exec("look"))
-    assert results[1].value == "nobody:"
+    assert results[1].value == "guest:"
 
 
-def test_what_a_middleware_inside_raises_is_not_kept():
+def test_an_exception_of_inner_middleware_is_not_cached():
     async def refuse(call, next):
         raise ToolError("not today")
 
@@ -473,33 +480,46 @@ def test_what_a_middleware_inside_raises_is_not_kept():
     undo = kit.use(refuse)
     assert kit.exec("look").error.message == "not today"
     undo()
-    assert kit.call("look") == "nobody:"
+    assert kit.call("look") == "guest:"
 
 
-def test_a_follower_waits_no_longer_than_its_own_timeout():
-    counter = Counter(pause=1)
-    kit = kit_of(counter.look)
+def test_a_waiter_waits_no_longer_than_its_own_timeout():
+    runs, release = [], threading.Event()
+
+    def look() -> str:
+        runs.append(1)
+        release.wait(30)
+        return "done"
+
+    kit = kit_of(look)
     first = threading.Thread(target=kit.exec, args=("look",))
     first.start()
-    assert until(lambda: counter.runs == 1)
-    started = time.monotonic()
+    assert until(lambda: runs)
     with pytest.raises(ToolTimeoutError, match="an equal call is still running"):
         kit.call("look", timeout=0.1)
-    assert time.monotonic() - started < 0.8
+    assert first.is_alive()
+    release.set()
     first.join()
-    assert counter.runs == 1
+    assert len(runs) == 1
 
 
-def test_a_follower_whose_patience_is_over_runs_for_itself_in_the_time_that_is_left():
-    counter = Counter(pause=0.4)
-    kit = kit_of(counter.look, max_wait=0.1)
+def test_a_waiter_runs_after_max_wait_in_the_rest_of_its_timeout():
+    runs, release = [], threading.Event()
+
+    def look() -> str:
+        runs.append(1)
+        release.wait(30)
+        return "done"
+
+    kit = kit_of(look, max_wait=0.1)
     first = threading.Thread(target=kit.exec, args=("look",))
     first.start()
-    assert until(lambda: counter.runs == 1)
-    assert kit.exec("look", timeout=0.3).error.code == "timeout"
-    assert kit.exec("look").value == "nobody:"
+    assert until(lambda: runs)
+    assert kit.exec("look", timeout=0.5).error.code == "timeout"
+    assert len(runs) == 2
+    release.set()
+    assert kit.exec("look").value == "done"
     first.join()
-    assert counter.runs >= 2
 
 
 def test_a_tool_that_calls_itself_does_not_wait_for_itself():
@@ -544,12 +564,12 @@ async def test_a_sync_call_does_not_wait_for_a_call_in_the_loop_that_it_blocks()
     first = asyncio.create_task(kit.aexec("look"))
     await asyncio.sleep(0.05)
     started = time.monotonic()
-    assert kit.call("look") == "nobody:"
+    assert kit.call("look") == "guest:"
     assert time.monotonic() - started < 5
-    assert (await first).value == "nobody:"
+    assert (await first).value == "guest:"
 
 
-def test_a_forked_child_waits_for_no_call_of_its_parent():
+def test_a_forked_child_does_not_wait_for_a_call_of_its_parent():
     counter = Counter(pause=0.5)
     kit = kit_of(counter.look)
     first = threading.Thread(target=kit.exec, args=("look",))
@@ -559,7 +579,7 @@ def test_a_forked_child_waits_for_no_call_of_its_parent():
     child = os.fork()
     if child == 0:
         counter.pause = 0
-        os._exit(0 if kit.call("look") == "nobody:" else 1)
+        os._exit(0 if kit.call("look") == "guest:" else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert time.monotonic() - started < 5
     first.join()
@@ -568,7 +588,7 @@ def test_a_forked_child_waits_for_no_call_of_its_parent():
 # streams
 
 
-def test_a_kept_stream_is_its_last_result_alone():
+def test_a_cached_stream_is_only_its_last_result():
     runs = []
 
     def count() -> list[int]:
@@ -583,7 +603,7 @@ def test_a_kept_stream_is_its_last_result_alone():
     assert len(runs) == 1
 
 
-async def test_nobody_waits_for_the_reader_of_a_stream():
+async def test_a_call_does_not_wait_for_the_reader_of_an_equal_stream():
     async def count() -> list[int]:
         for number in range(3):
             yield number
@@ -597,6 +617,6 @@ async def test_nobody_waits_for_the_reader_of_a_stream():
 
 
 @pytest.mark.parametrize("options", [{"ttl": 0}, {"ttl": -1}, {"size": 0}])
-def test_a_cache_that_keeps_nothing_is_refused(options):
+def test_a_cache_without_room_or_time_is_refused(options):
     with pytest.raises(ToolSpecError):
         cache(**options)

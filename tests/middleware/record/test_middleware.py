@@ -1,4 +1,4 @@
-"""Record and replay: calls go to a file with all that came of them and come back from it; secrets do neither."""
+"""Record and replay: calls and their results are written to a file and read from it, without secrets."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def blocks() -> list[Any]:
 
 
 def nothing() -> None:
-    """Give nothing."""
+    """Return nothing."""
 
 
 TOOLS = (add, place, fail, count, acount, picture, blocks, nothing)
@@ -107,7 +107,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS)
-def test_a_call_is_replayed_with_all_that_came_of_it(file, name, arguments):
+def test_a_call_is_replayed_with_its_complete_result(file, name, arguments):
     recorded = kit_of(record(file)).exec(name, arguments)
     replayed = kit_of(replay(file)).exec(name, arguments)
     assert shape(replayed) == shape(recorded)
@@ -163,7 +163,7 @@ def test_the_order_of_arguments_does_not_matter(file):
     assert kit_of(replay(file)).call("add", {"b": 2, "a": 1}) == 3
 
 
-def test_recordings_of_the_same_call_come_in_their_order_then_the_last_again(file):
+def test_recordings_of_the_same_call_are_used_in_order_then_the_last_is_repeated(file):
     answers = iter(["a", "b"])
 
     def turn() -> str:
@@ -175,7 +175,7 @@ def test_recordings_of_the_same_call_come_in_their_order_then_the_last_again(fil
     assert [kit.call("turn") for _ in range(4)] == ["a", "b", "b", "b"]
 
 
-def test_what_is_done_to_a_replayed_result_does_not_reach_the_next(file):
+def test_changing_a_replayed_result_does_not_affect_the_next(file):
     kit_of(record(file)).exec("count", {"until": 2})
     kit = kit_of(replay(file))
     first = kit.exec("count", {"until": 2})
@@ -185,14 +185,14 @@ def test_what_is_done_to_a_replayed_result_does_not_reach_the_next(file):
     assert (second.value, list(second.meta)) == (["n0", "n1"], ["duration"])
 
 
-def test_recordings_add_up_over_runs(file):
+def test_several_runs_append_to_one_recording(file):
     kit_of(record(file)).exec("add", {"a": 1})
     kit_of(record(file)).exec("add", {"a": 2})
     kit = kit_of(replay(file))
     assert [kit.call("add", {"a": 1}), kit.call("add", {"a": 2})] == [2, 3]
 
 
-def test_what_a_middleware_inside_refuses_is_recorded_as_its_error(file):
+def test_a_refusal_by_inner_middleware_is_recorded_as_its_error(file):
     async def refuse(call, next):
         raise ToolNotAvailableError("not today")
 
@@ -218,7 +218,7 @@ def test_a_timeout_that_interrupted_a_call_is_replayed_as_one(file):
 
 
 @pytest.mark.parametrize("error", [None, ErrorDetail(code="cancelled", message="gone")])
-def test_what_there_was_of_a_cancelled_call_leaves_no_line(file, error):
+def test_the_partial_result_of_a_cancelled_call_is_not_recorded(file, error):
     kit = kit_of(record(file))
     kit.use(interrupting(error))
     kit.exec("add", {"a": 1})
@@ -228,18 +228,18 @@ def test_what_there_was_of_a_cancelled_call_leaves_no_line(file, error):
 # what is not recorded
 
 
-def test_a_call_that_was_not_recorded_is_an_error_that_says_so(file):
+def test_a_call_without_a_recording_is_an_error(file):
     kit_of(record(file)).exec("add", {"a": 1})
     kit = kit_of(replay(file))
     missed, unknown = kit.exec("add", {"a": 2}), kit.exec("nothing")
     assert (missed.error.code, unknown.error.code) == ("not_available", "not_available")
-    assert missed.text == "'calls.jsonl' holds no call of tool 'add' with these arguments. Record it anew."
-    assert unknown.text == "'calls.jsonl' holds no call of tool 'nothing'. Record it anew."
+    assert missed.text == "'calls.jsonl' has no call of tool 'add' with these arguments. Record it again."
+    assert unknown.text == "'calls.jsonl' has no call of tool 'nothing'. Record it again."
     with pytest.raises(ToolNotAvailableError):
         kit.call("nothing")
 
 
-async def test_a_cancelled_call_leaves_no_line(file):
+async def test_a_cancelled_call_is_not_recorded(file):
     async def hang() -> None:
         await asyncio.sleep(30)
 
@@ -250,7 +250,7 @@ async def test_a_cancelled_call_leaves_no_line(file):
     assert lines(file) == []
 
 
-async def test_a_stream_whose_reader_leaves_leaves_no_line(file):
+async def test_a_stream_whose_reader_leaves_is_not_recorded(file):
     results = kit_of(record(file)).astream("acount", {"until": 3})
     await anext(results)
     await results.aclose()
@@ -270,12 +270,12 @@ def test_a_changed_tool_is_refused(file):
     kit = Toolkit("k", middleware=[replay(file)]).add(changed_add, rename="add")
     refused = kit.exec("add", {"a": 1})
     assert refused.error.code == "changed"
-    assert refused.text == "Tool 'add' has changed since 'calls.jsonl' was recorded. Record it anew."
+    assert refused.text == "Tool 'add' has changed since 'calls.jsonl' was recorded. Record it again."
     with pytest.raises(ToolCallError):
         kit.call("add", {"a": 1})
 
 
-def test_a_changed_tool_is_replayed_and_told_where_that_is_allowed(file, caplog):
+def test_a_changed_tool_is_replayed_with_a_warning_if_allowed(file, caplog):
     kit_of(record(file)).exec("add", {"a": 1})
     kit = Toolkit("k", middleware=[replay(file, allow_changed=True)]).add(changed_add, rename="add")
     result = kit.exec("add", {"a": 1})
@@ -302,7 +302,7 @@ def test_secrets_and_bound_values_are_never_written(file):
     assert line["result"]["value"] == {"said": "ann <key> <user> <api_token>", "<user>": ["<key>", 1]}
 
 
-def test_a_replay_still_tells_secrets_apart(file):
+def test_a_replay_distinguishes_calls_by_their_secrets(file):
     kit = kit_of(record(file), greet, state={"user": "user-123456"}).bind("user")
     kit.exec("greet", {"name": "ann", "key": "sesame-open"})
     kit = kit_of(replay(file), greet, state={"user": "user-654321"}).bind("user")
@@ -310,7 +310,7 @@ def test_a_replay_still_tells_secrets_apart(file):
     assert kit.exec("greet", {"name": "ann", "key": "sesame-shut"}).error.code == "not_available"
 
 
-def test_what_a_resolver_gave_is_not_written(file):
+def test_the_value_of_a_resolver_is_not_written(file):
     async def fetch() -> str:
         return "fetched-123456"
 
@@ -322,7 +322,7 @@ def test_what_a_resolver_gave_is_not_written(file):
     assert lines(file)[0]["result"]["value"] == "you are <user>"
 
 
-def test_what_an_error_tells_is_masked(file):
+def test_the_text_of_an_error_is_masked(file):
     def refuse(key: Annotated[str, Secret]) -> None:
         raise ToolError(f"{key} is wrong")
 
@@ -330,7 +330,7 @@ def test_what_an_error_tells_is_masked(file):
     assert lines(file)[0]["result"]["error"] == {"code": "tool_error", "message": "<key> is wrong"}
 
 
-def test_a_bound_value_that_is_a_word_of_the_file_does_not_break_it(file):
+def test_a_bound_value_that_equals_a_key_of_the_file_does_not_break_it(file):
     def tell(word: str) -> list[Any]:
         return [TextContent(type="text", text=word), *blocks()]
 
@@ -382,6 +382,7 @@ for number in range(50):
 """
 
 
+@pytest.mark.exhaustive
 def test_processes_write_whole_lines(file):
     root = str(Path(__file__).parents[3])
     children = [subprocess.Popen([sys.executable, "-c", WRITER, str(file), letter], cwd=root) for letter in "ab"]
@@ -390,7 +391,7 @@ def test_processes_write_whole_lines(file):
     assert written == sorted(f"{letter}{number}" * 1000 for letter in "ab" for number in range(50))
 
 
-def test_many_threads_share_the_turns_of_a_replay(file):
+def test_many_threads_share_the_recordings_of_a_call(file):
     answers = iter(range(40))
 
     def turn() -> int:
@@ -425,27 +426,27 @@ def test_no_file_stays_open(file):
 # broken files
 
 
-def test_a_line_whose_writer_was_killed_is_left_out_and_told(file, caplog):
+def test_an_unfinished_line_is_skipped_with_a_warning(file, caplog):
     kit = kit_of(record(file))
     kit.exec("add", {"a": 1})
     kit.exec("add", {"a": 2})
     file.write_bytes(file.read_bytes()[:-30])
     kit = kit_of(replay(file))
-    assert "Line 2 of 'calls.jsonl' is cut off" in caplog.text
+    assert "Line 2 of 'calls.jsonl' is incomplete" in caplog.text
     assert kit.call("add", {"a": 1}) == 2
     assert kit.exec("add", {"a": 2}).error.code == "not_available"
 
 
 @pytest.mark.parametrize("left", [1, 5, 20])
-def test_a_recording_goes_on_after_a_line_that_was_cut_off(file, left, caplog):
+def test_a_recording_continues_after_an_unfinished_line(file, left, caplog):
     kit_of(record(file)).exec("add", {"a": 1})
     file.write_bytes(file.read_bytes()[:left])
     kit_of(record(file)).exec("add", {"a": 2})
     assert kit_of(replay(file)).call("add", {"a": 2}) == 3
-    assert "Line 1 of 'calls.jsonl' is cut off" in caplog.text
+    assert "Line 1 of 'calls.jsonl' is incomplete" in caplog.text
 
 
-def test_empty_lines_say_nothing(file, caplog):
+def test_empty_lines_are_ignored(file, caplog):
     kit_of(record(file)).exec("add", {"a": 1})
     file.write_text(f"\n{file.read_text()}\n\n")
     assert kit_of(replay(file)).call("add", {"a": 1}) == 2
@@ -462,9 +463,9 @@ NOT_RECORDINGS = ["hello\n", "[1, 2]\n", '{"tool": "add"}\n', "\xff\xfe\n", '{"r
 
 @pytest.mark.parametrize("content", NOT_RECORDINGS)
 @pytest.mark.parametrize("make", [record, replay])
-def test_a_file_that_is_no_recording_is_refused_and_kept(file, make: Callable[..., Any], content):
+def test_a_file_that_is_not_a_recording_is_refused_and_not_changed(file, make: Callable[..., Any], content):
     file.write_text(content, encoding="latin-1")
-    with pytest.raises(ToolSpecError, match=r"Line 1 of .*calls\.jsonl' is no recorded call"):
+    with pytest.raises(ToolSpecError, match=r"Line 1 of .*calls\.jsonl' is not a recorded call"):
         make(file)
     assert file.read_text(encoding="latin-1") == content
 
@@ -477,32 +478,32 @@ def test_a_recording_of_another_version_is_refused(file, make: Callable[..., Any
         make(file)
 
 
-def test_a_missing_folder_is_an_error_when_the_recorder_is_made(tmp_path):
-    with pytest.raises(ToolSpecError, match=r"Cannot record to .*: No such file .* folder that exists"):
+def test_a_missing_folder_is_an_error_when_the_middleware_is_created(tmp_path):
+    with pytest.raises(ToolSpecError, match=r"Cannot record to .*: No such file .* existing folder"):
         record(tmp_path / "no" / "calls.jsonl")
 
 
 @pytest.mark.parametrize("make", [record, replay])
-def test_a_folder_is_no_file(tmp_path, make: Callable[..., Any]):
+def test_a_folder_is_refused(tmp_path, make: Callable[..., Any]):
     with pytest.raises(ToolSpecError, match="Is a directory"):
         make(tmp_path)
 
 
-def test_a_missing_recording_is_an_error_when_the_replay_is_made(file):
+def test_a_missing_recording_is_an_error_when_the_middleware_is_created(file):
     with pytest.raises(ToolSpecError, match=r"Cannot replay .*: No such file .* Record it first"):
         replay(file)
 
 
-def test_a_line_that_cannot_be_written_does_not_cost_the_result(file, caplog):
+def test_a_line_that_cannot_be_written_does_not_change_the_result(file, caplog):
     kit = kit_of(record(file))
     file.unlink()
     file.mkdir()
     with caplog.at_level(logging.ERROR):
         assert kit.call("add", {"a": 1}) == 2
-    assert "A call of tool 'add' was not recorded in 'calls.jsonl': Is a directory." in caplog.text
+    assert "Cannot record a call of tool 'add' in 'calls.jsonl': Is a directory." in caplog.text
 
 
-def test_a_relative_path_stays_where_it_was_when_the_recorder_was_made(tmp_path, monkeypatch):
+def test_a_relative_path_is_resolved_when_the_middleware_is_created(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kit = kit_of(record("calls.jsonl"))
     (tmp_path / "elsewhere").mkdir()
@@ -511,7 +512,7 @@ def test_a_relative_path_stays_where_it_was_when_the_recorder_was_made(tmp_path,
     assert len(lines(tmp_path / "calls.jsonl")) == 1
 
 
-def test_arguments_are_recorded_as_they_were_given_whatever_the_body_does_to_them(file):
+def test_arguments_are_recorded_before_the_body_can_change_them(file):
     def clear(items: list[Any]) -> int:
         items.clear()
         return 0
@@ -520,7 +521,7 @@ def test_arguments_are_recorded_as_they_were_given_whatever_the_body_does_to_the
     assert lines(file)[0]["arguments"] == {"items": [{"a": 1}]}
 
 
-def test_a_value_that_middleware_made_without_a_json_form_is_told_by_its_type(file):
+def test_a_value_without_a_json_form_is_recorded_as_its_type(file):
     async def odd(call, next):
         return ToolResult({1: object()})
 
@@ -530,7 +531,7 @@ def test_a_value_that_middleware_made_without_a_json_form_is_told_by_its_type(fi
     assert kit_of(replay(file)).call("add", {"a": 1}) == {"1": "<object>"}
 
 
-def test_a_call_that_waited_for_an_approval_waits_in_the_replay_too_under_its_own_id(file):
+def test_a_replayed_approval_request_has_the_id_of_the_new_call(file):
     def resumed(middleware, call_id: str) -> list[Any]:
         kit = Toolkit("kit", middleware=[middleware]).add(add, requires_approval=True)
         session = kit.session()
@@ -545,11 +546,11 @@ def test_a_call_that_waited_for_an_approval_waits_in_the_replay_too_under_its_ow
     assert resumed(replay(file), "again") == [2]
 
 
-def test_what_a_middleware_inside_fails_with_is_recorded_and_replayed(file):
+def test_an_exception_of_inner_middleware_is_recorded_and_replayed(file):
     def broken(call, result):
         raise LookupError("canary-7f3a9c")
 
     kit = Toolkit("kit", middleware=[record(file)]).add(add, postprocess=broken)
-    told = kit.exec("add", {"a": 1}).error
-    assert Toolkit("kit", middleware=[replay(file)]).add(add).exec("add", {"a": 1}).error == told
+    message = kit.exec("add", {"a": 1}).error
+    assert Toolkit("kit", middleware=[replay(file)]).add(add).exec("add", {"a": 1}).error == message
     assert "canary" not in file.read_text()

@@ -1,4 +1,4 @@
-"""Closed schemas: strict as Anthropic takes it, never at the cost of the meaning."""
+"""Schemas for Anthropic's strict tools, which never change their meaning."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def objects(**properties):
 
 def test_objects_are_closed_at_any_depth_and_optional_members_stay_optional():
     inner = {**objects(b={"type": "string"}), "title": "Inner"}
-    made, reasons = to_anthropic_strict(
+    strict, reasons = to_anthropic_strict(
         {**objects(a={"$ref": "#/$defs/Inner"}), "required": ["a"], "$defs": {"Inner": inner}}
     )
     assert reasons == []
-    assert made == {
+    assert strict == {
         "type": "object", "properties": {"a": {"$ref": "#/$defs/Inner"}}, "required": ["a"],
         "additionalProperties": False,
         "$defs": {"Inner": {"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": False}},
@@ -41,9 +41,9 @@ def test_objects_are_closed_at_any_depth_and_optional_members_stay_optional():
         ({"const": 1}, {"const": 1}),
     ],
 )  # fmt: skip
-def test_what_a_strict_grammar_does_not_take_is_told_or_said_otherwise(node, expected):
-    made, losses = to_anthropic_strict({**objects(a=node), "$defs": {"E": {"enum": [1, 2]}}})
-    assert made["properties"]["a"] == expected
+def test_unsupported_keywords_are_replaced_or_described(node, expected):
+    strict, losses = to_anthropic_strict({**objects(a=node), "$defs": {"E": {"enum": [1, 2]}}})
+    assert strict["properties"]["a"] == expected
     assert {(finding.severity, finding.place) for finding in losses} <= {("warning", "a")}
 
 
@@ -51,22 +51,22 @@ def test_what_a_strict_grammar_does_not_take_is_told_or_said_otherwise(node, exp
     ("schema", "reason"),
     [
         (objects(a={"type": "object"}), "a: its members are not named"),
-        (objects(a={}), "a: it may be anything"),
+        (objects(a={}), "a: it accepts any value"),
         (objects(a={"allOf": [{"type": "string"}]}), "the schema: 'allOf' is not allowed"),
-        (objects(a={"$ref": "#"}), "the schema: it contains itself"),
+        (objects(a={"$ref": "#"}), "the schema: it is recursive"),
         ({**objects(a={"$ref": "#/$defs/A"}), "$defs": {
             "A": objects(b={"$ref": "#/$defs/B"}), "B": objects(a={"$ref": "#/$defs/A"}),
-        }}, "$defs.B: it contains itself"),
+        }}, "$defs.B: it is recursive"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_closed_is_left_alone_with_the_reason(schema, reason):
+def test_a_schema_that_cannot_be_strict_has_reasons_and_does_not_change(schema, reason):
     before = copy.deepcopy(schema)
-    made, reasons = to_anthropic_strict(schema)
-    assert made is None
+    strict, reasons = to_anthropic_strict(schema)
+    assert strict is None
     assert schema == before
     assert reason in map(str, reasons)
 
 
-def test_what_leads_to_a_loop_is_no_loop():
+def test_only_the_recursive_definition_is_reported():
     schema = {**objects(a={"$ref": "#/$defs/A"}), "$defs": {"A": objects(a={"$ref": "#/$defs/A"})}}
-    assert [str(reason) for reason in to_anthropic_strict(schema)[1]] == ["$defs.A: it contains itself"]
+    assert [str(reason) for reason in to_anthropic_strict(schema)[1]] == ["$defs.A: it is recursive"]

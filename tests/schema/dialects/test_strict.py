@@ -1,4 +1,4 @@
-"""Strict schemas: what they say, when they cannot be, and that an answer to one means what a plain answer means."""
+"""Strict schemas: their form, what cannot be strict, and the meaning of nulls in an answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def draw(
     line: Line,
     width: int = 2,
     extra: Optional[Extra] = None,
-    label: Optional[str] = "none given",
+    label: Optional[str] = "none",
     shape: Union[Point, Extra, int] = 5,
     mode: Literal["fast", "slow"] = "fast",
     root: Node = Node(),
@@ -70,10 +70,7 @@ def nodes(schema: Any) -> list[dict[str, Any]]:
     return [*([schema] if isinstance(schema, dict) else []), *(node for child in inside for node in nodes(child))]
 
 
-# what a strict export says
-
-
-def test_the_export_is_strict_as_the_seed_shows():
+def test_the_export_is_strict_and_has_openais_form():
     schema = draw.to_jsonschema()
     assert (schema["type"], schema["name"], schema["description"], schema["strict"]) == (
         "function",
@@ -85,7 +82,7 @@ def test_the_export_is_strict_as_the_seed_shows():
     assert draw.to_jsonschema(name="other")["name"] == "other"
 
 
-def test_every_object_is_closed_and_requires_all_it_has():
+def test_every_object_is_closed_and_requires_all_its_members():
     objects = [node for node in nodes(draw.to_jsonschema()["parameters"]) if "properties" in node]
     assert len(objects) == 5
     for node in objects:
@@ -105,14 +102,14 @@ def test_optional_members_are_nullable_and_required_ones_are_not():
     assert definitions["Point"]["properties"]["y"]["type"] == ["integer", "null"]
 
 
-def test_a_dropped_default_is_told():
+def test_the_description_states_a_dropped_default():
     schema = draw.to_jsonschema()["parameters"]
     assert [node for node in nodes(schema) if "default" in node] == []
     assert schema["properties"]["width"]["description"] == "Default: 2."
     assert schema["$defs"]["Line"]["properties"]["color"]["description"] == 'How it looks. Default: "red".'
 
 
-def test_what_the_provider_does_not_enforce_is_told_and_still_enforced():
+def test_the_description_states_the_rules_that_the_provider_does_not_enforce():
     @tool
     def pick(
         tags: Annotated[list[str], Field(json_schema_extra={"uniqueItems": True})],
@@ -135,7 +132,7 @@ def test_the_canonical_schema_is_never_changed():
     assert json.dumps(draw.input_schema) == before
 
 
-def test_a_bound_parameter_is_in_no_export():
+def test_a_bound_parameter_is_not_exported():
     spec = draw.clone().bind("line").bind("root")
     assert {"line", "root"}.isdisjoint(spec.to_jsonschema()["parameters"]["properties"])
     assert {"Line", "Node"}.isdisjoint(spec.to_jsonschema()["parameters"]["$defs"])
@@ -152,9 +149,6 @@ def test_a_tool_without_parameters_is_strict():
     }
 
 
-# what cannot be strict
-
-
 def deep(levels: int) -> dict[str, Any]:
     node: dict[str, Any] = {"type": "integer"}
     for _ in range(levels):
@@ -169,14 +163,14 @@ def of(**properties: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (of(a={}), "a: it may be anything"),
-        (of(a=True), "a: it may be anything"),
-        (of(a={"type": "array"}), "a[]: it may be anything"),
+        (of(a={}), "a: it accepts any value"),
+        (of(a=True), "a: it accepts any value"),
+        (of(a={"type": "array"}), "a[]: it accepts any value"),
         (of(a={"type": "object"}), "a: its members are not named"),
         (of(a={"type": "object", "properties": {}}), "a: its members are not named"),
         (of(a={"const": {"b": 1}}), "a: its values are objects or lists"),
         (of(a={"enum": [1, []]}), "a: its values are objects or lists"),
-        ({**of(a={"type": "null"}), "required": ["a", "b"]}, "the schema: 'b' is required and not described"),
+        ({**of(a={"type": "null"}), "required": ["a", "b"]}, "the schema: 'b' is required but has no schema"),
         (of(a={"type": "object", "additionalProperties": {"type": "integer"}}), "a: its members are not named"),
         (of(a={**of(b={"type": "integer"}), "additionalProperties": True}), "a: its members are not named"),
         (of(a={"type": "string", "not": {"const": "x"}}), "a: 'not' is not allowed"),
@@ -185,15 +179,15 @@ def of(**properties: Any) -> dict[str, Any]:
         (of(a={"$ref": "#/properties/b"}, b={"type": "null"}), "a: '#/properties/b' is not in '$defs'"),
         (
             {**of(a={"$ref": "#/$defs/A", "minLength": 1}), "$defs": {"A": {"type": "string", "minLength": 2}}},
-            "'$ref' has keywords",
+            "a: its '$ref' has sibling keywords",
         ),
-        ({**of(a={"$ref": "#/$defs/A"}), "$defs": {"A": {}}}, "$defs.A: it may be anything"),
-        (of(a={"anyOf": [{"type": "string"}, {}]}), "a[1]: it may be anything"),
+        ({**of(a={"$ref": "#/$defs/A"}), "$defs": {"A": {}}}, "$defs.A: it accepts any value"),
+        (of(a={"anyOf": [{"type": "string"}, {}]}), "a[1]: it accepts any value"),
         (deep(MAX_DEPTH + 1), "levels deep"),
-        ({"type": "object", "anyOf": [of(a={"type": "null"})]}, "the schema: its root is a choice"),
-        ({"$ref": "#/$defs/A", "type": "object", "$defs": {"A": of()}}, "the schema: '$ref' has keywords"),
-        (of(a={**of(b={"type": "null"}), "anyOf": [of(c={"type": "null"})]}), "a: it has members and a choice beside"),
-        (of(a={"oneOf": [{"type": "null"}], "anyOf": [{"type": "null"}]}), "a: it makes two choices at once"),
+        ({"type": "object", "anyOf": [of(a={"type": "null"})]}, "the schema: its root is a union"),
+        ({"$ref": "#/$defs/A", "type": "object", "$defs": {"A": of()}}, "the schema: its '$ref' has sibling keywords"),
+        (of(a={**of(b={"type": "null"}), "anyOf": [of(c={"type": "null"})]}), "a: it has both members and a union"),
+        (of(a={"oneOf": [{"type": "null"}], "anyOf": [{"type": "null"}]}), "a: it has both 'anyOf' and 'oneOf'"),
         (
             {
                 **of(a={"$ref": "#/$defs/A", "minItems": 1}),
@@ -211,13 +205,13 @@ def of(**properties: Any) -> dict[str, Any]:
     ],
     ids=lambda case: str(case)[:80],
 )
-def test_a_schema_that_cannot_be_strict_has_no_strict_form_and_says_why(schema, reason):
-    made, reasons = to_strict(schema)
-    assert made is None
-    assert any(reason in str(told) for told in reasons), reasons
+def test_a_schema_that_cannot_be_strict_has_reasons_and_no_strict_form(schema, reason):
+    strict, reasons = to_strict(schema)
+    assert strict is None
+    assert any(reason in str(finding) for finding in reasons), reasons
 
 
-def test_a_tool_that_cannot_be_strict_says_so():
+def test_a_tool_that_cannot_be_strict_is_exported_without_strict():
     @tool
     def put(values: dict[str, int], other: list = []) -> None: ...
 
@@ -227,7 +221,7 @@ def test_a_tool_that_cannot_be_strict_says_so():
 
 
 @pytest.mark.parametrize(
-    ("schema", "made"),
+    ("schema", "expected"),
     [
         (deep(MAX_DEPTH)["properties"]["a"], None),
         ({**of(a={"$ref": "#"}), "required": []}, {"anyOf": [{"$ref": "#"}, {"type": "null"}]}),
@@ -266,15 +260,13 @@ def test_a_tool_that_cannot_be_strict_says_so():
     ],
     ids=str,
 )
-def test_what_can_be_strict_is(schema, made):
-    shown, losses = to_strict(schema)
-    assert shown is not None
+def test_the_strict_form_of_a_schema(schema, expected):
+    strict, losses = to_strict(schema)
+    assert strict is not None
     assert {finding.severity for finding in losses} <= {"warning"}
-    if made is not None:
-        assert shown["properties"]["a"] == made
+    if expected is not None:
+        assert strict["properties"]["a"] == expected
 
-
-# an answer to a strict export
 
 ABSENT = object()
 POINTS = st.fixed_dictionaries({"x": st.integers(), "y": st.just(ABSENT) | st.integers()})
@@ -310,40 +302,40 @@ ANSWERS = st.fixed_dictionaries(
 
 
 def plain(value: Any) -> Any:
-    """Leave absent members out."""
+    """Omit absent members."""
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items() if item is not ABSENT}
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def nulled(value: Any) -> Any:
-    """Give absent members as null, as a model that was shown a strict schema does."""
+    """Send absent members as null, as a model does for a strict schema."""
     if isinstance(value, dict):
         return {name: None if item is ABSENT else nulled(item) for name, item in value.items()}
     return [nulled(item) for item in value] if isinstance(value, list) else value
 
 
 @given(ANSWERS)
-def test_an_answer_with_nulls_for_the_absent_means_the_plain_one(answer):
+def test_nulls_for_absent_members_mean_absent(answer):
     wanted = draw.exec(**plain(answer))
     assert wanted.error is None
     got = draw.exec(**nulled(answer))
     assert (got.error, got.value) == (None, wanted.value)
 
 
-def test_a_null_that_is_legal_stays_null():
+def test_a_null_that_the_schema_accepts_stays_null():
     assert draw(line={"start": {"x": 1}}, label=None)["label"] is None
-    assert draw(line={"start": {"x": 1}})["label"] == "none given"
+    assert draw(line={"start": {"x": 1}})["label"] == "none"
 
 
-def test_a_null_for_what_is_required_is_refused():
+def test_a_null_for_a_required_member_is_refused():
     refused = draw.exec(line={"start": {"x": None}})
     assert refused.error.code == "invalid_parameters"
     assert "'line.start.x' must not be null" in refused.error.message
     assert draw.exec(line=None).error.code == "invalid_parameters"
 
 
-def test_nulls_mean_the_same_behind_a_json_schema():
+def test_nulls_mean_the_same_with_an_explicit_schema():
     @tool(input_schema=of(line=draw.input_schema["$defs"]["Point"]))
     def put(line: dict[str, Any]) -> dict[str, Any]:
         return line
@@ -353,7 +345,7 @@ def test_nulls_mean_the_same_behind_a_json_schema():
     assert put.exec(line={"x": None}).error.code == "invalid_parameters"
 
 
-def test_a_default_made_by_a_factory_comes_back_for_a_null():
+def test_a_null_is_replaced_by_the_default_of_a_factory():
     @dataclass
     class Bag:
         items: list[int] = field(default_factory=lambda: [1])

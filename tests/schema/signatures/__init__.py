@@ -1,8 +1,8 @@
-"""The corpus: callables with telling signatures. `SIGNATURES` holds what FastMCP takes, `REFUSED` what it does not,
-`WRONGLY_ACCEPTED` what it takes and then cannot call.
+"""The corpus: callables with all kinds of signatures. FastMCP accepts those in `SIGNATURES` and refuses those in
+`REFUSED`; those in `WRONGLY_ACCEPTED` it accepts although it cannot call them.
 
-Most rooms do without `from __future__ import annotations`, so that annotations are objects there and strings in the
-room that is named after it. What a function does is of no interest; most have no body.
+Most modules do not import `annotations` from `__future__`, so that annotations are objects; in `future_annotations`
+they are strings. The bodies do not matter; most functions have none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.schema.signatures import (
     streams,
 )
 
-ROOMS = (
+MODULES = (
     scalars,
     containers,
     standard_types,
@@ -58,7 +58,7 @@ ROOMS = (
 )
 
 SIGNATURES: dict[str, Callable[..., Any]] = {
-    identity: function for room in ROOMS for identity, function in room.SIGNATURES.items()
+    identity: function for module in MODULES for identity, function in module.SIGNATURES.items()
 }
 REFUSED: dict[str, Callable[..., Any]] = refused.SIGNATURES
 WRONGLY_ACCEPTED = refused.WRONGLY_ACCEPTED

@@ -31,7 +31,7 @@ Name = Annotated[str, "What people call it."]
 
 
 class Wheel(BaseModel):
-    """A thing that turns."""
+    """A rotating part."""
 
     spokes: Name
     size: Annotated[int, "Across, in centimetres."] = 60
@@ -225,7 +225,7 @@ def field_excluded(value: Annotated[int, Field(exclude=True)]) -> str: ...
 
 
 @signature
-def field_with_default_inside(value: Annotated[int, Field(default=5, description="Five if not given.")]) -> str: ...
+def field_with_default_inside(value: Annotated[int, Field(default=5, description="Five by default.")]) -> str: ...
 
 
 @signature
@@ -263,11 +263,11 @@ def field_on_decimal_digits(value: Annotated[float, Field(allow_inf_nan=False, g
 
 
 @signature
-def field_as_default(value: int = Field(5, ge=1, description="Given as a default.")) -> str: ...
+def field_as_default(value: int = Field(5, ge=1, description="In the default.")) -> str: ...
 
 
 @signature
-def field_as_default_required(value: int = Field(description="Given as a default, but required.")) -> str: ...
+def field_as_default_required(value: int = Field(description="In the default, but required.")) -> str: ...
 
 
 @signature

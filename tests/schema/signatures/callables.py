@@ -133,7 +133,7 @@ def three(first: int, second: str, third: float = 0.5) -> str:
 
 
 def renamed(function: Any, name: str) -> Any:
-    """Give a function another name."""
+    """Rename a function."""
     function.__name__ = name
     return function
 

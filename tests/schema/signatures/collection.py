@@ -1,4 +1,4 @@
-"""Collects the callables of one corpus module, each under a telling id."""
+"""Collects the callables of one corpus module, each under a readable id."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Collection:
-    """A room of the corpus: a decorator that notes a function and gives it back unchanged."""
+    """The callables of one module: a decorator that registers a function and returns it unchanged."""
 
-    def __init__(self, room: str) -> None:
-        self.room = room
+    def __init__(self, module: str) -> None:
+        self.module = module
         self.entries: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, function: Function) -> Function:
-        """Note `function` under its own name."""
+        """Register `function` under its own name."""
         return self.add(function.__name__, function)
 
     def add(self, name: str, function: Function) -> Function:
-        """Note a callable that has no name of its own, or one that two entries share."""
-        identity = f"{self.room}.{name}"
+        """Register a callable without a name, or one whose name another entry has."""
+        identity = f"{self.module}.{name}"
         if identity in self.entries:
             msg = f"two corpus entries are called {identity!r}; rename one"
             raise ValueError(msg)

@@ -54,7 +54,7 @@ class Settings(TypedDict, total=False):
 
 
 class Marker:
-    """Stands for 'not given'; has no JSON form."""
+    """A marker for an absent value; it has no JSON form."""
 
 
 MISSING = Marker()

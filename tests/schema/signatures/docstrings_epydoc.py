@@ -43,7 +43,7 @@ def field_wins(first: Annotated[int, Field(description="From Field.")], second: 
 
 @signature
 def only_return(value: int) -> str:
-    """Give it back.
+    """Return it.
 
     @return: The value as text.
     """

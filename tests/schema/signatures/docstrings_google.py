@@ -101,16 +101,16 @@ def description_on_the_next_line(query: str, limit: int) -> str:
 
 @signature
 def some_missing(first: int, second: int, third: int) -> str:
-    """Take three, tell of one.
+    """Take three, describe one.
 
     Args:
-        second: The only one told of.
+        second: The only one described.
     """
 
 
 @signature
 def some_that_do_not_exist(first: int) -> str:
-    """Take one, tell of two.
+    """Take one, describe two.
 
     Args:
         first: It is there.
@@ -155,7 +155,7 @@ def aliased(first: Annotated[int, Field(alias="theFirst")]) -> str:
     """Compare names.
 
     Args:
-        first: Told of by its Python name.
+        first: Described by its Python name.
     """
 
 
@@ -164,7 +164,7 @@ def aliased_told_by_alias(first: Annotated[int, Field(alias="theFirst")]) -> str
     """Compare names.
 
     Args:
-        theFirst: Told of by its outer name.
+        theFirst: Described by its alias.
     """
 
 
@@ -273,7 +273,7 @@ def only_arguments(value: int) -> str:
 
 @signature
 def only_returns(value: int) -> str:
-    """Give it back.
+    """Return it.
 
     Returns:
         The value as text.
@@ -341,7 +341,7 @@ def dashes(value: int, other: int) -> str:
 
 @signature
 def defaults_told(value: int, flag: bool = False) -> str:
-    """Tell of defaults in words.
+    """Describe defaults in words.
 
     Args:
         value: The value. Defaults to __import__("os").getcwd().
@@ -422,7 +422,7 @@ def decorator_in_example(value: int) -> str:
 def roles_in_text(value: int) -> str:
     """Use :func:`roles` in the text.
 
-    :mod:`json` is what it is made with.
+    :mod:`json` writes it.
 
     Args:
         value: As in :class:`Filter`.
@@ -466,7 +466,7 @@ def empty_section(value: int) -> str:
 
 @signature
 def attributes_section(value: int) -> str:
-    """Tell of attributes.
+    """Describe attributes.
 
     Attributes:
         value: An attribute, not the parameter.
@@ -475,7 +475,7 @@ def attributes_section(value: int) -> str:
 
 @signature
 def complex_type_in_docstring(value: dict[str, list[int]], other: int | None = None) -> str:
-    """Tell of types with commas.
+    """Describe types with commas.
 
     Args:
         value (dict[str, list[int]]): The value.

@@ -119,7 +119,7 @@ def paragraphs(query: str, limit: int) -> str:
 
 @signature
 def together(left: int, right: int) -> str:
-    """Tell of two at once.
+    """Describe two at once.
 
     Parameters
     ----------
@@ -130,18 +130,18 @@ def together(left: int, right: int) -> str:
 
 @signature
 def some_missing(first: int, second: int, third: int) -> str:
-    """Take three, tell of one.
+    """Take three, describe one.
 
     Parameters
     ----------
     second : int
-        The only one told of.
+        The only one described.
     """
 
 
 @signature
 def some_that_do_not_exist(first: int) -> str:
-    """Take one, tell of two.
+    """Take one, describe two.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def other_sections(value: int) -> dict[str, int]:
 
 @signature
 def only_returns(value: int) -> str:
-    """Give it back.
+    """Return it.
 
     Returns
     -------
@@ -315,7 +315,7 @@ def type_without_space(value: int, other: int) -> str:
 
 @signature
 def three_together(red: int, green: int, blue: int, alpha: float = 1.0) -> str:
-    """Tell of three at once.
+    """Describe three at once.
 
     Parameters
     ----------

@@ -80,15 +80,15 @@ def paragraphs(query: str, limit: int) -> str:
 
 @signature
 def some_missing(first: int, second: int, third: int) -> str:
-    """Take three, tell of one.
+    """Take three, describe one.
 
-    :param second: The only one told of.
+    :param second: The only one described.
     """
 
 
 @signature
 def some_that_do_not_exist(first: int) -> str:
-    """Take one, tell of two.
+    """Take one, describe two.
 
     :param first: It is there.
     :param phantom: It is not.
@@ -141,7 +141,7 @@ def raises(value: int) -> str:
 
 @signature
 def only_returns(value: int) -> str:
-    """Give it back.
+    """Return it.
 
     :return: The value as text.
     """
@@ -171,7 +171,7 @@ def roles(value: int) -> str:
 
 @signature
 def type_with_brackets(value: dict[str, int], other: int | None = None) -> str:
-    """Tell of types with brackets.
+    """Describe types with brackets.
 
     :param value: The value.
     :type value: dict[str, int]
@@ -199,7 +199,7 @@ def nothing_named(value: int) -> str:
 
 @signature
 def blank_lines_between(first: int, second: int) -> str:
-    """Leave room.
+    """Leave blank lines.
 
     :param first: The first.
 

@@ -135,7 +135,7 @@ async def async_function(value: int) -> dict[str, Person]: ...
 
 @signature
 def described_in_docstring(person: Person, limit: Annotated[int, Field(description="From Field.")] = 5) -> str:
-    """Look somebody up.
+    """Look a person up.
 
     Args:
         person: Who it is.
@@ -149,7 +149,7 @@ class Colour(Enum):
 
 
 class Person(BaseModel):
-    """Somebody."""
+    """A person."""
 
     name: str
     friends: list[Person] = []

@@ -1,4 +1,4 @@
-"""Functions that ask for what FastMCP injects; such parameters are in nobody's schema."""
+"""Functions that ask for what FastMCP injects; such parameters are in no schema."""
 
 from fastmcp.dependencies import CurrentContext, Depends
 from fastmcp.server.context import Context
@@ -9,7 +9,7 @@ signature = Collection("injection")
 
 
 def connection() -> str:
-    """Stand for something costly."""
+    """An expensive dependency."""
     return "connection"
 
 

@@ -34,7 +34,7 @@ signature = Collection("models")
 
 
 class Status(Enum):
-    """Where a thing stands."""
+    """A position."""
 
     OPEN = "open"
     DONE = "done"
@@ -46,7 +46,7 @@ class Person(BaseModel):
 
 
 class Address(BaseModel):
-    """Where somebody lives."""
+    """A home address."""
 
     street: str = Field(description="Street and number.")
     city: str | None = None
@@ -117,7 +117,7 @@ class DescribedByAttribute(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     value: int
-    """What it is worth."""
+    """Its value."""
 
 
 class EnumsAsValues(BaseModel):
@@ -224,7 +224,7 @@ Animal = Annotated[Pet | Fish, Field(discriminator="kind")]
 
 
 def kind_of(value: Any) -> str:
-    """Tell the two apart by shape."""
+    """Distinguish the two by shape."""
     return "cat" if "lives" in value else "dog"
 
 

@@ -1,4 +1,4 @@
-"""Functions with telling parameter lists: odd names, keyword-only parameters, parameters without a type."""
+"""Functions with unusual parameter lists: odd names, keyword-only parameters, parameters without a type."""
 
 from typing import Annotated, Any
 

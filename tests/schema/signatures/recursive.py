@@ -19,7 +19,7 @@ class Tree(BaseModel):
 
 
 class Branch(BaseModel):
-    """A tree of its own: pydantic keeps a described recursive model's description for everybody who uses it."""
+    """A separate tree: pydantic shares the description of a recursive model between all its users."""
 
     branches: list["Branch"] = []
 

@@ -137,7 +137,7 @@ def mixed_tuple_parameter(values: tuple[int, *tuple[str, ...]]) -> None: ...
 
 
 @signature
-def unknown_name(value: "Nowhere") -> int: ...  # noqa: F821  # a name that nobody knows is the case
+def unknown_name(value: "Nowhere") -> int: ...  # noqa: F821  # an undefined name is the case
 
 
 @signature

@@ -1,4 +1,4 @@
-"""Functions that are told apart by what they return."""
+"""Functions with all kinds of return annotations."""
 
 import collections
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence

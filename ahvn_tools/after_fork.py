@@ -1,0 +1,31 @@
+"""Resets in a forked child process, which has none of its parent's threads, event loops and connections."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from types import MethodType
+
+CAN_FORK = hasattr(os, "register_at_fork")
+"""Whether this platform forks processes; Windows does not."""
+
+
+def reset_after_fork(callback: Callable[[], None]) -> Callable[[], None]:
+    """Call `callback` in each child process after a fork, and return it, so that it also works as a decorator.
+
+    A bound method does not keep its object alive: once the object is gone, the callback does nothing.
+    """
+    if CAN_FORK:  # pragma: no branch
+        os.register_at_fork(after_in_child=_weak_method(callback) if isinstance(callback, MethodType) else callback)
+    return callback
+
+
+def _weak_method(method: MethodType) -> Callable[[], None]:
+    reference = weakref.WeakMethod(method)
+
+    def call() -> None:
+        if (alive := reference()) is not None:
+            alive()
+
+    return call

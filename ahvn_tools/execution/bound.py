@@ -1,0 +1,91 @@
+"""BoundParameter: one bound parameter of a plan."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ahvn_tools.binding import Binding, StateScopes
+from ahvn_tools.errors import BindError, UnboundStateError
+from ahvn_tools.schema.inputs import BoundValueValidator, Parameter
+from ahvn_tools.state import MISSING, UNSET
+
+
+class BoundParameter:
+    """One bound parameter: reads its value at call time and validates it."""
+
+    __slots__ = ("_check", "_exact_type", "_read", "binding", "parameter")
+
+    def __init__(self, binding: Binding, parameter: Parameter, check: BoundValueValidator | None) -> None:
+        self.binding = binding
+        self.parameter = parameter
+        self._read = binding.read if binding.key is None or binding.resolver is not None else binding.key.find
+        self._exact_type = parameter.exact_type
+        self._check = None if binding.is_constant else check
+
+    def read_validated(self, scopes: StateScopes) -> Any:
+        """Return the value for the body, or MISSING to leave it to the body's default. Raises UnboundStateError."""
+        value = self.read(scopes)
+        if type(value) is self._exact_type:
+            return value
+        return self.validate(value)
+
+    def read(self, scopes: StateScopes) -> Any:
+        """Return the value unvalidated, or MISSING. Raises UnboundStateError when reading it fails."""
+        try:
+            return self._read(scopes)
+        except Exception as error:
+            raise self.read_error(error) from error
+
+    def with_value(self, value: Any) -> BoundParameter:
+        """Return the parameter for one call, with a value (or MISSING) that was read before."""
+        bound = copy.copy(self)
+        bound._read = lambda _: value  # noqa: SLF001  # its own copy
+        return bound
+
+    def validate(self, value: Any) -> Any:
+        """Return the value for the body. Raises UnboundStateError, whose text does not show the value."""
+        if value is MISSING:
+            return self._default_value()
+        if self._check is None:
+            return value
+        try:
+            return self._check(value)
+        except Exception:  # noqa: BLE001  # a validator's own error would show the value
+            reason = f"it holds a {type(value).__name__} that does not fit {self.parameter.expected!r}"
+            raise self.unbound_error(reason) from None
+
+    def _default_value(self) -> Any:
+        if self.binding.is_value_removed:
+            raise self.unbound_error("it is secret and was left out of the pickle")
+        if (bound_default := self.binding.default_value()) is not MISSING:
+            return self.validate(bound_default)
+        default = self.parameter.default  # read once: it may be made for this call
+        if default is not UNSET:
+            return default
+        if self.parameter.is_required or self.binding.is_constant:
+            raise self.unbound_error("no state has that key")
+        return MISSING
+
+    def read_error(self, error: Exception) -> UnboundStateError:
+        """Return the error for what reading the value raised; only the text of a BindError is safe to show."""
+        if isinstance(error, BindError):
+            return self._error(f". {error}")
+        what = "reading it" if self.binding.resolver is None else "its resolver"
+        return self.unbound_error(f"{what} raised {type(error).__name__}")
+
+    def unbound_error(self, reason: str) -> UnboundStateError:
+        """Return the error about this parameter, with the fix."""
+        if self.binding.is_constant:
+            return self._error(f": {reason}; make the spec again.")
+        if self.binding.resolver is not None:
+            return self._error(f": {reason}; check the resolver of {self._key!r}.")
+        return self._error(f": {reason}; set state key {self._key!r}.")
+
+    @property
+    def _key(self) -> str:
+        return self.binding.key.text if self.binding.key else self.parameter.name
+
+    def _error(self, ending: str) -> UnboundStateError:
+        name, key = self.parameter.name, self._key
+        return UnboundStateError(f"Parameter {name!r} is bound to {key!r}{ending}", parameter=name, key=key)

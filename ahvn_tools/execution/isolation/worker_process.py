@@ -1,0 +1,103 @@
+"""One worker process, for the process that started it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import signal
+import subprocess
+import sys
+import threading
+from typing import IO, cast
+
+import psutil
+
+from ahvn_tools.execution.isolation import process_tree, protocol
+
+REAP_SECONDS = 1.0
+"""How many seconds to wait for a killed process to be gone; one that waits for a disk may take longer."""
+
+
+class WorkerProcess:
+    """A running worker process. One thread at a time exchanges frames with it; any thread may kill it."""
+
+    def __init__(self) -> None:
+        """Start the process. Raises OSError when that is impossible."""
+        self._process = subprocess.Popen(  # noqa: S603  # this interpreter with a fixed program
+            [sys.executable, "-P", "-c", protocol.WORKER_PROGRAM, json.dumps(protocol.get_sys_path())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C does not reach it, and its process group can be killed
+        )
+        self._requests = cast("IO[bytes]", self._process.stdin)
+        self._replies = cast("IO[bytes]", self._process.stdout)
+        self._root = psutil.Process(self._process.pid)
+        self._lock = threading.Lock()
+        self.is_new = True
+        """Whether it has not completed a call yet."""
+
+    def wait_readable(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until there is a reply to read or the process has ended; return whether so."""
+        if not hasattr(select, "poll"):  # pragma: no cover  # on Windows, reading waits without a limit
+            return True
+        poll = select.poll()
+        poll.register(self._replies.fileno(), select.POLLIN)
+        return bool(poll.poll(max(timeout, 0) * 1000))
+
+    def send(self, frame: bytes) -> bool:
+        """Send a frame. Return False when the process has ended."""
+        try:
+            protocol.write_frame(self._requests.fileno(), frame)
+        except OSError:
+            return False
+        return True
+
+    def receive(self) -> bytes | None:
+        """Wait for the frame of a reply; return None when the process has ended."""
+        return protocol.read_frame(self._replies.fileno())
+
+    def kill(self) -> None:
+        """Kill the process and all processes that it started. Any thread may do so: the pipes stay open."""
+        with self._lock:
+            if self._process.returncode is not None:  # it has ended, and another process may have its id by now
+                return
+            process_tree.kill_tree(self._root)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(REAP_SECONDS)
+
+    def kill_and_close(self) -> None:
+        """Kill the process and close the pipes. Only for the thread that exchanges frames with it."""
+        self.kill()
+        self._close_pipes()
+
+    def request_exit(self) -> None:
+        """Let an idle process exit."""
+        self._requests.close()
+
+    def wait_and_close(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for the process to exit, then kill it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+        self.kill_and_close()
+
+    def detach(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+        """In a forked child process: release the process, which belongs to the parent."""
+        self._process.returncode = 0  # this process cannot wait for it
+        self._close_pipes()
+
+    def describe_exit(self) -> str:
+        """Return the exit code, or the signal that ended the process."""
+        code = self._process.returncode
+        if code is None:  # pragma: no cover  # it could not be reaped in time
+            return "it was killed"
+        if code >= 0:
+            return f"exit code {code}"
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+        return f"signal {-code}"  # pragma: no cover  # a real-time signal
+
+    def _close_pipes(self) -> None:
+        self._requests.close()
+        self._replies.close()

@@ -1,0 +1,61 @@
+"""Options of a connection to an MCP server: what `mcp.connect` and `Toolkit.add_mcp` accept."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from os import PathLike
+from typing import Any, TypedDict, TypeGuard
+
+from ahvn_tools.errors import DefinitionError
+from ahvn_tools.mcp.trust.changes import Changes
+from ahvn_tools.mcp.trust.limits import Budgets, Limits
+
+CredentialsProvider = Callable[[Mapping[str, Any]], "str | Mapping[str, str] | Awaitable[Any] | None"]
+"""Returns the token or the headers for a call, from the state of that call; sync or async."""
+
+ChangeListener = Callable[[Any, Changes], Any]
+"""Called with the RemoteServer and what changed in its tools; sync or async."""
+
+
+class ConnectOptions(TypedDict, total=False):
+    """Options of `connect`. All of them may be left out."""
+
+    auth: str | Mapping[str, str] | CredentialsProvider | object
+    """A token, headers, `"oauth"`, an `httpx2.Auth`, or a function from a call's state to a token or headers."""
+    env: Mapping[str, str]
+    """Environment variables of a server process, in addition to PATH, HOME and similar ones."""
+    stderr: str | PathLike[str]
+    """A file to which the stderr of a server process is appended; by default it goes to this process's stderr."""
+    inputs: Mapping[str, str]
+    """The values of `${input:…}` in a configuration."""
+    pin: str | PathLike[str] | None
+    """A file with the fingerprints of the server's tools: a tool that changed is blocked until it is accepted."""
+    idempotent: bool | Collection[str]
+    """The tools, by name, or all (True), that may be called again when the connection was lost during a call."""
+    elicitation: Callable[..., Any] | None
+    """Answers the server's questions to the user; without it the client declines."""
+    sampling: Callable[..., Any] | None
+    """Answers the server's requests to a model; without it the client answers that sampling is not supported."""
+    on_change: ChangeListener | None
+    """Called when a new listing of the server's tools differs from the previous one."""
+    budgets: Budgets
+    """How large the server's tool definitions may be."""
+    limits: Limits
+    """How long the server may take and how much it may send."""
+
+
+def check_options(options: ConnectOptions) -> None:
+    """Raise DefinitionError for an option of the wrong type."""
+    for option, kind in (("limits", Limits), ("budgets", Budgets), ("env", Mapping), ("inputs", Mapping)):
+        value = options.get(option)
+        if not (value is None or isinstance(value, kind)):
+            expected = "mapping" if kind is Mapping else kind.__name__
+            raise DefinitionError(f"`{option}` of a server is a {expected}, not a {type(value).__name__}.")
+    for option in ("elicitation", "sampling", "on_change"):
+        if not ((value := options.get(option)) is None or callable(value)):
+            raise DefinitionError(f"`{option}` of a server is a function, not a {type(value).__name__}.")
+
+
+def is_credentials_provider(auth: object) -> TypeGuard[CredentialsProvider]:
+    """Return whether `auth` is a function of a call's state, and not an `httpx2.Auth`."""
+    return callable(auth) and not hasattr(auth, "auth_flow")

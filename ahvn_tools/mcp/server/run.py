@@ -1,0 +1,168 @@
+"""Run a server over stdio or HTTP until it is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import socket
+import sys
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from typing import Any, Final, TypedDict, Unpack
+
+import uvicorn
+from fastmcp import FastMCP
+from uvicorn.config import LOG_LEVELS
+
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.mcp.server.standard_streams import interruptible_stdin, line_buffered_stdout
+
+log = logging.getLogger(__name__)
+
+GRACEFUL_SHUTDOWN_SECONDS: Final = 2.0
+"""Seconds that running calls have to end when a server is stopped."""
+
+CLOSE_SECONDS: Final = 1.0
+"""Seconds that a server then has to close its resources, before it is abandoned."""
+
+MAX_PORT: Final = 65_535
+
+_HTTP_APP_OPTIONS = frozenset({"path", "host_origin_protection", "allowed_hosts", "allowed_origins"})
+"""Options of FastMCP's `http_app` that are set here."""
+
+
+class ServerRunOptions(TypedDict, total=False):
+    """How a server runs. All but `log_level` are for HTTP."""
+
+    host: str
+    """The address to listen on, `"127.0.0.1"` by default."""
+    port: int
+    """8000 by default; 0: any free port."""
+    path: str
+    """`"/mcp"` by default."""
+    allowed_hosts: str | Sequence[str]
+    """One or more host names, in addition to localhost, that clients may use for the server."""
+    allowed_origins: str | Sequence[str]
+    """Web pages that may call the server, such as `"https://app.example"`."""
+    sockets: Sequence[socket.socket]
+    """Sockets to listen on, instead of host and port."""
+    http: dict[str, Any]
+    """Further options of FastMCP's `http_app`."""
+    log_level: str
+    """`"warning"` by default."""
+
+
+async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRunOptions]) -> None:
+    """Run a server until its client disconnects (stdio) or this task is cancelled; it then ends within seconds.
+
+    Raises ToolSpecError for an unknown transport or option, OSError for an address that is not available.
+    """
+    unknown = options.keys() - ServerRunOptions.__annotations__.keys()
+    if unknown:
+        raise ToolSpecError(f"Unknown options {sorted(unknown)}; known: {', '.join(ServerRunOptions.__annotations__)}.")
+    if transport == "stdio":
+        await _run_stdio(server, options.get("log_level", "warning"))
+    elif transport == "http":
+        _check_http_options(options)
+        await _run_http(server, options)
+    else:
+        raise ToolSpecError(f"A server runs over 'stdio' or 'http', not over {transport!r}.")
+
+
+def _check_http_options(options: ServerRunOptions) -> None:
+    """Raise ToolSpecError for options on which uvicorn or FastMCP would fail without an explanation."""
+    untyped: Mapping[str, Any] = options  # a caller may pass anything
+    path, host, port = untyped.get("path", "/mcp"), untyped.get("host", "127.0.0.1"), untyped.get("port", 8000)
+    level, repeated = untyped.get("log_level", "warning"), options.get("http", {}).keys() & _HTTP_APP_OPTIONS
+    for is_valid, rule in (
+        (isinstance(path, str) and path.startswith("/"), f"`path` must start with a slash, not be {path!r}"),
+        (isinstance(host, str), f"`host` must be a string, not a {type(host).__name__}"),
+        (isinstance(port, int) and 0 <= port <= MAX_PORT, f"`port` must be from 0 to {MAX_PORT}, not {port!r}"),
+        (level in LOG_LEVELS, f"`log_level` must be one of {', '.join(LOG_LEVELS)}, not {level!r}"),
+        (not repeated, f"pass {sorted(repeated)} as options of the server, not inside `http`"),
+    ):
+        if not is_valid:
+            raise ToolSpecError(f"The server cannot run: {rule}.")
+
+
+async def _run_stdio(server: FastMCP, log_level: str) -> None:
+    with interruptible_stdin() as end_input, line_buffered_stdout():
+        await _wait_until_stopped(server.run_stdio_async(show_banner=False, log_level=log_level), end_input)
+
+
+async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
+    path = options.get("path", "/mcp")
+    app = server.http_app(
+        path,
+        host_origin_protection=True,
+        allowed_hosts=_to_list(options.get("allowed_hosts")),
+        allowed_origins=_to_list(options.get("allowed_origins")),
+        **options.get("http", {}),
+    )
+    level = options.get("log_level", "warning")
+    config = uvicorn.Config(
+        app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=int(GRACEFUL_SHUTDOWN_SECONDS)
+    )
+    with _open_sockets(options) as sockets:
+        _print_addresses(server, sockets, path)
+        uvicorn_server = _UvicornServer(config, getattr(server, "close_subscriptions", None))
+        await _wait_until_stopped(uvicorn_server.serve(sockets), uvicorn_server.request_exit)
+
+
+async def _wait_until_stopped(serving: Coroutine[Any, Any, None], request_stop: Callable[[], None]) -> None:
+    """Run a server. When this task is cancelled, ask the server to stop, then cancel it, then abandon it."""
+    server_task = asyncio.create_task(serving)
+    try:
+        await asyncio.wait({server_task})
+    except asyncio.CancelledError:
+        request_stop()
+        await asyncio.wait({server_task}, timeout=GRACEFUL_SHUTDOWN_SECONDS + CLOSE_SECONDS)
+        server_task.cancel()
+        await asyncio.wait({server_task}, timeout=CLOSE_SECONDS)
+        raise
+    server_task.result()
+
+
+class _UvicornServer(uvicorn.Server):
+    """Handles no signals: the owner of the process does."""
+
+    def __init__(self, config: uvicorn.Config, close_subscriptions: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._close_subscriptions = close_subscriptions
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    def request_exit(self) -> None:
+        self.should_exit = True
+        if self._close_subscriptions is not None:
+            self._close_subscriptions()
+
+
+@contextlib.contextmanager
+def _open_sockets(options: ServerRunOptions) -> Generator[list[socket.socket]]:
+    sockets = options.get("sockets")
+    if sockets is not None:
+        yield list(sockets)
+        return
+    host, port = options.get("host", "127.0.0.1"), options.get("port", 8000)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listener:
+        yield [listener]
+
+
+def _print_addresses(server: FastMCP, sockets: Iterable[socket.socket], path: str) -> None:
+    for listener in sockets:
+        if listener.family not in {socket.AF_INET, socket.AF_INET6}:
+            continue
+        host, port = listener.getsockname()[:2]
+        url_host = f"[{host}]" if ":" in host else host
+        sys.stderr.write(f"Serving {server.name!r} at http://{url_host}:{port}{path}\n")
+        if server.auth is None and not ipaddress.ip_address(host).is_loopback:
+            log.warning("%r is open to all that can reach %s: pass auth=…, or listen on 127.0.0.1.", server.name, host)
+
+
+def _to_list(names: str | Sequence[str] | None) -> list[str] | None:
+    return [names] if isinstance(names, str) else None if names is None else list(names)

@@ -1,0 +1,103 @@
+"""The keywords of JSON Schema that contain schemas, the walks over those schemas, and the names of JSON types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final
+
+from ahvn_tools.json_types import JsonObject
+
+SCHEMA_KEYWORDS: Final = frozenset({
+    "items", "additionalItems", "additionalProperties", "contains", "contentSchema", "propertyNames",
+    "unevaluatedItems", "unevaluatedProperties", "if", "then", "else", "not",
+})  # fmt: skip
+"""Keywords whose value is one schema; before draft 2020-12, `items` may also be a list of schemas."""
+
+SCHEMA_LIST_KEYWORDS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+"""Keywords whose value is a list of schemas."""
+
+SCHEMA_MAP_KEYWORDS: Final = frozenset({
+    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
+})  # fmt: skip
+"""Keywords whose value is an object that maps names to schemas."""
+
+SUBSCHEMA_KEYWORDS: Final = SCHEMA_KEYWORDS | SCHEMA_LIST_KEYWORDS | SCHEMA_MAP_KEYWORDS
+_APPLICATORS = SUBSCHEMA_KEYWORDS - {"$defs", "definitions", "dependencies", "additionalItems"}
+_CONDITIONS = frozenset({"if", "then", "else", "not"})
+
+JSON_TYPES: Final[dict[type, str]] = {
+    bool: "boolean", str: "string", int: "integer", float: "number", dict: "object", list: "array", type(None): "null",
+}  # fmt: skip
+"""Python's types for JSON data and their JSON Schema names."""
+
+
+def iter_subschemas(node: JsonObject, keywords: Collection[str] = SUBSCHEMA_KEYWORDS) -> Iterator[JsonObject]:
+    """Yield the object schemas directly inside a schema, under some keywords. Literal data is not entered."""
+    for keyword, value in node.items():
+        if keyword not in keywords:
+            continue
+        if isinstance(value, dict):
+            parts: Iterable[Any] = value.values() if keyword in SCHEMA_MAP_KEYWORDS else (value,)
+        else:
+            parts = value if isinstance(value, list) else ()
+        yield from (part for part in parts if isinstance(part, dict))
+
+
+def iter_schemas(schema: JsonObject) -> Iterator[JsonObject]:
+    """Yield a schema and all object schemas in it, each before those that it contains."""
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(iter_subschemas(node))
+
+
+def iter_objects(value: Any, skipped_keys: Collection[str] = ()) -> Iterator[JsonObject]:
+    """Yield every object in nested objects and lists, whether a schema or literal data."""
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            yield node
+            pending.extend(child for key, child in node.items() if key not in skipped_keys)
+        elif isinstance(node, list | tuple):
+            pending.extend(node)
+
+
+def map_subschemas(node: JsonObject, path: str, convert: Callable[[str, str, Any, str], Any]) -> None:
+    """Replace, in place, each schema directly inside a schema of draft 2020-12.
+
+    `path` is the path of the schema, as in `lines[].color`. `convert` takes the keyword, the member's name (empty
+    unless the keyword maps names to schemas), the inner schema and its path, and returns the new schema.
+    """
+    for keyword in [keyword for keyword in node if keyword in _APPLICATORS]:
+        value = node[keyword]
+        if keyword in SCHEMA_MAP_KEYWORDS:
+            paths = {name: join_path(path, name) if keyword == "properties" else f"{path}[{name}]" for name in value}
+            node[keyword] = {name: convert(keyword, name, child, paths[name]) for name, child in value.items()}
+        elif keyword in SCHEMA_LIST_KEYWORDS:
+            node[keyword] = [convert(keyword, "", child, f"{path}[{index}]") for index, child in enumerate(value)]
+        else:
+            node[keyword] = convert(keyword, "", value, path if keyword in _CONDITIONS else f"{path}[]")
+
+
+def join_path(path: str, name: str) -> str:
+    """Return the path of a property."""
+    return f"{path}.{name}" if path else name
+
+
+def type_names(node: JsonObject) -> list[str]:
+    """Return the types that a schema names; none when it has no `type`."""
+    names = node.get("type", ())
+    return [names] if isinstance(names, str) else list(names)
+
+
+def type_keyword(names: Iterable[str]) -> str | list[str]:
+    """Return the value of `type` for some type names: one name alone, several as a list without duplicates."""
+    distinct = list(dict.fromkeys(names))
+    return distinct[0] if len(distinct) == 1 else distinct
+
+
+def value_types(values: Iterable[Any]) -> list[str]:
+    """Return the type names of JSON values."""
+    return [JSON_TYPES[type(value)] for value in values]

@@ -1,0 +1,54 @@
+"""Problems of arguments in words, for models: each names a location and a rule, and repeats nothing of the input."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ahvn_tools.errors import near_misses
+from ahvn_tools.schema.subschemas import InstancePath
+
+MAX_PROBLEMS = 5
+"""A message lists at most this many problems."""
+
+MAX_ERRORS = 50
+"""A message is made from at most this many of a validator's errors."""
+
+_SAFE_NAME = re.compile(r"[^\W\d]\w{0,63}\Z")
+"""A message repeats an unknown name only when it is a plain one: others may be misplaced values."""
+
+
+def join_problems(problems: list[str], omitted: int = 0) -> str:
+    """Return the message about some problems, with the number of those that are not listed."""
+    more = max(len(problems) - MAX_PROBLEMS, 0) + omitted
+    return f"Invalid arguments: {'; '.join(problems[:MAX_PROBLEMS])}{f'; and {more} more' if more else ''}."
+
+
+def unknown_argument(name: str, known: Iterable[str]) -> str:
+    """Return the problem of an argument that is not a parameter, with the nearest known names."""
+    label = repr(name) if _SAFE_NAME.match(name) else "with an invalid name"
+    hint = near_misses(name, known).rstrip(".")
+    return f"unknown argument {label} ({hint[0].lower()}{hint[1:]})"
+
+
+def format_location(location: InstancePath, arguments: Any, names: frozenset[str]) -> str:
+    """Return a location in words. Keys of free objects belong to the input and are omitted.
+
+    `names` are the names that the schema declares. Steps that are neither in the input nor declared are skipped:
+    pydantic mixes in the names of union branches.
+    """
+    node = arguments
+    text, is_inside = "", False
+    for step in location:
+        is_name = isinstance(step, str) and step in names
+        if isinstance(node, dict) and step in node:
+            node, is_inside = node[step], not is_name
+        elif isinstance(node, list | tuple) and isinstance(step, int) and step < len(node):
+            node, is_inside = node[step], False
+            text += f"[{step}]"
+            continue
+        if is_name:
+            text += f".{step}" if text else str(step)
+    label = repr(text) if text else "the argument object"
+    return f"a value in {label}" if is_inside else label

@@ -1,0 +1,139 @@
+"""ToolExports: the forms in which a tool is exported: schemas, texts, functions, MCP tools and provider formats."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ahvn_tools import text
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.dialects.strict import to_strict
+
+if TYPE_CHECKING:
+    from fastmcp.tools import Tool
+    from mcp_types import Tool as WireTool
+
+
+class ToolExports:
+    """Base class of ToolSpec. Exports are made from the definition, except the FastMCP tool, which also makes calls."""
+
+    compiled: CompiledTool
+    _adapter: tuple[CompiledTool, Tool] | None
+    """The FastMCP tool for the current `compiled`, if there is one."""
+
+    @property
+    @abstractmethod
+    def definition(self) -> ToolDefinition:
+        """What a model sees of the tool: a frozen value without the bound parameters."""
+
+    @abstractmethod
+    def call(self, /, *args: Any, **arguments: Any) -> Any:
+        """Call the tool from sync code and return its value."""
+
+    @abstractmethod
+    async def _serve(self, arguments: JsonObject) -> ToolResult: ...
+
+    @property
+    def source(self) -> str | None:
+        """The source code that the spec was made from; None for a spec from another source."""
+        return self.compiled.template.source
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """A fresh copy of the JSON Schema of the visible parameters."""
+        schema: JsonObject = self.definition.input_schema
+        return schema
+
+    @property
+    def params(self) -> JsonObject:
+        """A fresh copy of the properties of `input_schema`."""
+        properties: JsonObject = self.input_schema.get("properties", {})
+        return properties
+
+    @property
+    def output_schema(self) -> JsonObject | None:
+        """A fresh copy of the JSON Schema of `structured_content`; None when the tool has no output schema."""
+        schema: JsonObject | None = self.definition.output_schema
+        return schema
+
+    @property
+    def docstring(self) -> str:
+        """A Google-style docstring made from the definition."""
+        return text.docstring(self.definition)
+
+    @property
+    def code(self) -> str:
+        """A Python function definition made from the definition; always valid Python."""
+        return text.code(self.definition)
+
+    def signature(self, /, **arguments: Any) -> str:
+        """Return a call as text: `search(query='example', limit=10)`."""
+        return text.signature(self.definition, arguments)
+
+    def to_prompt(self) -> str:
+        """Return the tool as one item of a list for a model: its signature and its docstring."""
+        return text.prompt(self.definition)
+
+    def to_function(self) -> Callable[..., Any]:
+        """Return a Python function with the definition's signature that calls the tool."""
+        return text.function(self.definition, self.call)
+
+    @property
+    def tool(self) -> Tool:
+        """The FastMCP tool that the spec was made from; else one whose `run` calls the spec."""
+        return self.compiled.template.tool or self.binded
+
+    @property
+    def binded(self) -> Tool:
+        """The FastMCP tool without the bound parameters."""
+        compiled, adapter = self.compiled, self._adapter
+        if adapter is None or adapter[0] is not compiled:
+            adapter = self._adapter = (compiled, self.to_fastmcp())
+        return adapter[1]
+
+    def to_fastmcp(self) -> Tool:
+        """Return a FastMCP tool to serve; each call uses the spec's bindings and state of that moment."""
+        from ahvn_tools.mcp.server.tool import to_fastmcp_tool
+
+        return to_fastmcp_tool(self.definition, self._serve, timeout=self.compiled.template.timeout)
+
+    def to_mcp(self) -> WireTool:
+        """Return the definition as an `mcp.types.Tool`."""
+        from ahvn_tools.mcp.server.tool import to_mcp_tool
+
+        return to_mcp_tool(self.definition)
+
+    def to(self, format: str, /, **options: Any) -> JsonObject:  # noqa: A002  # the word for it
+        """Return this tool in a provider's format, such as `"openai"`; the options are those of the format's `export`.
+
+        Raises ToolLookupError for an unknown format, with similar names; ToolSpecError for options that add an entry
+        that is not a tool (Bedrock's `cache_point`), because the result is the entry of one tool.
+        """
+        from ahvn_tools import formats
+
+        entry, *others = formats.get(format).export([self.definition], **options)
+        if others:
+            raise ToolSpecError(f"This export has more entries than the tool: use `formats.get({format!r}).export(…)`.")
+        return entry
+
+    def to_jsonschema(self, *, strict: bool = True, **fields: Any) -> JsonObject:
+        """Return the tool as a flat function-calling object (`type`, `name`, `parameters` …), with `fields` added.
+
+        Strict: optional parameters become nullable and required, objects are closed. A schema that cannot be strict
+        without a change of meaning is returned unchanged, with `strict` False.
+        """
+        definition = self.definition
+        strict_schema = to_strict(definition.input_schema)[0] if strict else None
+        return {
+            "type": "function",
+            "name": definition.name,
+            "description": definition.description,
+            "parameters": definition.input_schema if strict_schema is None else strict_schema,
+            "strict": strict_schema is not None,
+            **fields,
+        }

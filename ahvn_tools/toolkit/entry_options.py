@@ -1,0 +1,147 @@
+"""The options of a tool in a toolkit, and the functions that validate them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, TypedDict, TypeVar
+
+from ahvn_tools.binding import Binding, bindable_parameters
+from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
+from ahvn_tools.execution.call import Middleware
+from ahvn_tools.middleware.postprocess import Postprocess
+from ahvn_tools.sources.injection import InjectedBody
+from ahvn_tools.sources.options import check_isolation
+from ahvn_tools.spec import ToolSpec
+from ahvn_tools.template import Isolation, is_duration
+from ahvn_tools.toolkit.locks import Exclusive, key_by_parameter
+
+Value = TypeVar("Value")
+
+BASIC_GROUP: Final = "basic"
+"""The group of a tool that was added without one; always active."""
+
+
+class SharedOptions(TypedDict, total=False):
+    """The options that `add` and `add_mcp` have in common; they apply to each tool that is added."""
+
+    group: str
+    """The one group of the tools, `"basic"` by default."""
+    tags: Collection[str]
+    """Tags in addition to the tool's own."""
+    audience: str | Collection[str]
+    """The audiences that may see and call the tools; everyone by default."""
+    middleware: Sequence[Middleware]
+    """Middleware for the calls of these tools, outermost first. It runs inside the toolkit's own."""
+    postprocess: Postprocess
+    """`(call, result) -> ToolResult | None`, sync or async, on every chunk and result; None leaves it unchanged."""
+    requires_approval: bool | Callable[[dict[str, Any]], bool]
+    """Whether a call needs an approval; a function decides by the arguments."""
+    exclusive: Exclusive
+    """True: a call runs alone among those of one answer. A parameter's name, or a function of the arguments: calls of
+    this toolkit with the same key never run at once."""
+
+
+class EntryOptions(SharedOptions, total=False):
+    """The options of `add`; they apply to each tool that it adds."""
+
+    preset: Mapping[str, Any]
+    """Fixed parameters, parameter -> value. Callers neither see nor set them."""
+    timeout: float
+    """Seconds that a call may take; the shortest of this, the tool's own and the toolkit's applies."""
+    isolation: Isolation | None
+    """`"process"`: the bodies run in worker processes, whatever the tools' own setting is."""
+
+
+def refuse_unknown_options(options: Mapping[str, Any], known: type) -> None:
+    """Raise ToolkitError for options that a TypedDict class does not have."""
+    if unknown := options.keys() - known.__annotations__.keys():
+        raise ToolkitError(f"Unknown options {sorted(unknown)}; known: {', '.join(known.__annotations__)}.")
+
+
+def validate_name(what: str, text: Any) -> str:
+    """Return a name. Raises ToolkitError when it is no string or empty."""
+    if not isinstance(text, str) or not text:
+        raise ToolkitError(f"The {what} must be a string that is not empty, not {text!r}.")
+    return text
+
+
+def to_name_set(what: str, names: Any) -> frozenset[str]:
+    """Return names as a set; a string is one name. Raises ToolkitError for anything that is no name."""
+    listed = [names] if isinstance(names, str) else names
+    if not isinstance(listed, Iterable):
+        raise ToolkitError(f"The {what} are names, not {names!r}.")
+    return frozenset(validate_name(f"name among the {what}", name) for name in listed)
+
+
+def validate_timeout(timeout: float | None) -> float | None:
+    """Return a timeout in seconds. Raises ToolkitError unless it is a positive number."""
+    if timeout is not None and not (is_duration(timeout) and timeout > 0):
+        raise ToolkitError(f"A timeout must be more than 0 seconds, not {timeout!r}. Leave it out for none.")
+    return timeout
+
+
+def validate_callable(what: str, kind: str, value: Value) -> Value:
+    """Return a function. Raises ToolkitError when it cannot be called; `kind` describes the function."""
+    if not callable(value):
+        raise ToolkitError(f"{what} is {kind}, not a {type(value).__name__}.")
+    return value
+
+
+def validate_middleware(middleware: Middleware) -> Middleware:
+    """Return a middleware. Raises ToolkitError when it cannot be called."""
+    return validate_callable("A middleware", "`async (call, next) -> ToolResult`", middleware)
+
+
+def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
+    """Return True, False or a function of the arguments that returns a key.
+
+    Raises ToolkitError for a parameter that callers of the tool cannot set.
+    """
+    if isinstance(exclusive, str):
+        properties = spec.definition.input_schema.get("properties", {})
+        if exclusive not in properties:
+            near = near_misses(exclusive, properties)
+            raise ToolkitError(f"{name!r} has no argument {exclusive!r} to be exclusive by. {near}")
+        return key_by_parameter(exclusive, properties[exclusive])
+    if not (isinstance(exclusive, bool) or callable(exclusive)):
+        kind = type(exclusive).__name__
+        raise ToolkitError(f"`exclusive` of {name!r} is True, a parameter's name or a function, not a {kind}.")
+    return exclusive  # type: ignore[no-any-return]  # it is a bool or a function
+
+
+def validate_isolation(spec: ToolSpec, name: str, isolation: Isolation | None) -> Isolation | None:
+    """Return where bodies run. Raises ToolkitError for a body that cannot run in a worker process."""
+    if isolation is None:
+        return None
+    try:
+        check_isolation("isolation", isolation)
+    except DefinitionError as error:
+        raise ToolkitError(str(error)) from None
+    template = spec.compiled.template
+    if "tool" in template.rebuild_arguments or isinstance(spec.body, InjectedBody):
+        raise ToolkitError(f"{name!r} runs in MCP or FastMCP, not in a worker process: leave out isolation.")
+    if not template.run_in_thread:
+        raise ToolkitError(f"{name!r} has run_in_thread=False, so it stays in its event loop: leave out isolation.")
+    return isolation
+
+
+def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> dict[str, Binding]:
+    """Return constant bindings for preset values. Raises BindError for a parameter or a value that does not fit."""
+    inputs, fixed = spec.compiled.template.inputs, spec.compiled.bindings
+    if not isinstance(preset, Mapping):
+        raise ToolkitError(f"The preset of {name!r} is a mapping, parameter -> value, not a {type(preset).__name__}.")
+    bindings = {}
+    for parameter, value in preset.items():
+        if parameter not in inputs.parameters:
+            near = near_misses(parameter, bindable_parameters(inputs.parameters, fixed))
+            raise BindError(f"{name!r} has no parameter {parameter!r} to preset. {near}")
+        if parameter in fixed and fixed[parameter].is_constant:
+            raise BindError(f"{parameter!r} of {name!r} was fixed when the tool was made; leave it out of the preset.")
+        validate = inputs.bound_value_validator(parameter)
+        try:
+            constant = value if validate is None else validate(value)
+        except Exception:  # noqa: BLE001  # a validator's own error would show the value
+            expected = inputs.parameters[parameter].expected
+            raise BindError(f"The preset of {parameter!r} of {name!r} does not fit {expected!r}.") from None
+        bindings[parameter] = Binding.constant(parameter, constant, is_secret=inputs.parameters[parameter].is_secret)
+    return bindings

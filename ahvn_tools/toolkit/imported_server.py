@@ -1,0 +1,164 @@
+"""ImportedServer: one MCP server of a toolkit, and the tools that the toolkit has from it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ahvn_tools.binding import bindable_parameters
+from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.mcp.client.options import ConnectOptions
+from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
+from ahvn_tools.mcp.trust.changes import Changes
+from ahvn_tools.spec import ToolSpec
+from ahvn_tools.template import ToolTemplate
+from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry_options import (
+    EntryOptions,
+    SharedOptions,
+    refuse_unknown_options,
+    validate_callable,
+    validate_name,
+)
+from ahvn_tools.toolkit.store import ToolStore
+
+
+class ImportOptions(ConnectOptions, SharedOptions, total=False):
+    """The options of `add_mcp`: those of the connection, and those of the tools that come from the server."""
+
+    prefix: str | None
+    """Precedes each name; with several servers, each one's name and `_` by default."""
+    include: Collection[str]
+    """Only these tools: names as the server has them, or patterns such as `"get_*"`."""
+    exclude: Collection[str]
+    """Tools to leave out: names or patterns."""
+    rename: Mapping[str, str]
+    """New names: the server's name -> the name here."""
+    preset: Mapping[str, Mapping[str, Any]]
+    """Tool -> fixed parameters; `"*"` applies to each tool that has the parameter."""
+
+
+@dataclass(eq=False)
+class ImportedServer:
+    """One server of a toolkit, and the entries of its tools."""
+
+    server: RemoteServer
+    options: ImportOptions
+    prefix: str
+    timeout: float | None
+    is_owned: bool
+    """Whether the toolkit connected it, and so closes it."""
+    entries: dict[str, Entry] = field(default_factory=dict)
+    """By the server's names."""
+    missing_entries: dict[str, Entry] = field(default_factory=dict)
+    """Tools with their own bindings that the server no longer has: it may add them again, and they are bound then."""
+    error: Exception | None = None
+    """Why the server could not be reached, where it is one of several."""
+    is_removed: bool = False
+    """Whether it has been removed, or could not be added."""
+    unsubscribe_callbacks: list[Callable[[], None]] = field(default_factory=list)
+
+    def local_name(self, name: str) -> str:
+        """Return the name here of a tool of the server."""
+        return self.prefix + self.options.get("rename", {}).get(name, name)
+
+    def new_entry(self, name: str, template: ToolTemplate, body: Any, store: ToolStore) -> Entry:
+        """Return an entry for a tool of the server. Raises ToolkitError and BindError."""
+        options = self._entry_options(name, bindable_parameters(template.inputs.parameters, template.bindings))
+        origin = f"the MCP server {self.server.name!r}"
+        return Entry(ToolSpec(template, body), self.local_name(name), origin, options, store.locks)
+
+    def new_entries(self, store: ToolStore) -> dict[str, Entry]:
+        """Return entries for the tools that the toolkit does not have yet. Raises ToolkitError and BindError."""
+        return {
+            name: self.new_entry(name, template, body, store)
+            for name, (template, body) in self.server.templates(timeout=self.timeout).items()
+            if name not in self.entries and self._is_included(name)
+        }
+
+    def _is_included(self, name: str) -> bool:
+        include, exclude = self.options.get("include", ()), self.options.get("exclude", ())
+        return (not include or _matches(name, include)) and not _matches(name, exclude)
+
+    def _entry_options(self, name: str, parameters: Collection[str]) -> EntryOptions:
+        options = {key: value for key, value in self.options.items() if key in SharedOptions.__annotations__}
+        preset = self.options.get("preset", {})
+        for_all_tools = {key: value for key, value in preset.get("*", {}).items() if key in parameters}
+        return cast("EntryOptions", {**options, "preset": {**for_all_tools, **preset.get(name, {})}})
+
+    async def load(self) -> None:
+        """List the server's tools, and remember the error when that fails."""
+        try:
+            await self.server.arefresh()
+        except Exception as error:  # noqa: BLE001  # whatever fails here must not stop the other servers
+            self.error = error
+
+    def subscribe(self, callback: Callable[[RemoteServer, Changes], Any]) -> None:
+        """Notify the callback of the server's changes, and then the host's `on_change`."""
+        self.unsubscribe_callbacks.append(self.server.on_change(callback))
+        if (listener := self.options.get("on_change")) is not None:
+            self.unsubscribe_callbacks.append(self.server.on_change(listener))
+
+    def unsubscribe(self) -> None:
+        """Stop all notifications of the server's changes."""
+        self.is_removed = True
+        for unsubscribe in self.unsubscribe_callbacks:
+            unsubscribe()
+
+    async def aclose(self) -> None:
+        """Close the server, unless the host has connected it and may still use it."""
+        if self.is_owned:
+            await self.server.aclose()
+
+
+def to_imported_servers(
+    server: Any, name: str | None, timeout: float | None, options: ImportOptions
+) -> list[ImportedServer]:
+    """Return the servers that the first argument of `add_mcp` describes. Raises ToolkitError for invalid options."""
+    connect_options = _validate_import_options(name, options)
+    is_owned = not isinstance(server, RemoteServer)
+    if not is_owned and (connect_options or name is not None):
+        misplaced = sorted(connect_options) + (["name"] if name is not None else [])
+        raise ToolkitError(f"The server {server.name!r} is connected already: pass {misplaced} to `mcp.connect`.")
+    servers = resolve_servers(server, name, connect_options) if is_owned else [server]
+    prefix = options.get("prefix")
+    if prefix is not None or len(servers) == 1:
+        return [ImportedServer(remote, options, prefix or "", timeout, is_owned) for remote in servers]
+    return [ImportedServer(remote, options, f"{remote.name}_", timeout, is_owned) for remote in servers]
+
+
+def _validate_import_options(name: str | None, options: ImportOptions) -> ConnectOptions:
+    """Return the options of the connection. Raises ToolkitError for invalid options."""
+    refuse_unknown_options(options, ImportOptions)
+    preset: Any = options.get("preset", {})
+    if not (isinstance(preset, Mapping) and all(isinstance(values, Mapping) for values in preset.values())):
+        raise ToolkitError('`preset` of a server is a mapping by tool: {"tool": {"parameter": value}}.')
+    if (listener := options.get("on_change")) is not None:
+        validate_callable("`on_change` of a server", "a function", listener)
+    for new_name in (*options.get("rename", {}).values(), *([] if name is None else [name])):
+        validate_name("new name of a server or of one of its tools", new_name)
+    known = ConnectOptions.__annotations__.keys() - {"on_change"}  # it is called when the toolkit is up to date
+    return cast("ConnectOptions", {key: value for key, value in options.items() if key in known})
+
+
+def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: ImportOptions) -> None:
+    """Raise ToolLookupError for a name in the options that none of the servers has."""
+    known = {name for imported in imported_servers for name in (*imported.server.tools, *imported.server.refused)}
+    idempotent = options.get("idempotent", ())
+    named = {*options.get("rename", {}), *options.get("preset", {}).keys() - {"*"}}
+    for patterns in (options.get("include", ()), options.get("exclude", ())):
+        named.update(name for name in _to_names(patterns) if not any(character in name for character in "*?["))
+    named.update(() if isinstance(idempotent, bool) else _to_names(idempotent))
+    for name in sorted(named - known):
+        servers = " or ".join(repr(imported.server.name) for imported in imported_servers)
+        raise ToolLookupError(f"The MCP server {servers} has no tool {name!r}. {near_misses(name, known)}")
+
+
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _to_names(patterns))
+
+
+def _to_names(names: Collection[str]) -> Collection[str]:
+    return [names] if isinstance(names, str) else names

@@ -1,0 +1,303 @@
+"""ToolkitView: a toolkit as a host or a model uses it: read, select, open sessions, call and export."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+
+from pydantic import BaseModel
+
+from ahvn_tools import formats, text
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import PickleError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.spec import ToolSpec
+from ahvn_tools.toolkit import calls, snapshot
+from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.resume import Decision, Waiting, resumed_batch
+from ahvn_tools.toolkit.run_result import Run
+from ahvn_tools.toolkit.search import listed_entries, search_entries
+from ahvn_tools.toolkit.selection import Selection, SelectionOptions
+from ahvn_tools.toolkit.sessions import SessionState
+from ahvn_tools.toolkit.structured_output import StructuredOutput
+from ahvn_tools.toolkit.tool import ToolkitTool
+from ahvn_tools.toolkit.visibility import StoreView
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
+
+    from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
+
+Arguments = JsonObject | None
+"""Arguments by parameter; None for no argument."""
+
+
+class ToolkitView:
+    """The tools, state, exports and calls of a toolkit, session or selection; `Toolkit` adds what changes it."""
+
+    __slots__ = ("_view", "name")
+
+    name: str
+    """The name of the toolkit."""
+    _view: StoreView
+
+    def _with_view(self, view: StoreView) -> Self:
+        """Return an object of the same class with another view of the store."""
+        other = object.__new__(type(self))
+        other.name, other._view = self.name, view
+        return other
+
+    def __iter__(self) -> Iterator[ToolSpec]:
+        """Yield the tools that are visible here, in the order in which they were added."""
+        return (ToolkitTool(self._view, entry) for entry in self._view.visible_entries())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._view.visible_entries())
+
+    def __bool__(self) -> bool:
+        """Return True: a toolkit without tools is a toolkit, too."""
+        return True
+
+    def __contains__(self, name: object) -> bool:
+        entry = self._view.store.entries.get(name) if isinstance(name, str) else None
+        return entry is not None and self._view.is_visible(entry)
+
+    def __getitem__(self, name: str) -> ToolSpec:
+        """Return a tool as it is visible here. Raises ToolLookupError (a KeyError) for one that is not."""
+        entry = self._view.store.entries.get(name) if name in self else None
+        if entry is None:
+            known = [entry.name for entry in self._view.visible_entries()]
+            raise ToolLookupError(f"There is no tool {name!r} here. {near_misses(str(name), known)}")
+        return ToolkitTool(self._view, entry)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse copies and pickles: sessions and active calls belong to this object."""
+        raise PickleError(
+            f"The toolkit {self.name!r} cannot be copied or pickled. Make another with Toolkit(…).add(toolkit), "
+            "or take single tools along: toolkit[name].clone()."
+        )
+
+    def __repr__(self) -> str:
+        count = len(self)
+        session = f" session {self.session_id!r}" if self.session_id is not None else ""
+        return f"<Toolkit {self.name!r}{session} of {count} tool{'' if count == 1 else 's'}>"
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """The values of bound parameters, read at each call: the session's own state, or the toolkit's."""
+        return self._view.session_state.state
+
+    @state.setter
+    def state(self, state: MutableMapping[str, Any]) -> None:
+        self._view.session_state.state = validate_state(state)
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session; None on the toolkit itself."""
+        return self._view.session_state.session_id if self._view.is_session else None
+
+    def session(
+        self, state: MutableMapping[str, Any] | None = None, /, *, session_id: str | None = None, **values: Any
+    ) -> Self:
+        """Return the toolkit for one session: with its own state, and its own active groups.
+
+        A call reads the session's state first, then the toolkit's, then the tool's own. The session uses `state` itself
+        and no copy; `values` are put into it. Tools that are added to the toolkit later appear in the session, too.
+        """
+        if state is not None:
+            validate_state(state).update(values)
+        return self._with_view(self._view.session(SessionState(values if state is None else state, session_id)))
+
+    def select(self, **selection: Unpack[SelectionOptions]) -> Self:
+        """Return a live view of the tools that meet all of these conditions; others cannot be called in it.
+
+        `names`, `tags` (one of them), `groups`, `audience`, `toolset` (a saved selection), `where` (a function of the
+        definition). Views nest and share state with what they are taken from.
+        """
+        return self._with_view(self._view.select(Selection.from_options(selection)))
+
+    @property
+    def groups(self) -> dict[str, bool]:
+        """The groups by name, and whether they are active here."""
+        return {name: group.is_active for name, group in self._view.groups().items()}
+
+    @property
+    def notes(self) -> str:
+        """The notes of the groups that are active here, for a system prompt."""
+        groups = self._view.groups().values()
+        return "\n\n".join(f"## {group.name}\n{group.notes}" for group in groups if group.is_active and group.notes)
+
+    def activate(self, *names: str) -> Self:
+        """Switch groups on: for this session alone or, on the toolkit, for all sessions that have not switched them."""
+        return self.set_groups(dict.fromkeys(names, True))
+
+    def deactivate(self, *names: str) -> Self:
+        """Switch groups off, as `activate` switches them on. Raises ToolkitError for the basic group."""
+        return self.set_groups(dict.fromkeys(names, False))
+
+    def set_groups(self, active: Mapping[str, bool]) -> Self:
+        """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
+        self._view.store.set_groups(self._view.session_state.switches, active)
+        return self
+
+    def finish_with(self, tool: str, model: type[BaseModel] | None) -> Self:
+        """Let a tool also take the fields of a pydantic model: in this session alone or, on the toolkit, in all.
+
+        They are validated before the tool's own arguments, and the instance is `meta["structured"]` of the result. The
+        body receives them only if it takes `**kwargs`. None undoes it; in a session it undoes the toolkit's, too.
+        Raises ToolLookupError for an unknown tool, ToolkitError for a field that is also a parameter of the tool.
+        """
+        store = self._view.store
+        entry = store.entry(tool)
+        structured_output = None if model is None else StructuredOutput(entry, model)
+        store.set_structured_output(self._view.session_state.switches, entry, structured_output)
+        return self
+
+    def state_dict(self, *, strict: bool = False) -> JsonObject:
+        """Return, as JSON, what this toolkit or session holds: the groups that it has switched, and its state.
+
+        A toolkit's contains its toolsets, too, those without a function. What has no JSON form is left out and named in
+        `"omitted"`; with `strict` it raises ToolkitError. A value that any tool here binds as secret is never included.
+        """
+        return snapshot.state_dict(self._view, strict=strict)
+
+    def load_state_dict(self, data: Mapping[str, Any], strict: bool = True) -> Self:
+        """Restore what `state_dict` returned: switch just those groups, merge its toolsets and state into those here.
+
+        Nothing is changed unless all of it fits. Raises ToolkitError for another shape or version and, when strict, for
+        unknown parts, ToolLookupError for unknown groups; otherwise these are ignored with a warning.
+        """
+        snapshot.load_state_dict(self._view, data, strict=strict)
+        return self
+
+    def definitions(self) -> list[ToolDefinition]:
+        """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
+        return [self._view.definition(entry) for entry in listed_entries(self._view)]
+
+    def to(self, format: str, /, **options: Any) -> list[JsonObject]:  # noqa: A002  # the word for it
+        """Return the tools in a format such as `"openai"`; the options are those of the format's `export`."""
+        return formats.get(format).export(self.definitions(), **options)
+
+    def to_prompt(self) -> str:
+        """Return the tools as text for a model: the signature and the docstring of each."""
+        return "\n".join(text.prompt(definition) for definition in self.definitions())
+
+    def to_fastmcp_server(self, **options: Unpack[ToolkitServerOptions]) -> FastMCP:
+        """Return a FastMCP server of the visible tools; each request runs in its own session.
+
+        `state=f` fills that session, `audience` restricts the tools (a name, or a function of the request), `auth` is
+        FastMCP's. A change here is served with the next request. `ahvn_tools.serve` runs the server, and its HTTP
+        endpoint refuses foreign hosts and origins; FastMCP's own `run` does not check them.
+        """
+        from ahvn_tools.toolkit.mcp_server import build_fastmcp_server
+
+        return build_fastmcp_server(self.name, self._view, options)
+
+    def search(self, query: str, k: int = 10) -> list[ToolSpec]:
+        """Return at most `k` of the visible tools, best match first.
+
+        Words are looked for in names, descriptions, parameters, tags and examples; one match is enough. Raises
+        ToolkitError where SQLite has no full-text index.
+        """
+        return [ToolkitTool(self._view, entry) for entry in search_entries(self._view, query, k)]
+
+    def call(
+        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+    ) -> Any:
+        """Call a tool and return the value, or raise as a spec does.
+
+        Also raises ToolNotFoundError, and ToolNotAvailableError for a tool that is not visible here. `timeout`, in
+        seconds: the shortest of this, the toolkit's and the tool's own applies. Raises ToolkitError when it cannot
+        interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`.
+        """
+        return calls.call(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+
+    async def acall(
+        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+    ) -> Any:
+        """Call a tool from async code and return the value, or raise as `call` does."""
+        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+
+    def exec(
+        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+    ) -> ToolResult:
+        """Call a tool and return a ToolResult, also for an error of the tool."""
+        return calls.execute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+
+    async def aexec(
+        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+    ) -> ToolResult:
+        """Call a tool from async code and return a ToolResult, also for an error of the tool."""
+        return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+
+    def stream(
+        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+    ) -> Generator[ToolResult, None, None]:
+        """Call a tool and yield one result per item as it is produced, then the whole with `is_last=True`."""
+        return calls.stream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+
+    def astream(
+        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+    ) -> AsyncGenerator[ToolResult, None]:
+        """Call a tool from async code and yield results as `stream` does."""
+        return calls.astream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+
+    def cancel(self, call_id: str) -> bool:
+        """Cancel the calls of this id, from any thread, and return whether there are any; a session cancels its own.
+
+        Their last result is `is_interrupted`, with the items so far as its value and the code `cancelled`; `call`
+        raises CallCancelledError. An async body is cancelled. A sync body can read the cancellation in its ToolContext:
+        in its caller's thread it ends when it does so, elsewhere its thread is left running. Calls of a `run` have the
+        ids of the model's calls; a ToolContext, chunks, logs and results contain the ids of others.
+        """
+        return self._view.store.active_calls.cancel(call_id, self._view.session_state)
+
+    def run(self, answer: Any, *, format: str | None = None) -> Run:  # noqa: A002  # the word for it
+        """Run all calls of a model's answer, in parallel, and return the messages that answer them.
+
+        `answer` is what a format's `calls` reads; or a list of ToolCalls, and then messages are returned when `format`
+        is set. A call that cannot be run is answered with the reason. Works inside a running event loop, too.
+        """
+        return self._batch(answer, format).run()
+
+    async def arun(self, answer: Any, *, format: str | None = None) -> Run:  # noqa: A002  # as above
+        """Run all calls of a model's answer from async code, as `run` does."""
+        return await self._batch(answer, format).arun()
+
+    def resume(self, waiting: Waiting, *, approved: Decision, arguments: Mapping[str, Any] | None = None) -> Run:
+        """Run or reject the calls that waited for an approval, and return the finished Run.
+
+        `waiting` is a Run with pending calls, or one request (also as its JSON data, in another process); for one
+        request the Run has results and no messages. `approved` applies to all of a Run's calls, or decides by call id.
+        `arguments` are the approver's own and replace the model's: of a request, or by call id; they must contain what
+        a request hides as secret. A tool that has changed since is not run: its call ends with the code `changed`.
+
+        Raises ToolkitError for a request of another session, and for arguments that differ from the requested ones.
+        """
+        return resumed_batch(self._view, waiting, approved, arguments).run()
+
+    async def aresume(self, waiting: Waiting, *, approved: Decision, arguments: Mapping[str, Any] | None = None) -> Run:
+        """Run or reject, from async code, the calls that waited for an approval, as `resume` does."""
+        return await resumed_batch(self._view, waiting, approved, arguments).arun()
+
+    def _batch(self, answer: Any, format: str | None) -> Batch:  # noqa: A002  # as above
+        return Batch(view=self._view, calls=self._parse_calls(answer, format), format=format)
+
+    def _parse_calls(self, answer: Any, format: str | None) -> Sequence[ToolCall]:  # noqa: A002  # as above
+        if format is not None:
+            formats.get(format)  # an unknown format raises before anything has run
+        if isinstance(answer, ToolCall):
+            return [answer]
+        if isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
+            return answer
+        if format is None:
+            raise ToolkitError('Say which format the answer is in: run(answer, format="openai").')
+        return formats.get(format).calls(answer, self._view.definitions())
+
+
+def validate_state(state: Any) -> MutableMapping[str, Any]:
+    """Return a state. Raises TypeError unless it is a mutable mapping."""
+    if not isinstance(state, MutableMapping):
+        raise TypeError(f"state must be a mapping such as a dict, not {type(state).__name__}.")
+    return state

@@ -1,0 +1,1 @@
+"""Tests of bodies that run in worker processes."""

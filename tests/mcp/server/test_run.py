@@ -1,0 +1,141 @@
+"""Running a server over HTTP: its options, addresses and allowed hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastmcp import Client
+
+from ahvn_tools import Toolkit, aserve
+from ahvn_tools.errors import ToolkitError, ToolSpecError
+from ahvn_tools.mcp.server.run import run_server
+from ahvn_tools.toolkit.serve import to_toolkit
+from tests.mcp.serving import over_http
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}
+ACCEPTED = {"Accept": "application/json, text/event-stream"}
+
+
+def create_kit() -> Toolkit:
+    """Return a toolkit with a tool that returns its user."""
+    kit = Toolkit("users")
+
+    @kit.tool
+    async def who(user: str, number: int = 0) -> list[str | int]:
+        return [user, number]
+
+    @kit.tool(audience="boss")
+    def fire(name: str) -> str:
+        return f"{name} is gone"
+
+    return kit.bind("user")
+
+
+def reversed_text(text: str) -> str:
+    """Reverse a text."""
+    return text[::-1]
+
+
+async def test_foreign_hosts_and_origins_are_refused():
+    async with over_http(Toolkit("safe").add(reversed_text)) as url:
+        assert (await post_hello(url)).status_code == 200
+        assert (await post_hello(url, Origin="https://evil.example")).status_code == 403
+        assert (await post_hello(url, Host="evil.example")).status_code == 421
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        {"allowed_hosts": ("tools.example",), "allowed_origins": ("https://app.example",)},
+        {"allowed_hosts": "tools.example", "allowed_origins": "https://app.example"},
+        {"allowed_hosts": "*.example", "allowed_origins": "https://*.example"},
+    ],
+    ids=["tuples", "strings", "wildcards"],
+)
+async def test_only_allowed_hosts_and_origins_are_served(allowed: dict[str, Any]):
+    async with over_http(Toolkit("safe").add(reversed_text), **allowed) as url:
+        assert (await post_hello(url, Host="tools.example", Origin="https://app.example")).status_code == 200
+        assert (await post_hello(url, Host="evil.test")).status_code == 421
+        assert (await post_hello(url, Origin="https://evil.test")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"path": "mcp"}, "`path` must start with a slash, not be 'mcp'"),
+        ({"host": None}, "`host` must be a string, not a NoneType"),
+        ({"port": 70_000}, "`port` must be from 0 to 65535, not 70000"),
+        ({"log_level": "loud"}, "`log_level` must be one of critical"),
+        ({"http": {"path": "/x"}}, r"pass \['path'\] as options of the server, not inside `http`"),
+    ],
+)
+async def test_invalid_run_options_are_errors(options: dict[str, Any], message: str):
+    with pytest.raises(ToolSpecError, match=message):
+        await aserve(Toolkit("safe"), "http", **options)
+
+
+async def post_hello(url: str, **headers: str) -> Any:
+    """Start a session as a legacy client does, with additional headers."""
+    async with httpx2.AsyncClient() as client:
+        return await client.post(url, json=HELLO, headers={**ACCEPTED, **headers})
+
+
+async def test_a_server_without_auth_that_the_network_can_reach_logs_a_warning(caplog: pytest.LogCaptureFixture):
+    listener = socket.create_server(("0.0.0.0", 0))
+    with listener:
+        running = asyncio.create_task(aserve(reversed_text, "http", sockets=[listener]))
+        async with asyncio.timeout(20):
+            while not caplog.messages:  # noqa: ASYNC110  # logging sets no event
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.wait({running})
+    assert "'reversed_text' is open to all that can reach 0.0.0.0" in caplog.text
+
+
+async def test_an_unknown_transport_or_option_and_a_taken_port_are_errors():
+    with pytest.raises(ToolSpecError, match="'stdio' or 'http', not over 'sse'"):
+        await aserve(reversed_text, "sse")  # type: ignore[arg-type]
+    with pytest.raises(ToolkitError, match="prot"):
+        await aserve(reversed_text, "http", prot=1)  # type: ignore[call-arg]
+    with pytest.raises(ToolSpecError, match="known: host, port"):
+        await run_server(to_toolkit(reversed_text).to_fastmcp_server(), "http", prot=1)  # type: ignore[call-arg]
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        await aserve(reversed_text, "http", port=taken.getsockname()[1])
+
+
+async def test_a_server_can_listen_on_a_unix_socket(tmp_path: Path):
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        running = asyncio.create_task(aserve(reversed_text, "http", sockets=[listener]))
+        async with httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=path)) as client:
+            answer = await client.post("http://localhost/mcp", json=HELLO, headers=ACCEPTED)
+        assert answer.status_code == 200
+        running.cancel()
+        await asyncio.wait({running})
+
+
+async def test_a_server_prints_its_url(capfd: pytest.CaptureFixture[str]):
+    for host, url_host in (("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("::1", "[::1]")):
+        running = asyncio.create_task(aserve(create_kit(), "http", host=host, port=0, path="/tools"))
+        printed = ""
+        while "/tools\n" not in printed:
+            await asyncio.sleep(0.01)
+            printed += capfd.readouterr().err
+        url = printed.strip().rpartition(" ")[2]
+        assert url.startswith(f"http://{url_host}:")
+        async with Client(url) as client:
+            assert len(await client.list_tools()) == 1
+        running.cancel()
+        await asyncio.wait({running})

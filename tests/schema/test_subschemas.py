@@ -1,0 +1,29 @@
+"""Subschemas by the path of a value: through references, unions, tuples and free objects."""
+
+from __future__ import annotations
+
+import pytest
+
+from ahvn_tools.schema.subschemas import SubschemaFinder
+
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize("reference", ["#/$defs/a~1b", "#/$defs/a%2Fb", "#/$defs/list/anyOf/0"])
+def test_references_are_followed_however_they_are_encoded(reference):
+    schema = {"properties": {"x": {"$ref": reference}}, "$defs": {"a/b": TEXT, "list": {"anyOf": [TEXT]}}}
+    assert TEXT in SubschemaFinder(schema).find_subschemas(["x"])
+
+
+@pytest.mark.parametrize("reference", ["#anchor", "other.json#/$defs/a", "#/$defs/none"])
+def test_a_reference_that_leads_nowhere_adds_no_subschema(reference):
+    schema = {"properties": {"x": {"$ref": reference}}}
+    assert SubschemaFinder(schema).find_subschemas(["x"]) == [{"$ref": reference}]
+
+
+def test_tuples_and_free_objects_have_subschemas_for_the_rest():
+    schema = {"prefixItems": [TEXT], "items": {"additionalProperties": TEXT}}
+    finder = SubschemaFinder(schema)
+    assert finder.find_subschemas([0]) == [TEXT]
+    assert finder.find_subschemas([4, "any"]) == [TEXT]
+    assert finder.is_undeclared((4, "any"))

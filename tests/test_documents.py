@@ -1,0 +1,56 @@
+"""README, docs/ and .github/: links lead somewhere, and the files that they name exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").glob("*.md")])
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def prose(page: Path) -> str:
+    """Return a page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as code hosts make them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@each_page
+def test_every_link_leads_to_a_file_and_a_heading(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        linked = (page.parent / name).resolve() if name else page
+        assert linked.is_file(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(linked), f"{page.name} links to {target}"
+
+
+@each_page
+def test_every_file_of_the_project_that_a_page_names_exists(page):
+    for name in re.findall(r"`((?:ahvn_tools|tests|examples|docs)/[\w./]*)`", prose(page)):
+        is_placeholder = "NAME" in name
+        assert is_placeholder or (ROOT / name).exists(), f"{page.name} names {name}"
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    linked = set(re.findall(r"\]\(docs/([\w-]+\.md)\)", prose(ROOT / "README.md")))
+    assert linked == {page.name for page in (ROOT / "docs").glob("*.md")}
+
+
+def test_the_architecture_page_has_every_module_of_the_package():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    modules = [
+        path for path in (ROOT / "ahvn_tools").iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    ]
+    for path in modules:
+        name = f"ahvn_tools/{path.name}{'/' if path.is_dir() else ''}"
+        assert f"`{name}`" in text, f"{name} has no row in docs/architecture.md"

@@ -1,0 +1,39 @@
+"""Mistakes that a type checker must report: an ignore that is not needed is an error of this file."""
+
+from __future__ import annotations
+
+from ahvn_tools import Toolkit, ToolResult, ToolSpec
+from ahvn_tools.middleware import Call, Next
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+kit = Toolkit("mistakes")
+
+
+@kit.tool
+def twice(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+def not_async(call: Call, next: Next) -> ToolResult:
+    """A middleware must be async."""
+    raise NotImplementedError
+
+
+twice("two")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+ToolSpec.from_function(add, desciption="Add.")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+ToolSpec.from_function(add, timeout="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+ToolSpec.from_function(add, isolation="thread")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+kit.add(add, audiense="main")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.add(add, tags=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+kit.select(tag="read")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.add_mcp("https://example.com/mcp", pinn="mcp.lock")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.use(not_async)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+kit.exec(name="twice")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.resume({}, True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.run({}).messages = []  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,80 @@
+"""ToolSpec: how tools are made, bound and called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
+from typing import Annotated, Any, assert_type
+
+from ahvn_tools import Secret, ToolDefinition, ToolResult, ToolSpec, tool
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class NamedSpec(ToolSpec):
+    """A subclass of the user's."""
+
+
+def log_in(name: str, phrase: Annotated[str, Secret]) -> str:
+    """`Annotated[str, Secret]` is a text for the function."""
+    assert_type(phrase, str)
+    return name
+
+
+spec = ToolSpec.from_function(add, name="plus", tags={"math"}, timeout=2.5, isolation="process")
+assert_type(spec, ToolSpec)
+assert_type(ToolSpec.from_code("def f(): ..."), ToolSpec)
+assert_type(NamedSpec.from_function(add), NamedSpec)
+
+
+@tool
+def plain(city: str) -> str:
+    """A decorated function is a spec."""
+    return city
+
+
+@tool(tags={"read"}, examples=[{"city": "Oslo"}])
+def with_options(city: str) -> str:
+    """As above."""
+    return city
+
+
+assert_type(plain, ToolSpec)
+assert_type(with_options, ToolSpec)
+
+assert_type(spec.bind("a", "session.a", default=3).bind("b", resolver=lambda: 1, secret=True).unbind("a"), ToolSpec)
+assert_type(NamedSpec.from_function(add).bind("a").clone(), NamedSpec)
+assert_type(spec.state, MutableMapping[str, Any])
+spec.state = {"session": {"a": 1}}
+assert_type(spec.binds, Mapping[str, str])
+
+assert_type(spec.name, str)
+assert_type(spec.title, str | None)
+assert_type(spec.description, str)
+assert_type(spec.tags, frozenset[str])
+assert_type(spec.timeout, float | None)
+assert_type(spec.definition, ToolDefinition)
+assert_type(spec.input_schema, dict[str, Any])
+assert_type(spec.output_schema, dict[str, Any] | None)
+assert_type(spec.function, Callable[..., Any])
+assert_type(spec.to_prompt(), str)
+assert_type(spec.to("openai", strict=True), dict[str, Any])
+assert_type(spec.to_jsonschema(strict=False), dict[str, Any])
+
+assert_type(spec.exec(a=1), ToolResult)
+assert_type(spec.stream(a=1), Generator[ToolResult, None, None])
+assert_type(spec.astream(a=1), AsyncGenerator[ToolResult, None])
+total: int = spec(1, b=2)  # the value of a call is Any: it is the JSON form of what the function returned
+total = spec.call(a=1)
+
+
+async def calls() -> None:
+    """The asynchronous calls."""
+    assert_type(await spec.aexec(a=1), ToolResult)
+    value: int = await spec.acall(a=1)
+    async for result in spec.astream(a=1):
+        assert_type(result, ToolResult)
+    assert_type(await ToolSpec.from_client(object(), "plus"), ToolSpec)
+    print(value)
