@@ -61,7 +61,7 @@ class Served:
         """Read the URL from stderr, or fail with the output."""
         watch = threading.Timer(LONGEST, self.process.kill)
         watch.start()
-        for line in self.process.stderr:
+        for line in self.process.stderr or ():
             self.output.append(line)
             if found := re.search(r"http://\S+", line):
                 watch.cancel()
@@ -89,4 +89,5 @@ class Served:
         if self.process.poll() is None:
             self.end()
         self._rest.join()
-        self.process.stderr.close()
+        if self.process.stderr is not None:
+            self.process.stderr.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.formats.providers import Calls, as_input, halves
 
-CHOICES = {"auto": {"toolChoice": {"auto": {}}}, "none": None, "required": {"toolChoice": {"any": {}}}}
+CHOICES: dict[str, Any] = {"auto": {"toolChoice": {"auto": {}}}, "none": None, "required": {"toolChoice": {"any": {}}}}
 
 
 def response(calls: Calls) -> dict[str, Any]:

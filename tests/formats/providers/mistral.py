@@ -23,7 +23,7 @@ def events(calls: Calls) -> list[dict[str, Any]]:
     """Return one chunk with each complete call, as Mistral sends them."""
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"tool_calls": [_call(*call)]} for call in enumerate(calls)]
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices[-1]["finish_reason"] = "tool_calls"
     return [{"data": {"object": "chat.completion.chunk", "choices": [choice]}} for choice in choices]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.formats.providers import Calls, as_input, openai
 
-CHOICES = {"auto": {}, "none": None, "required": None}
+CHOICES: dict[str, Any] = {"auto": {}, "none": None, "required": None}
 forced_names = None
 
 exported = openai.exported

@@ -26,7 +26,7 @@ def events(calls: Calls) -> list[dict[str, Any]]:
         start = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
         pieces = [{"index": index, "function": {"arguments": piece}} for piece in halves(arguments)]
         deltas += [{"tool_calls": [delta]} for delta in (start, *pieces)]
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
     return [{"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
 

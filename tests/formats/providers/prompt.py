@@ -29,7 +29,7 @@ def response(calls: Calls) -> dict[str, Any]:
 def events(calls: Calls) -> list[dict[str, Any]]:
     deltas = [{"role": "assistant", "content": ""}]
     deltas += [{"content": piece} for half in halves(text(calls)) for piece in halves(half)]
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
     return [{"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
 

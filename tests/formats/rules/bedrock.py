@@ -44,7 +44,7 @@ def _spec(spec: dict[str, Any], strict: bool) -> Iterator[str]:
     if spec.get("strict") and not strict:
         yield "it is strict without being requested"
     if spec.get("strict"):
-        yield from _strict_schema(schema)
+        yield from _strict_schema(schema or {})
 
 
 def _strict_schema(schema: dict[str, Any]) -> Iterator[str]:

@@ -69,7 +69,7 @@ def fits_type(value: Any, kind: str) -> bool:
         return kind == "boolean"
     if kind == "integer":
         return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    known = {"string": str, "number": (int, float), "object": dict, "array": list, "null": type(None)}
+    known: dict[str, Any] = {"string": str, "number": (int, float), "object": dict, "array": list, "null": type(None)}
     return isinstance(value, known.get(kind, ()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from typing import Any
 
 from tests.mcp.hostile.behaviours import at_list, behaviour, tools
 from tests.mcp.hostile.wire import BAD, ECHO, SECRET, JsonObject, Server, text
@@ -247,11 +248,19 @@ def long_description() -> list[JsonObject]:
 @tools
 def malformed_tools() -> list[JsonObject]:
     """Lists malformed tools: without a name, without a schema, with a list as schema, of another type."""
-    odd = [{"description": "nameless"}, {"name": "bare"}, {"name": "listed", "inputSchema": []}, "tool", None, 7]
+    names: tuple[Any, ...] = (5, ["a"], {})
+    odd: list[Any] = [
+        {"description": "nameless"},
+        {"name": "bare"},
+        {"name": "listed", "inputSchema": []},
+        "tool",
+        None,
+        7,
+    ]
     return [
         BAD,
         *odd,
-        *({"name": name, "inputSchema": {"type": "object"}} for name in (5, ["a"], {})),
+        *({"name": name, "inputSchema": {"type": "object"}} for name in names),
         listed("texts", {"type": "string"}),
     ]
 
