@@ -177,6 +177,14 @@ def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolC
     return error
 
 
+def exception_text(error: BaseException) -> str:
+    """Return the text of an exception, whose `__str__` may fail."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a user's __str__ may raise anything
+        return "its text cannot be read"
+
+
 MIN_SIMILARITY = 0.7
 """How similar a known name must be to be suggested, from 0 to 1: a wrong suggestion misleads a model."""
 

@@ -23,6 +23,7 @@ from ahvn_tools.errors import (
     ToolChangedError,
     ToolConnectionError,
     ToolError,
+    exception_text,
 )
 from ahvn_tools.execution.cancellation import is_cancellation
 from ahvn_tools.execution.outcome import Outcome
@@ -105,11 +106,11 @@ def body_error_detail(
     if isinstance(error, ToolConnectionError | InvalidResultError | LimitExceededError):
         return ErrorDetail(code=error.code, message=clip(redact(error.message, bound_values)))
     if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
-        return ErrorDetail(code="tool_error", message=clip(redact(_safe_str(error), bound_values)))
+        return ErrorDetail(code="tool_error", message=clip(redact(exception_text(error), bound_values)))
     if is_masked:
         log.error("Tool %r raised %s.", tool, summarize_exception(error))  # the host sees what the client does not
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
-    text, kind = _safe_str(error), type(error).__name__
+    text, kind = exception_text(error), type(error).__name__
     return ErrorDetail(code="tool_error", message=clip(redact(f"{kind}: {text}" if text else kind, bound_values)))
 
 
@@ -136,10 +137,3 @@ def _hidden_values(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping
 def _is_fastmcp_tool_error(error: BaseException) -> bool:
     module = sys.modules.get("fastmcp.exceptions")
     return module is not None and isinstance(error, module.ToolError)
-
-
-def _safe_str(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # an exception's own __str__ may raise anything
-        return "its text cannot be read"

@@ -32,6 +32,7 @@ def test_a_command_of_the_page_can_be_parsed(line):
     assert (command.__name__, bound.args) == ("serve", (words[1],))
 
 
+@pytest.mark.exhaustive
 async def test_the_configuration_of_the_page_starts_the_file_of_the_page(tmp_path):
     file = tmp_path / "tools.py"
     file.write_text(block("tools.py"))

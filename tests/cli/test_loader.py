@@ -129,6 +129,7 @@ def test_a_file_may_have_the_name_of_another_module_or_no_module_name(name):
     assert load_toolkit(name).name in {"json", "two words", "tools"}
 
 
+@pytest.mark.exhaustive
 def test_a_file_that_is_loaded_prints_to_stderr_and_reads_nothing():
     write("import os\nprint('hello')\nos.system('echo from a child; cat')\nword = len")
     program = "from ahvn_tools.cli.loader import load_toolkit; load_toolkit('shed.py:word'); print(input())"

@@ -137,6 +137,7 @@ async def test_audiences_and_groups_can_be_chosen(file, arguments, names):
     assert await listed(over_stdio(file, *arguments)) == names
 
 
+@pytest.mark.exhaustive
 async def test_a_toolkit_in_a_module_can_be_served_under_another_name(file, monkeypatch):
     monkeypatch.chdir(file.parent)
     async with over_stdio("shed:kit", "--name", "other") as client:
@@ -205,6 +206,7 @@ async def test_a_process_over_stdio_ends_with_its_client(file):
     pytest.fail("the server still runs")
 
 
+@pytest.mark.exhaustive
 def test_a_process_over_stdio_without_input_ends_normally(file):
     ran = run("serve", str(file))
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "loaded\n")
@@ -213,6 +215,7 @@ def test_a_process_over_stdio_without_input_ends_normally(file):
 # over HTTP
 
 
+@pytest.mark.exhaustive
 async def test_a_client_over_http_calls_a_tool(file):
     with Served.over_http(file) as served:
         async with Client(served.url, init_timeout=LONGEST) as client:
@@ -232,6 +235,7 @@ async def test_only_clients_with_the_token_are_served_over_http(file):
     assert "canary" not in "".join(served.output)
 
 
+@pytest.mark.exhaustive
 async def test_only_allowed_host_names_are_served_over_http(file):
     refused = {"evil.example": True, "shed.example": False, "localhost": False, "127.0.0.1": False}
     with Served.over_http(file, "--allowed-host", "shed.example") as served:

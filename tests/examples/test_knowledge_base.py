@@ -183,6 +183,7 @@ class TestTour:
         assert "<" not in step(tour.stdout, 5) + step(tour.stdout, 6), "an object was printed"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(150)
 def test_own_documentation_is_the_default() -> None:
     """Without an argument the project's README and docs are indexed."""
@@ -192,6 +193,7 @@ def test_own_documentation_is_the_default() -> None:
     assert "client and server have ended" in finished.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(150)
 def test_folder_without_any_text(tmp_path: Path) -> None:
     """When nothing can be indexed the run says so, keeps the list of files short, and goes on with notes."""

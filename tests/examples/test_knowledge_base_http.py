@@ -29,6 +29,7 @@ def run(example: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(150)
 def test_each_user_reads_only_their_own_notes(tmp_path):
     texts, database = tmp_path / "texts", tmp_path / "notes.db"

@@ -21,7 +21,16 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
 MAX_EXPORT_CHARS = 200_000
 """The limit for an export of one awkward tool."""
 
-each_form = pytest.mark.parametrize(("name", "options"), FORMS, ids=[f"{name}-{options}" for name, options in FORMS])
+IDS = [f"{name}-{options}" for name, options in FORMS]
+
+each_form = pytest.mark.parametrize(("name", "options"), FORMS, ids=IDS)
+
+openai_or_exhaustive = pytest.mark.parametrize(
+    ("name", "options"),
+    [form if form[0] == "openai" else pytest.param(*form, marks=pytest.mark.exhaustive) for form in FORMS],
+    ids=IDS,
+)
+"""OpenAI's forms by default, all of them with `-m exhaustive`: for the recorded definitions, thousands of them."""
 
 
 def problems(name: str, options: dict[str, Any], definitions: list[ToolDefinition]) -> list[str]:
@@ -100,12 +109,12 @@ def all_broken(name: str, options: dict[str, Any], definitions: list[ToolDefinit
     return {tool: broken for tool, broken in found.items() if broken}
 
 
-@each_form
+@openai_or_exhaustive
 def test_every_function_of_the_leaderboard_is_exported_by_the_rules(name, options, functions):
     assert all_broken(name, options, functions) == {}
 
 
-@each_form
+@openai_or_exhaustive
 def test_every_tool_of_a_real_server_is_exported_by_the_rules(name, options, served):
     assert all_broken(name, options, served) == {}
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import ToolError
+from ahvn_tools.errors import ToolError, exception_text
 from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.isolation.protocol import (
     ACCEPTED,
@@ -118,7 +118,7 @@ class Worker:
             request: CallRequest = pickle.loads(pickled)  # noqa: S301  # as above
             body = request.body.load() if isinstance(request.body, ImportPath) else request.body
         except BaseException as error:  # noqa: BLE001  # a user's __setstate__ or module may raise anything
-            return dumps(("load_failed", False, type(error).__name__, _safe_str(error)))
+            return dumps(("load_failed", False, type(error).__name__, exception_text(error)))
         self.send("started")
         return _BodyRun(self, request, body).run()
 
@@ -194,16 +194,9 @@ class ChunkPickleError(Exception):
 def _pickle_error(error: BaseException) -> tuple[bytes, bytes, str]:
     """Return an exception, one of the same name and text for callers that cannot unpickle it, and its traceback."""
     base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
-    fallback = type(type(error).__name__, (base,), {})(_safe_str(error))
+    fallback = type(type(error).__name__, (base,), {})(exception_text(error))
     try:
         pickled = dumps(error)
     except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
         pickled = b""
     return pickled, dumps(fallback), "".join(traceback.format_exception(error))
-
-
-def _safe_str(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # an exception's own __str__ may raise anything
-        return "its text cannot be read"

@@ -210,6 +210,7 @@ class TestStart:
         with pytest.raises(ToolConnectionError, match=r"did not start, or .* within 0\.3 seconds"):
             isolated(get_pid)()
 
+    @pytest.mark.exhaustive
     def test_importing_the_modules_of_a_tool_counts_as_starting(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

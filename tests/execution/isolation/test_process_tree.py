@@ -35,6 +35,7 @@ class TestProcessTree:
             await task
         assert await asyncio.to_thread(until, lambda: all(map(is_gone, pids)))
 
+    @pytest.mark.exhaustive
     def test_the_death_of_the_calling_process_kills_all_descendants(self, tmp_path: Path) -> None:
         path = tmp_path / "pids"
         code = """if True:

@@ -96,6 +96,7 @@ def test_the_events_of_openais_helper_contain_their_chunk():
     assert read(events) == [X, Y]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("module", [openai, mistral])
 def test_thousands_of_calls_without_arguments_are_read(module):
     events = chunks(*[delta(number, f"c{number}", "x", "") for number in range(10_000)])

@@ -739,6 +739,7 @@ assert pid() == first
 """
 
 
+@pytest.mark.exhaustive
 def test_forked_child_starts_another_server(mark: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(FORK)

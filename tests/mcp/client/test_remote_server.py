@@ -221,6 +221,7 @@ serve(Toolkit("x").add(ToolSpec.from_function(add, description=description)), tr
 """
 
 
+@pytest.mark.exhaustive
 def test_pin_check_over_http_expires(tmp_path, monkeypatch):
     monkeypatch.setattr(remote_server, "PIN_CHECK_TTL", 0.1)
     description, port = tmp_path / "description", free_port()

@@ -129,6 +129,7 @@ async def test_a_server_over_http_ends_although_a_tool_runs(wire: str, tool: str
         assert "it returned" in started.stderr.read()
 
 
+@pytest.mark.exhaustive
 def test_a_server_over_stdio_ends_normally_with_a_replaced_stdout():
     script = "import io, sys\nfrom ahvn_tools import serve\nsys.stdout = io.TextIOWrapper(io.BytesIO())\nserve(len)"
     with process(script) as started:
@@ -136,6 +137,7 @@ def test_a_server_over_stdio_ends_normally_with_a_replaced_stdout():
     assert (started.returncode, stderr) == (0, "")
 
 
+@pytest.mark.exhaustive
 async def test_a_subscribed_client_over_http_does_not_delay_the_end():
     with process(TOOLS, "http") as started:
         url = started.stderr.readline().split()[-1]
@@ -152,6 +154,7 @@ async def test_a_subscribed_client_over_http_does_not_delay_the_end():
         assert "it returned" in started.stderr.read()
 
 
+@pytest.mark.exhaustive
 def test_a_blocked_loop_cannot_prevent_the_end():
     with process(TOOLS, "stdio", "0.3") as started:
         server = LineClient(started)
@@ -163,6 +166,7 @@ def test_a_blocked_loop_cannot_prevent_the_end():
     assert seconds < MAX_END_SECONDS
 
 
+@pytest.mark.exhaustive
 def test_a_second_signal_exits_at_once():
     with process(TOOLS, "stdio") as started:
         server = LineClient(started)
