@@ -212,13 +212,15 @@ async def test_timeout_is_on_time_and_keeps_the_session(client):
     with pytest.raises(ToolTimeoutError):
         await spec.acall(seconds=30)
     assert (await spec.aexec(seconds=30)).error.code == "timeout"
-    assert await spec.acall(seconds=0) == "slept"
+    patient = await ToolSpec.from_client(client, "sleep")
+    assert await patient.acall(seconds=0) == "slept"
 
 
 async def test_timeout_applies_to_a_call_from_another_thread(memory):
     spec = await ToolSpec.from_client(memory, "sleep", timeout=0.2)
     assert (await asyncio.to_thread(spec.exec, seconds=30)).error.code == "timeout"
-    assert await spec.acall(seconds=0) == "slept"
+    patient = await ToolSpec.from_client(memory, "sleep")
+    assert await patient.acall(seconds=0) == "slept"
 
 
 async def test_cancelled_call_leaves_the_session_usable(client):
