@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from ahvn_tools.execution import background_loop
+from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import takes a second of the time to connect
 from ahvn_tools.mcp.client.connection import Connection
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.hostile import stdio

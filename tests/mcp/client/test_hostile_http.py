@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import takes a second of the time to connect
 from ahvn_tools.mcp.client.connection import Connection
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, get_outcome, is_clean, select_by_default

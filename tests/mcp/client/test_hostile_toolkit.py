@@ -14,6 +14,7 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.errors import ToolCallError
+from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import takes a second of the time to connect
 from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, command, is_clean, select_by_default
 from tests.mcp.hostile.listing import HIDDEN
 from tests.mcp.hostile.meter import find_processes, measured
