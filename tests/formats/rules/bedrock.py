@@ -37,14 +37,14 @@ def _spec(spec: dict[str, Any], strict: bool) -> Iterator[str]:
     yield from common.well_named(spec.get("name"), NAME)
     yield from common.described(spec, shortest=1)
     yield from common.only_keys(spec.get("inputSchema"), ("json",), (), "the inputSchema")
-    schema = (spec.get("inputSchema") or {}).get("json")
+    schema: Any = (spec.get("inputSchema") or {}).get("json")
     yield from anthropic.input_schema(schema)
     if strict and not isinstance(spec.get("strict"), bool):
         yield "it does not say whether it is strict"
     if spec.get("strict") and not strict:
         yield "it is strict without being requested"
     if spec.get("strict"):
-        yield from _strict_schema(schema or {})
+        yield from _strict_schema(schema)
 
 
 def _strict_schema(schema: dict[str, Any]) -> Iterator[str]:
