@@ -16,16 +16,12 @@ def reset_after_fork(callback: Callable[[], None]) -> Callable[[], None]:
 
     A bound method does not keep its object alive: once the object is gone, the callback does nothing.
     """
-    if CAN_FORK:  # pragma: no branch
-        os.register_at_fork(after_in_child=_weak_method(callback) if isinstance(callback, MethodType) else callback)
-    return callback
+    find_callback = weakref.WeakMethod(callback) if isinstance(callback, MethodType) else lambda: callback
 
-
-def _weak_method(method: MethodType) -> Callable[[], None]:
-    reference = weakref.WeakMethod(method)
-
-    def call() -> None:
-        if (alive := reference()) is not None:
+    def reset() -> None:
+        if (alive := find_callback()) is not None:
             alive()
 
-    return call
+    if CAN_FORK:  # pragma: no branch
+        os.register_at_fork(after_in_child=reset)
+    return callback

@@ -36,16 +36,6 @@ class Binding:
         return cls(parameter=parameter, default=value, is_secret=is_secret)
 
     @classmethod
-    def from_resolver(
-        cls, parameter: str, key: StateKey, resolver: Callable[..., Any], *, is_secret: bool = False
-    ) -> Binding:
-        """Return a binding to a resolver. Raises BindError for a resolver that takes more than the state."""
-        if not callable(resolver):
-            raise BindError(f"The resolver of {parameter!r} is not callable; pass a function, or bind a state key.")
-        takes_state = _takes_state(parameter, resolver)
-        return cls(parameter=parameter, key=key, resolver=resolver, is_secret=is_secret, takes_state=takes_state)
-
-    @classmethod
     def create(
         cls,
         parameter: str,
@@ -57,14 +47,18 @@ class Binding:
     ) -> Binding:
         """Return the binding for `bind`; the key is the parameter's name by default.
 
-        Raises BindError for a resolver and a default together, StateKeyError for a malformed key.
+        Raises BindError for a resolver and a default together, and for a resolver that takes more than the state;
+        StateKeyError for a malformed key.
         """
         key = StateKey.from_name(parameter) if state_key is None else StateKey.parse(state_key)
         if resolver is None:
             return cls(parameter=parameter, key=key, default=copy_containers(default), is_secret=is_secret)
         if default is not UNSET:
             raise BindError(f"{parameter!r} cannot have a resolver and a default; return the default in the resolver.")
-        return cls.from_resolver(parameter, key, resolver, is_secret=is_secret)
+        if not callable(resolver):
+            raise BindError(f"The resolver of {parameter!r} is not callable; pass a function, or bind a state key.")
+        takes_state = _takes_state(parameter, resolver)
+        return cls(parameter=parameter, key=key, resolver=resolver, is_secret=is_secret, takes_state=takes_state)
 
     @property
     def is_constant(self) -> bool:
@@ -81,24 +75,20 @@ class Binding:
 
     def read(self, scopes: StateScopes) -> Any:
         """Return the current value, or MISSING. Raises what a resolver or a property raises."""
-        if self.resolver is not None:
-            return self._call_resolver(scopes)
-        value = MISSING if self.key is None else self.key.find(scopes)
-        return self.default_value() if value is MISSING else value
+        if self.resolver is None:
+            value = MISSING if self.key is None else self.key.find(scopes)
+            return self.default_value() if value is MISSING else value
+        value = self.resolver(chain_scopes(scopes)) if self.takes_state else self.resolver()
+        if inspect.iscoroutine(value) and not self.is_async:
+            value.close()
+            raise BindError(f"The resolver of {self.parameter!r} returned a coroutine; define it with `async def`.")
+        return value
 
     def default_value(self) -> Any:
         """Return the constant, the default, or MISSING. A default is copied, so that calls cannot change it."""
         if self.default is UNSET:
             return MISSING
         return self.default if self.key is None else copy_containers(self.default)
-
-    def _call_resolver(self, scopes: StateScopes) -> Any:
-        resolver: Callable[..., Any] = self.resolver  # type: ignore[assignment]  # checked by `read`
-        value = resolver(chain_scopes(scopes)) if self.takes_state else resolver()
-        if inspect.iscoroutine(value) and not self.is_async:
-            value.close()
-            raise BindError(f"The resolver of {self.parameter!r} returned a coroutine; define it with `async def`.")
-        return value
 
     def store_default(self, default: Any, state: MutableMapping[str, Any]) -> None:
         """Store a default in the state if it has no value under the key. Raises StateKeyError."""

@@ -70,7 +70,8 @@ class ToolDefinition:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256, in hex, over everything that a model can see of the tool."""
-        canonical = json.dumps(self._visible_fields(), sort_keys=True, separators=(",", ":"))
+        values = {name: value for name in self.__dataclass_fields__ if (value := getattr(self, name)) is not None}
+        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=sorted)  # tags are a set
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
     def memoize(self, make: Callable[..., JsonObject], *options: Any) -> JsonObject:
@@ -84,13 +85,6 @@ class ToolDefinition:
             text = memoized[make, *options] = _encode_utf8(json.dumps(make(self, *options), ensure_ascii=False))
         copy: JsonObject = from_json(text)
         return copy
-
-    def _visible_fields(self) -> JsonObject:
-        return {
-            name: sorted(value) if isinstance(value, frozenset) else value
-            for name in self.__dataclass_fields__
-            if (value := getattr(self, name)) is not None
-        }
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolDefinition) and self.fingerprint == other.fingerprint

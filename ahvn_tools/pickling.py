@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import copyreg
+import functools
 import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,12 +12,12 @@ from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
-from ahvn_tools.execution.compiled import CompiledTool
 from ahvn_tools.execution.pickling import ImportPath, dumps, is_picklable, to_import_path
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.state import MISSING, UNSET, StateKey, without_keys
 
 _is_pickling: contextvars.ContextVar[bool] = contextvars.ContextVar("is_pickling", default=False)
-_load_callbacks: contextvars.ContextVar[list[Callable[[], None]]] = contextvars.ContextVar("load_callbacks")
+_loaded_specs: contextvars.ContextVar[list[tuple[Any, PickledSpec]]] = contextvars.ContextVar("loaded_specs")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -23,9 +25,8 @@ class PickledSpec:
     """The pickled parts: what rebuilds the template, and the changes to the spec since."""
 
     rebuild: Callable[..., Any]
+    """Returns the template and the body for the pickled body and the bindings."""
     body: Any
-    options: Mapping[str, Any]
-    rebuild_arguments: Mapping[str, Any]
     bindings: Mapping[str, Binding]
     state: Mapping[str, Any]
     secrets: frozenset[StateKey]
@@ -34,16 +35,16 @@ class PickledSpec:
     """Attributes that a subclass or a user set on the spec."""
 
 
-def is_pickling() -> bool:
-    """Return whether this code runs inside `dump_spec`, so that a spec is a part of another one (or of itself)."""
-    return _is_pickling.get()
+def reduce_spec(spec: Any) -> tuple[Any, ...]:
+    """Return what `__reduce_ex__` of a spec returns: its bytes by cloudpickle, or its state inside of another spec.
 
-
-def dump_spec(spec: Any) -> bytes:
-    """Pickle a spec with cloudpickle. Raises PickleError, which names the part that cannot be pickled."""
+    Raises PickleError, which names the part that cannot be pickled.
+    """
+    if _is_pickling.get():
+        return copyreg.__newobj__, (type(spec),), spec.__getstate__()  # type: ignore[attr-defined]  # public, but not in typeshed
     token = _is_pickling.set(True)
     try:
-        return dumps(spec)
+        return load_spec, (dumps(spec),)
     except Exception as error:  # a foreign __reduce__ may raise anything
         raise _pickle_error(spec, error) from error
     finally:
@@ -52,20 +53,20 @@ def dump_spec(spec: Any) -> bytes:
 
 def load_spec(data: bytes) -> Any:
     """Load a spec from its bytes."""
-    callbacks: list[Callable[[], None]] = []
-    token = _load_callbacks.set(callbacks)
+    loaded: list[tuple[Any, PickledSpec]] = []
+    token = _loaded_specs.set(loaded)
     try:
         spec = pickle.loads(data)  # noqa: S301  # the bytes are a part of a pickle that the caller chose to load
     finally:
-        _load_callbacks.reset(token)
-    for callback in callbacks:
-        callback()
+        _loaded_specs.reset(token)
+    for incomplete, pickled in loaded:
+        incomplete.compiled, incomplete.body = _rebuild(pickled)
     return spec
 
 
-def call_after_load(callback: Callable[[], None]) -> None:
-    """Call `callback` after the whole pickle is loaded: specs that refer to each other are incomplete before."""
-    _load_callbacks.get().append(callback)
+def rebuild_after_load(spec: Any, pickled: PickledSpec) -> None:
+    """Rebuild a spec when the whole pickle is loaded: specs that refer to each other are incomplete before."""
+    _loaded_specs.get().append((spec, pickled))
 
 
 def to_pickled_spec(
@@ -80,10 +81,8 @@ def to_pickled_spec(
     bound = (*template.bindings.values(), *compiled.bindings.values())
     secret = frozenset(secrets) | {binding.key for binding in bound if binding.is_secret and binding.key is not None}
     return PickledSpec(
-        rebuild=template.rebuild,
+        rebuild=functools.partial(template.rebuild, options=template.options, **template.rebuild_arguments),
         body=to_import_path(body) if "tool" not in template.rebuild_arguments else None,
-        options=template.options,
-        rebuild_arguments=template.rebuild_arguments,
         bindings={name: _without_secrets(binding, state, secret) for name, binding in compiled.bindings.items()},
         state=without_keys(state, secret),
         secrets=secret,
@@ -111,10 +110,9 @@ def _has_value(binding: Binding, state: Mapping[str, Any]) -> bool:
         return True
 
 
-def rebuild_compiled(pickled: PickledSpec) -> tuple[CompiledTool, Any]:
-    """Return the compiled tool and the body of a pickled spec."""
+def _rebuild(pickled: PickledSpec) -> tuple[CompiledTool, Any]:
     body = pickled.body.load() if isinstance(pickled.body, ImportPath) else pickled.body
-    template, body = pickled.rebuild(body, pickled.options, bindings=pickled.bindings, **pickled.rebuild_arguments)
+    template, body = pickled.rebuild(body, bindings=pickled.bindings)
     return CompiledTool(template, pickled.bindings), body
 
 

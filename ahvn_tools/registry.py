@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, Unpack, overload
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
-from ahvn_tools.execution.compiled import CompiledTool
-from ahvn_tools.schema.annotations import Namespace, annotation_namespace, caller_locals
-from ahvn_tools.schema.type_variables import substitute_annotations, type_arguments
+from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.schema.annotations import (
+    Namespace,
+    annotation_namespace,
+    caller_locals,
+    substitute_annotations,
+    type_arguments,
+)
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions, validate_options
@@ -42,7 +47,7 @@ def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
             raise DefinitionError(
                 f"@reg_toolspec is for methods, classmethods and staticmethods, not for a {type(method).__name__}."
             )
-        setattr(method, _MARK, True)
+        setattr(method, _MARK, True)  # for programs that look for marked methods themselves
         setattr(method, _OPTIONS, dict(options))
         return method
 
@@ -84,26 +89,12 @@ class ToolMethod:
     injected_body: InjectedBody | None = None
     """The body if FastMCP injects into the method, without an instance; else None."""
 
-    @property
-    def annotations(self) -> Mapping[str, Any]:
-        """The resolved annotations that differ from the written ones."""
-        annotations: Mapping[str, Any] = self.compiled.template.rebuild_arguments["annotations"]
-        return annotations
-
     def to_toolspec(self, instance: Any) -> ToolSpec:
         """Return a new spec for one instance."""
         body = self.descriptor.__get__(instance, type(instance))
         if self.injected_body is not None:
             body = self.injected_body.with_function(body)
         return ToolSpec(self.compiled.template, body, compiled=self.compiled)
-
-
-@dataclass(frozen=True)
-class PendingScan:
-    """Placeholder for the tools of a class whose annotations contain names that are not defined yet."""
-
-    parent_namespace: Namespace
-    """The locals, of the frame that defines the class, that the annotations name."""
 
 
 class ToolRegistry:
@@ -124,8 +115,11 @@ class ToolRegistry:
     3
     """
 
-    _toolspecs: ClassVar[Mapping[str, ToolMethod] | PendingScan] = {}
-    """The tools of the class by tool name, set on each scanned class."""
+    _toolspecs: ClassVar[Mapping[str, ToolMethod] | None] = {}
+    """The tools of the class by tool name; None while its annotations contain names that are not defined yet."""
+
+    _toolspecs_namespace: ClassVar[Namespace]
+    """The locals of the defining frame that the annotations name, set together with `_toolspecs = None`."""
 
     __slots__ = ()
 
@@ -139,7 +133,8 @@ class ToolRegistry:
             if not _is_resolvable_later(cls, error.__cause__):
                 raise
             words = _annotation_words(cls)
-            cls._toolspecs = PendingScan({name: value for name, value in frame_locals.items() if name in words})
+            cls._toolspecs = None
+            cls._toolspecs_namespace = {name: value for name, value in frame_locals.items() if name in words}
 
     def to_toolspecs(self) -> dict[str, ToolSpec]:
         """Return new specs for this instance, by tool name; each call returns new ones, without bindings."""
@@ -163,15 +158,10 @@ class ToolRegistry:
 
 def _tools(cls: type[ToolRegistry]) -> Mapping[str, ToolMethod]:
     """Return the tools of a class; scan it now if that was not possible when it was defined."""
-    tools: Mapping[str, ToolMethod] | PendingScan | None = cls.__dict__.get("_toolspecs")
-    if tools is None or isinstance(tools, PendingScan):
-        tools = cls._toolspecs = _scan(cls, _pending_namespace(cls))
+    tools: Mapping[str, ToolMethod] | None = vars(cls).get("_toolspecs")
+    if tools is None:
+        tools = cls._toolspecs = _scan(cls, vars(cls).get("_toolspecs_namespace", {}))
     return tools
-
-
-def _pending_namespace(cls: type) -> Namespace:
-    pending = vars(cls).get("_toolspecs")
-    return pending.parent_namespace if isinstance(pending, PendingScan) else {}
 
 
 def _is_resolvable_later(cls: type, reason: BaseException | None) -> bool:
@@ -183,7 +173,7 @@ def _is_resolvable_later(cls: type, reason: BaseException | None) -> bool:
 def _scan(cls: type, parent_namespace: Namespace) -> Mapping[str, ToolMethod]:
     tools: dict[str, ToolMethod] = {}
     for name in _marked_names(cls):
-        descriptor = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+        descriptor = vars(_owner(cls, name))[name]
         if descriptor is None:
             continue
         method = _build_tool_method(cls, name, descriptor, parent_namespace)
@@ -203,8 +193,7 @@ def _build_tool_method(cls: type, name: str, descriptor: Any, parent_namespace: 
             f"{cls.__name__}.{name} overrides a tool with a {type(descriptor).__name__}; "
             f"write a method, or `{name} = None` to remove the tool."
         )
-    _refuse_without_self(cls, name, descriptor)
-    function = _drop_self(descriptor)
+    function = _without_self(cls, name, descriptor)
     origin, known = _inherited_annotations(cls, name, descriptor)
     namespace, definition_namespace = _annotation_namespaces(cls, name, function, parent_namespace)
     names = annotation_namespace(function, namespace, definition_namespace)
@@ -224,24 +213,26 @@ def _build_tool_method(cls: type, name: str, descriptor: Any, parent_namespace: 
     )
 
 
-def _refuse_without_self(cls: type, name: str, descriptor: Any) -> None:
+def _without_self(cls: type, name: str, descriptor: Any) -> Any:
+    """Return a callable without the `self` or `cls` parameter, which refers to no real instance."""
+    function = getattr(descriptor, "__func__", descriptor)
     if isinstance(descriptor, staticmethod):
-        return
-    parameters = inspect.signature(getattr(descriptor, "__func__", descriptor)).parameters.values()
+        return function
+    parameters = inspect.signature(function).parameters.values()
     if not any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):
         raise DefinitionError(
             f"{cls.__name__}.{name} has no {'cls' if isinstance(descriptor, classmethod) else 'self'!r} parameter; "
             "add it as the first one, or make the method a @staticmethod."
         )
+    return types.MethodType(function, _PLACEHOLDER_INSTANCE)
 
 
 def _inherited_annotations(cls: type, name: str, descriptor: Any) -> tuple[type, Mapping[str, Any]]:
     """Return the base class that first made the method a tool, and its annotations as resolved there."""
     for base in reversed(cls.__mro__[1:]):
-        methods = vars(base).get("_toolspecs")
-        for method in methods.values() if isinstance(methods, Mapping) else ():
+        for method in (vars(base).get("_toolspecs") or {}).values():
             if method.method_name == name and method.descriptor is descriptor:
-                return base, method.annotations
+                return base, method.compiled.template.rebuild_arguments["annotations"]
     return _owner(cls, name), {}
 
 
@@ -252,7 +243,7 @@ def _annotation_namespaces(
     owner = _owner(cls, name)
     bodies = [dict(vars(base)) for base in owner.__mro__]
     owner_name = {owner.__name__: owner}
-    around = dict(parent_namespace if owner is cls else _pending_namespace(owner))
+    around = dict(parent_namespace if owner is cls else vars(owner).get("_toolspecs_namespace", {}))
     namespace = ChainMap(owner_name, bodies[0], around, *bodies[1:], {cls.__name__: cls}, dict(parent_namespace))
     if function.__module__ != owner.__module__:
         return namespace, {}
@@ -262,24 +253,20 @@ def _annotation_namespaces(
 
 def _marked_names(cls: type) -> list[str]:
     """Return the names of methods that the class or a base marks, in the order of definition."""
-    names = (name for base in reversed(cls.__mro__) for name, value in vars(base).items() if _is_marked(value))
-    return list(dict.fromkeys(names))
+    members = (member for base in reversed(cls.__mro__) for member in vars(base).items())
+    return list(dict.fromkeys(name for name, value in members if _marked_options(value) is not None))
 
 
-def _is_marked(value: Any) -> bool:
-    return isinstance(value, _DESCRIPTORS) and bool(getattr(_marked_object(value), _MARK, False))
-
-
-def _marked_object(value: Any) -> Any:
-    """Return the marked object: a descriptor, or the function inside one that was applied after the mark."""
-    return value if hasattr(value, _MARK) else getattr(value, "__func__", value)
+def _marked_options(value: Any) -> Mapping[str, Any] | None:
+    """Return the options of a marked method, also of one that became a classmethod or staticmethod after the mark."""
+    if not isinstance(value, _DESCRIPTORS):
+        return None
+    return getattr(value, _OPTIONS, getattr(getattr(value, "__func__", None), _OPTIONS, None))
 
 
 def _options(cls: type, name: str) -> Mapping[str, Any]:
     """Return the options of the method, or of the nearest one that it overrides."""
-    marked = next(vars(base)[name] for base in cls.__mro__ if _is_marked(vars(base).get(name)))
-    options: Mapping[str, Any] = getattr(_marked_object(marked), _OPTIONS)
-    return options
+    return next(options for base in cls.__mro__ if (options := _marked_options(vars(base).get(name))) is not None)
 
 
 def _inherited_docstring(cls: type, name: str) -> str | None:
@@ -288,13 +275,6 @@ def _inherited_docstring(cls: type, name: str) -> str | None:
         if overridden is not None and (text := inspect.getdoc(getattr(overridden, "__func__", overridden))):
             return text
     return None
-
-
-def _drop_self(descriptor: Any) -> Any:
-    """Return a callable without the `self` or `cls` parameter, which refers to no real instance."""
-    if isinstance(descriptor, staticmethod):
-        return descriptor.__func__
-    return types.MethodType(getattr(descriptor, "__func__", descriptor), _PLACEHOLDER_INSTANCE)
 
 
 def _parent_frame_namespace(cls: type) -> Namespace:

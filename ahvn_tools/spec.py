@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 import inspect
 import secrets
 import threading
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
-from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, DefinitionError, near_misses
-from ahvn_tools.execution import async_call, sync_call
-from ahvn_tools.execution.cancellation import is_self_cancellation, self_cancelled_error
-from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.execution import direct_call
+from ahvn_tools.execution.outcome import is_self_cancellation, self_cancelled_error
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import caller_locals
@@ -109,13 +107,13 @@ class ToolSpec(ToolExports):
 
         The latter is called through `client`; without one everything works except calls.
         """
-        from ahvn_tools.mcp.client.borrowed_client import make_body
+        from ahvn_tools.mcp.client.borrowed_client import ClientToolBody
         from ahvn_tools.sources import mcp as mcp_source
 
         if client is None:
             return cls(*mcp_source.build_template(tool, options))
         output_schema = options.get("output_schema") or tool.output_schema
-        return cls(*mcp_source.build_template(tool, options, make_body(client, tool.name, output_schema=output_schema)))
+        return cls(*mcp_source.build_template(tool, options, ClientToolBody(client, tool.name, output_schema)))
 
     @classmethod
     async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
@@ -166,11 +164,6 @@ class ToolSpec(ToolExports):
         body = self.body.function if isinstance(self.body, InjectedBody) else self.body
         function: Function = getattr(self.compiled.template.tool, "fn", body)
         return function
-
-    @property
-    def definition(self) -> ToolDefinition:
-        """What a model sees of the tool: a frozen value without the bound parameters."""
-        return self.compiled.definition
 
     @property
     def state(self) -> MutableMapping[str, Any]:
@@ -264,7 +257,7 @@ class ToolSpec(ToolExports):
     def _clear_cache(self) -> None:
         """Compile the tool again. No change requires it: the compiled form is never stale."""
         with self._lock:
-            self.compiled = self.compiled.recompile()
+            self.compiled = CompiledTool(self.compiled.template, self.compiled.bindings)
 
     def call(self, /, *args: Any, **arguments: Any) -> Any:
         """Call from sync code and return the value; positional arguments fill the visible parameters in order.
@@ -274,14 +267,14 @@ class ToolSpec(ToolExports):
         """
         plan = self.compiled.plan
         if not plan.has_fast_path or args:
-            return sync_call.call(plan, self.body, args, arguments, self.state_scopes)
+            return direct_call.call(plan, self.body, args, arguments, self.state_scopes)
         try:
             values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # such a plan has one
         except ValidationError:
             values = plan.validate(arguments)
         if plan.bound_parameters:
             plan.add_bound_values(values, self.state_scopes)
-        return sync_call.call_body(plan, self.body, values)
+        return direct_call.call_body(plan, self.body, values)
 
     __call__ = call
 
@@ -289,7 +282,7 @@ class ToolSpec(ToolExports):
         """Call from async code and return the value. Raises as `call` does."""
         plan = self.compiled.plan
         if not plan.has_async_fast_path or args:
-            return await async_call.acall(plan, self.body, args, arguments, self.state_scopes)
+            return await direct_call.acall(plan, self.body, args, arguments, self.state_scopes)
         try:
             values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # such a plan has one
         except ValidationError:
@@ -298,34 +291,34 @@ class ToolSpec(ToolExports):
             returned = await self.body(**values)
         except BaseException as error:
             if is_self_cancellation(error):
-                raise self_cancelled_error(plan) from None
+                raise self_cancelled_error(plan.name) from None
             raise
         if type(returned) is plan.exact_type:
             return returned
-        return await async_call.aunwrap_value(plan, self.body, returned, values)
+        return await direct_call.aunwrap_value(plan, self.body, returned, values)
 
     def exec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call from sync code and return a ToolResult, an error result for any Exception.
 
         KeyboardInterrupt and SystemExit are raised: they concern this process and not the call.
         """
-        return sync_call.execute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
+        return direct_call.execute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
 
     async def aexec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call from async code and return a ToolResult, as `exec` does."""
-        return await async_call.aexecute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
+        return await direct_call.aexecute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
 
     def stream(self, /, *args: Any, **arguments: Any) -> Generator[ToolResult, None, None]:
         """Call from sync code; yield one result per item as it is made, then the whole result with `is_last=True`."""
-        from ahvn_tools.execution import pipeline_stream  # it imports asyncio
+        from ahvn_tools.execution import pipeline  # it imports asyncio
 
-        return pipeline_stream.stream((), self._make_call(args, arguments))
+        return pipeline.stream((), self._make_call(args, arguments))
 
     def astream(self, /, *args: Any, **arguments: Any) -> AsyncGenerator[ToolResult, None]:
         """Call from async code and yield results as `stream` does."""
-        from ahvn_tools.execution import pipeline_stream
+        from ahvn_tools.execution import pipeline
 
-        return pipeline_stream.astream((), self._make_call(args, arguments))
+        return pipeline.astream((), self._make_call(args, arguments))
 
     async def _serve(self, arguments: JsonObject) -> ToolResult:
         """Run the call of an MCP client: nothing is raised."""
@@ -352,9 +345,7 @@ class ToolSpec(ToolExports):
         """Pickle with cloudpickle, which can pickle any function, whichever pickler is used."""
         from ahvn_tools import pickling
 
-        if pickling.is_pickling():
-            return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]  # public, but not in typeshed
-        return pickling.load_spec, (pickling.dump_spec(self),)
+        return pickling.reduce_spec(self)
 
     def __getstate__(self) -> pickling.PickledSpec:
         """Return the parts that are pickled: no secret, no plan, no connection."""
@@ -368,15 +359,12 @@ class ToolSpec(ToolExports):
         """Rebuild the spec from its pickled parts."""
         from ahvn_tools import pickling
 
-        def finish() -> None:
-            self.compiled, self.body = pickling.rebuild_compiled(pickled)
-
         self._lock = threading.Lock()
         self.state_scopes = (dict(pickled.state),)
         self._secrets = pickled.secrets
         self._adapter = None
         self.__dict__.update(pickled.extra_attributes)
-        pickling.call_after_load(finish)
+        pickling.rebuild_after_load(self, pickled)
 
     def __copy__(self) -> Self:
         return self.clone()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ahvn_tools import text
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.dialects.strict import to_strict
@@ -27,9 +27,9 @@ class ToolExports:
     """The FastMCP tool for the current `compiled`, if there is one."""
 
     @property
-    @abstractmethod
     def definition(self) -> ToolDefinition:
         """What a model sees of the tool: a frozen value without the bound parameters."""
+        return self.compiled.definition
 
     @abstractmethod
     def call(self, /, *args: Any, **arguments: Any) -> Any:
@@ -104,9 +104,11 @@ class ToolExports:
 
     def to_mcp(self) -> WireTool:
         """Return the definition as an `mcp.types.Tool`."""
-        from ahvn_tools.mcp.server.tool import to_mcp_tool
+        from mcp_types import Tool
 
-        return to_mcp_tool(self.definition)
+        from ahvn_tools.formats.mcp import to_listed_tool
+
+        return Tool.model_validate(to_listed_tool(self.definition))
 
     def to(self, format: str, /, **options: Any) -> JsonObject:  # noqa: A002  # the word for it
         """Return this tool in a provider's format, such as `"openai"`; the options are those of the format's `export`.

@@ -31,9 +31,12 @@ MISSING: Final = _Sentinel.MISSING
 UNSET: Final = _Sentinel.UNSET
 """The default of an option for which None is a value."""
 
-_TOKEN = re.compile(
-    r"(?P<name>(?:\\[.\[\\]|[^.\[])+)|(?P<index>\[\s*-?[0-9]{1,18}\s*\])|(?P<dot>\.)|(?P<bad>.)", re.DOTALL
-)
+_NAME = r"((?:\\[.\[\\]|(?!\\[.\[\\])[^.\[])+)"
+"""Any text; backslashes escape dots, opening brackets and backslashes."""
+
+_INDEX = r"\[\s*(-?[0-9]{1,18})\s*\]"
+_KEY = re.compile(rf"{_NAME}(?:{_INDEX})*(?:\.{_NAME}(?:{_INDEX})*)*")
+_STEP = re.compile(rf"{_NAME}|{_INDEX}")
 _ESCAPE = re.compile(r"\\([.\[\\])")
 _SPECIAL = re.compile(r"[.\[\\]")
 
@@ -58,7 +61,13 @@ class StateKey:
             raise StateKeyError(f"A state key must be a str such as 'user.id', not {type(text).__name__}.")
         if text.isidentifier():
             return cls(text, (text,))
-        return cls(text, tuple(_parse_steps(text)))
+        if not _KEY.fullmatch(text):
+            raise StateKeyError(
+                f"Malformed state key {text!r}: write names joined by dots, each followed by [i] for a list index "
+                r"('a.items[0].id'); a literal dot or bracket is '\.' or '\['."
+            )
+        steps = _STEP.findall(text)
+        return cls(text, tuple(int(index) if index else _ESCAPE.sub(r"\1", name) for name, index in steps))
 
     @classmethod
     def from_name(cls, name: str) -> StateKey:
@@ -87,17 +96,10 @@ class StateKey:
         Raises StateKeyError, without a change of the state, if the path leads through another kind of object.
         """
         holder: Any = state
-        for position, step in enumerate(self.steps[:-1]):
-            member = _read_step(holder, step)
-            if member is MISSING:
-                self._put(holder, position, value)
-                return
+        first, *rest = self.steps
+        while rest and (member := _read_step(holder, first)) is not MISSING:
             holder = member
-        self._put(holder, len(self.steps) - 1, value)
-
-    def _put(self, holder: Any, position: int, value: object) -> None:
-        """Store the rest of the path with one assignment, so that no other thread sees a part of it."""
-        first, *rest = self.steps[position:]
+            first, *rest = rest
         for step in reversed(rest):
             if not isinstance(step, str):
                 raise self._write_error(step, "nothing")
@@ -107,7 +109,7 @@ class StateKey:
         if not (is_name or is_index):
             size = f" of {len(holder)}" if isinstance(holder, list) else ""
             raise self._write_error(first, f"a {type(holder).__name__}{size}")
-        holder[first] = value
+        holder[first] = value  # the only assignment, so that no other thread sees a part of the path
 
     def _write_error(self, step: str | int, holder: str) -> StateKeyError:
         wanted = "a mapping" if isinstance(step, str) else "a list with that item"
@@ -115,31 +117,6 @@ class StateKey:
             f"Cannot store a default under {self.text!r}: the state has {holder} where step {step!r} needs {wanted}. "
             "Set the value in the state first, or bind without a default."
         )
-
-
-def _parse_steps(text: str) -> list[str | int]:
-    steps: list[str | int] = []
-    wants_name = True
-    for token in _TOKEN.finditer(text):
-        if token["name"] is not None and wants_name:
-            steps.append(_ESCAPE.sub(r"\1", token["name"]))
-            wants_name = False
-        elif token["index"] is not None and steps and not wants_name:
-            steps.append(int(token["index"][1:-1]))
-        elif token["dot"] is not None and not wants_name:
-            wants_name = True
-        else:
-            raise _malformed_key_error(text)
-    if wants_name:
-        raise _malformed_key_error(text)
-    return steps
-
-
-def _malformed_key_error(text: str) -> StateKeyError:
-    return StateKeyError(
-        f"Malformed state key {text!r}: write names joined by dots, each followed by [i] for a list index "
-        r"('a.items[0].id'); a literal dot or bracket is '\.' or '\['."
-    )
 
 
 def _read_step(value: Any, step: str | int) -> Any:

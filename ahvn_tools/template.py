@@ -30,56 +30,37 @@ def is_duration(seconds: Any) -> bool:
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds <= MAX_SECONDS
 
 
+@dataclass(frozen=True, kw_only=True)
 class Texts:
     """The texts of a tool. A docstring is parsed at the first access."""
 
-    def __init__(
-        self,
-        description: str | None = None,
-        *,
-        docstring: str | None = None,
-        parameters: str | None = None,
-        include_long: bool = True,
-        parse_docstring: bool = True,
-    ) -> None:
-        """`description` replaces the docstring's; `parameters` is the docstring that describes the parameters."""
-        self._description = description
-        self._docstring = docstring
-        self._parameters = parameters if parameters is not None else docstring
-        self._include_long = include_long
-        self._parses_docstring = parse_docstring
+    explicit_description: str | None = None
+    """Replaces the docstring's description."""
+    docstring: str | None = None
+    parameters_docstring: str | None = None
+    """Another docstring that describes the parameters, or None."""
+    include_long_description: bool = True
+    parse_docstring: bool = True
 
     @property
     def description(self) -> str:
         """What the tool does."""
-        if self._description is not None:
-            return self._description
-        if not self._parses_docstring:
-            return (self._docstring or "").strip()
-        return self._parsed_docstring.description(include_long=self._include_long)
+        if self.explicit_description is not None:
+            return self.explicit_description
+        return self._parsed_docstring.description(include_long=self.include_long_description)
 
-    @property
-    def parameters(self) -> Mapping[str, str]:
-        """What each parameter means."""
-        return self._parsed_parameters.parameters if self._parses_docstring else {}
-
-    @property
-    def returns(self) -> str:
-        """What the return value is."""
-        return self._parsed_parameters.returns if self._parses_docstring else ""
-
-    @property
-    def usage(self) -> str:
-        """Example texts."""
-        return self._parsed_parameters.usage if self._parses_docstring else ""
+    @functools.cached_property
+    def details(self) -> Docstring:
+        """What the parameters and the return value mean, and examples."""
+        is_other = self.parameters_docstring not in (None, self.docstring)
+        return self._parse(self.parameters_docstring) if is_other else self._parsed_docstring
 
     @functools.cached_property
     def _parsed_docstring(self) -> Docstring:
-        return parse(self._docstring)
+        return self._parse(self.docstring)
 
-    @functools.cached_property
-    def _parsed_parameters(self) -> Docstring:
-        return self._parsed_docstring if self._parameters is self._docstring else parse(self._parameters)
+    def _parse(self, docstring: str | None) -> Docstring:
+        return parse(docstring) if self.parse_docstring else Docstring(short_description=(docstring or "").strip())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,17 +115,13 @@ class ToolTemplate:
             output_schema=self.output.schema,
             tags=self.tags,
             annotations=self.annotations,
-            examples=_visible_examples(self.examples, hidden_properties),
+            examples=[_visible_example(example, hidden_properties) for example in self.examples or ()] or None,
             meta=self.meta,
             version=self.version,
             icons=self.icons,
-            returns=self.texts.returns,
-            usage=self.texts.usage,
+            returns=self.texts.details.returns,
+            usage=self.texts.details.usage,
         )
-
-
-def _visible_examples(examples: Any, hidden: set[str]) -> list[JsonObject] | None:
-    return [_visible_example(example, hidden) for example in examples] if examples else None
 
 
 def _visible_example(example: Any, hidden: set[str]) -> JsonObject:

@@ -11,12 +11,13 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.refs import resolve_ref
 
 _RESERVED_NAMES = frozenset({"_ABSENT", "_forward", "__debug__"})
 """Names that the generated function uses itself, and `__debug__`, which Python does not allow as a name."""
 
-MAX_REF_DEPTH = 8
-"""How many references and nested lists are resolved for the name of one type."""
+MAX_DEPTH = 4
+"""In how many nested lists a reference is resolved for the name of one type."""
 
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 
@@ -44,14 +45,10 @@ def docstring(definition: ToolDefinition) -> str:
     parts = [definition.description] if definition.description else []
     schema = definition.input_schema
     required = schema.get("required", ())
-    lines = [
-        _parameter_line(name, node if isinstance(node, dict) else {}, is_required=name in required)
-        for name, node in _properties(schema).items()
-    ]
+    lines = [_parameter_line(name, node, name in required) for name, node in _properties(schema).items()]
     if lines:
         parts.append("Args:\n" + "\n".join(lines))
-    returns = _returns_lines(definition)
-    if returns:
+    if returns := _returns_lines(definition):
         parts.append("Returns:\n" + "\n".join(returns))
     return "\n\n".join(parts)
 
@@ -128,23 +125,19 @@ def type_name(node: Any) -> str:
     return _TYPES.get(kind, "Any") if isinstance(kind, str) else "Any"
 
 
-def _properties(schema: JsonObject) -> JsonObject:
-    """Return the properties of a schema with their `$ref`s resolved."""
+def _properties(schema: JsonObject) -> dict[str, JsonObject]:
+    """Return the properties of a schema with their `$ref`s resolved; a boolean schema becomes an empty one."""
     return {name: _resolve_refs(node, schema) for name, node in schema.get("properties", {}).items()}
 
 
-def _resolve_refs(node: Any, schema: JsonObject, depth: int = MAX_REF_DEPTH) -> Any:
-    if not isinstance(node, dict) or not depth:
-        return node
-    if "$ref" in node and "type" not in node:
-        target = schema.get("$defs", {}).get(str(node["$ref"]).removeprefix("#/$defs/"))
-        if isinstance(target, dict):
-            others = {key: value for key, value in node.items() if key != "$ref"}
-            return _resolve_refs({**target, **others}, schema, depth - 1)
-    return {**node, "items": _resolve_refs(node["items"], schema, depth - 1)} if "items" in node else node
+def _resolve_refs(node: Any, schema: JsonObject, depth: int = MAX_DEPTH) -> JsonObject:
+    if not isinstance(node, dict):
+        return {}
+    node = resolve_ref(node, schema)
+    return {**node, "items": _resolve_refs(node["items"], schema, depth - 1)} if depth and "items" in node else node
 
 
-def _parameter_line(name: str, node: JsonObject, *, is_required: bool) -> str:
+def _parameter_line(name: str, node: JsonObject, is_required: bool) -> str:
     description = str(node.get("description", "")).strip()
     note = ""
     if not is_required:
@@ -162,15 +155,13 @@ def _returns_lines(definition: ToolDefinition) -> list[str]:
     properties = _properties(schema)
     if len(properties) == 1:
         node = next(iter(properties.values()))
-        return [f"    {type_name(node)}: {returns or _description(node) or 'The return value'}"]
+        return [f"    {type_name(node)}: {returns or node.get('description') or 'The return value'}"]
     if not properties:
         return [f"    {type_name(schema)}: {returns or 'The return value'}"]
-    lines = [f"    - {name} ({type_name(node)}): {_description(node)}".rstrip() for name, node in properties.items()]
+    lines = [
+        f"    - {name} ({type_name(node)}): {node.get('description', '')}".rstrip() for name, node in properties.items()
+    ]
     return [f"    Dict[str, Any]: {returns or 'A dictionary containing:'}", *lines]
-
-
-def _description(node: Any) -> str:
-    return str(node.get("description", "")) if isinstance(node, dict) else ""
 
 
 def _return_type(definition: ToolDefinition) -> str:
@@ -197,7 +188,7 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
             parts.append(f"{names[name]}: {annotation}")
             continue
         has_optional = True
-        default = repr(node["default"]) if isinstance(node, dict) and "default" in node else absent
+        default = repr(node["default"]) if "default" in node else absent
         parts.append(f"{names[name]}: {annotation} = {default}")
     return ", ".join(parts)
 

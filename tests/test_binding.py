@@ -133,7 +133,7 @@ class TestBinding:
         assert Binding(parameter="id", key=StateKey.parse("user.id")).read(({},)) is MISSING
 
     def test_a_resolver_sees_the_first_state_first(self):
-        binding = Binding.from_resolver("id", StateKey.from_name("id"), lambda state: (state["a"], state["b"]))
+        binding = Binding.create("id", None, UNSET, lambda state: (state["a"], state["b"]), is_secret=False)
         assert binding.read(({"a": 1}, {"a": 2, "b": 3})) == (1, 3)
 
     def test_a_default_is_copied_at_each_read(self):
@@ -154,6 +154,6 @@ class TestBinding:
         bindings = [
             Binding.constant("token", "canary"),
             Binding(parameter="token", key=StateKey.from_name("token"), default="canary"),
-            Binding.from_resolver("token", StateKey.from_name("token"), functools.partial(str, "canary")),
+            Binding.create("token", None, UNSET, functools.partial(str, "canary"), is_secret=False),
         ]
         assert "canary" not in repr(bindings)

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(
 LAZY_CYCLE = """
 
 def _planted() -> object:
-    from ahvn_tools.execution import sync_call
+    from ahvn_tools.execution import direct_call
 
-    return sync_call
+    return direct_call
 """
 
 LAZY_UPWARD_IMPORT = """

@@ -112,6 +112,13 @@ def test_the_method_itself_stays_a_method():
     assert Kinds.outer_static(1) == "s1"
 
 
+def test_a_marked_method_can_be_recognized_by_its_attributes():
+    @reg_toolspec(name="sum")
+    def add(self) -> int: ...
+
+    assert (add._is_toolspec, add._toolspec_kwargs) == (True, {"name": "sum"})
+
+
 def test_only_marked_methods_are_tools_in_order_of_definition():
     assert Base().list_toolspecs() == list(Base().to_toolspecs()) == ["greet", "sum"]
     assert ToolRegistry().list_toolspecs() == []

@@ -1,1 +1,1 @@
-"""The command `ahvn-tools`: `app` parses the command line, and each subcommand is one module."""
+"""The command `ahvn-tools`: `app` parses the command line, and `loader` finds the tools that it names."""

@@ -14,7 +14,6 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
-from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.errors import ToolSpecError, near_misses
 from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
 from ahvn_tools.registry import ToolRegistry
@@ -25,6 +24,10 @@ _PACKAGE = Path(__file__).parents[1]
 
 _MODULE_PREFIX = "_served_"
 """The prefix of the module name of a file that cannot be imported under its own name."""
+
+
+class CommandError(Exception):
+    """A failure that ends the command with this message to its user, without a traceback."""
 
 
 def load_toolkit(target: str) -> Toolkit:
@@ -52,58 +55,17 @@ def _split_target(target: str) -> tuple[str, str | None]:
 
 
 def _load_module(location: str) -> ModuleType:
-    file = Path(location)
-    if file.is_file():
-        return _load_file(location, file.resolve())
-    if file.suffix == ".py":
+    file = Path(location).resolve()
+    is_file = file.is_file()
+    if not is_file and file.suffix == ".py":
         raise CommandError(f"There is no file {location!r}.")
-    return _import_module(location)
-
-
-def _import_module(name: str) -> ModuleType:
-    folder = Path.cwd()
-    _extend_sys_path(folder)
-    with _report_load_errors(name, folder):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise
-            raise CommandError(f"There is no file and no module {name!r}, neither installed nor in {folder}.") from None
-
-
-def _load_file(location: str, file: Path) -> ModuleType:
-    """Import a file under its own name if that name leads to it, so that it is loaded once; else under another."""
-    _extend_sys_path(file.parent)
-    with _report_load_errors(location, file.parent):
-        if _is_importable(file):
-            return importlib.import_module(file.stem)
-        name = f"{_MODULE_PREFIX}{file.stem}"
-        loader = SourceFileLoader(name, str(file))
-        module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(file)))
-        sys.modules[name] = module  # pydantic and pickle look up there what a module defines
-        loader.exec_module(module)
-        return module
-
-
-def _is_importable(file: Path) -> bool:
-    spec = importlib.util.find_spec(file.stem) if file.stem.isidentifier() else None
-    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file
-
-
-def _extend_sys_path(folder: Path) -> None:
-    """Make the modules in a folder importable, after the server itself: none of them can then hide a part of it."""
-    importlib.import_module("ahvn_tools.toolkit.serve")
+    folder = file.parent if is_file else Path.cwd()
+    importlib.import_module("ahvn_tools.toolkit.serve")  # before a module in the folder can hide a part of the server
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-
-
-@contextlib.contextmanager
-def _report_load_errors(location: str, folder: Path) -> Iterator[None]:
-    """Redirect the output of a module that is being loaded to stderr, and report an error with its line."""
     try:
         with _protect_standard_streams():
-            yield
+            return _load_file(file) if is_file else _import_module(location, folder)
     except CommandError:
         raise
     except SystemExit as error:
@@ -113,6 +75,32 @@ def _report_load_errors(location: str, folder: Path) -> Iterator[None]:
         raise CommandError(
             f"{location} cannot be loaded: {type(error).__name__}: {message}{_locate_error(error, folder)}"
         ) from error
+
+
+def _import_module(name: str, folder: Path) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise CommandError(f"There is no file and no module {name!r}, neither installed nor in {folder}.") from None
+
+
+def _load_file(file: Path) -> ModuleType:
+    """Import a file under its own name if that name leads to it, so that it is loaded once; else under another."""
+    if _is_importable(file):
+        return importlib.import_module(file.stem)
+    name = f"{_MODULE_PREFIX}{file.stem}"
+    loader = SourceFileLoader(name, str(file))
+    module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(file)))
+    sys.modules[name] = module  # pydantic and pickle look up there what a module defines
+    loader.exec_module(module)
+    return module
+
+
+def _is_importable(file: Path) -> bool:
+    spec = importlib.util.find_spec(file.stem) if file.stem.isidentifier() else None
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file
 
 
 @contextlib.contextmanager

@@ -2,35 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import queue
-from collections.abc import Callable, Coroutine, Generator, Mapping
-from typing import Any
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any, TypeVar
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.errors import SyncCallError
+from ahvn_tools.errors import SyncCallError, ToolTimeoutError
 from ahvn_tools.execution import background_loop
-from ahvn_tools.execution.call import EmitChunk
-from ahvn_tools.execution.cancellation import normalize_cancellation
-from ahvn_tools.execution.channel import ChunkChannel
+from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.consume import aconsume
-from ahvn_tools.execution.deadline import max_wait_seconds, timeout_error
+from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS, max_wait_seconds, timeout_error
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.runner import capture_outcome, run_body, run_resolvers
-from ahvn_tools.results import ToolResult
+from ahvn_tools.execution.scope import CallScope
 
-LOOP_BLOCKED_REASON = "a body blocks the background loop"
-"""The reason of a timeout that no timer of the loop could report."""
+T = TypeVar("T")
+
+
+def run_on_loop(
+    plan: Plan, start: background_loop.CoroutineFactory, *arguments: Any, scope: CallScope | None = None
+) -> Outcome:
+    """Run `start(*arguments)` on the background loop, and wait for it as `wait_for_loop` does."""
+    loop_call = background_loop.LoopCall(start, *arguments)
+    try:
+        return wait_for_loop(plan, loop_call.outcome, scope)
+    except ToolTimeoutError as error:
+        loop_call.cancel(0)
+        return Outcome(error=error, is_runner_error=True)
+    except BaseException:
+        loop_call.cancel()
+        raise
+
+
+def wait_for_loop(plan: Plan, wait: Callable[[float | None], T], scope: CallScope | None = None) -> T:
+    """Return what `wait(timeout)` returns. Raises ToolTimeoutError when a body blocks the loop, so that no timer fires.
+
+    With the `scope` of a call the timeout does not limit its middleware: from time to time the clock of its body is
+    read, and whether the loop responds.
+    """
+    seconds = max_wait_seconds(plan)
+    while True:
+        has_responded = threading.Event()
+        if seconds is not None:
+            background_loop.call_soon(has_responded.set)
+        try:
+            return wait(seconds)
+        except (TimeoutError, queue.Empty):
+            if scope is None or not has_responded.is_set() or _is_late(plan, scope):
+                raise timeout_error(plan, "a body blocks the background loop") from None
+
+
+def _is_late(plan: Plan, scope: CallScope) -> bool:
+    """Return whether the body's time passed a while ago, and its timer did not fire."""
+    deadline = scope.deadline
+    return deadline is not None and deadline.remaining_seconds() + plan.startup_seconds < -CANCEL_GRACE_SECONDS
 
 
 def run_body_on_loop(plan: Plan, body: Body, values: Arguments) -> Outcome:
     """Run the body to its end and return its outcome."""
-    return _run_on_loop(plan, run_body, plan, body, values)
+    return run_on_loop(plan, run_body, plan, body, values)
 
 
-def run_resolvers_on_loop(plan: Plan, scopes: StateScopes) -> Mapping[str, Any]:
+def run_resolvers_on_loop(plan: Plan, scopes: StateScopes) -> Arguments:
     """Return the values of the async resolvers by parameter."""
-    values: Mapping[str, Any] = normalize_cancellation(plan, _run_on_loop(plan, run_resolvers, plan, scopes)).get()
+    values: Arguments = run_on_loop(plan, capture_outcome, run_resolvers, plan, scopes).get(tool=plan.name)
     return values
 
 
@@ -44,43 +83,36 @@ def consume_on_loop(returned: Any) -> Any:
         raise
 
 
-def _run_on_loop(plan: Plan, start: background_loop.CoroutineFactory, *arguments: Any) -> Outcome:
-    """Run `start` on the background loop; return on time even when another body blocks the loop and no timer fires."""
-    try:
-        return background_loop.run(start, *arguments, max_wait=max_wait_seconds(plan))
-    except TimeoutError:
-        return Outcome(error=timeout_error(plan, LOOP_BLOCKED_REASON), is_runner_error=True)
+def iterate_on_loop(plan: Plan, returned: Any) -> Generator[Any, None, Any]:
+    """Await or iterate what a body returned; yield the items as they are made, and return the value."""
+    reader = ChunkReader(lambda emit: capture_outcome(aconsume, returned, emit))
+    yield from read_on_loop(plan, reader.read())
+    return reader.outcome.get()
 
 
-def iterate_on_loop(plan: Plan, returned: Any) -> Generator[ToolResult, None, Outcome]:
-    """Yield what a body returned, an awaitable or async iterator, as chunks to a sync reader; return its outcome."""
+def read_on_loop(
+    plan: Plan, chunks: AsyncGenerator[Any, None], scope: CallScope | None = None
+) -> Generator[Any, None, Outcome]:
+    """Iterate on the background loop when a sync reader wants the next chunk; return what has ended the iteration.
 
-    async def run(emit: EmitChunk) -> Outcome:
-        async def emit_item(item: Any) -> None:
-            await emit(plan.output.to_chunk(item))
-
-        return await capture_outcome(aconsume, returned, emit_item)
-
-    return (yield from read_chunks(run, queue.SimpleQueue.get))
-
-
-def read_chunks(
-    run: Callable[[EmitChunk], Coroutine[Any, Any, Outcome]],
-    next_chunk: Callable[[queue.SimpleQueue[ToolResult | None]], ToolResult | None],
-) -> Generator[ToolResult, None, Outcome]:
-    """Run a call on the background loop, yield the chunks that it emits to a sync reader, and return its outcome.
-
-    `next_chunk` waits for the next chunk of the queue, and may raise instead; None ends the stream.
+    Waits for a chunk as `wait_for_loop` does.
     """
-    chunks: queue.SimpleQueue[ToolResult | None] = queue.SimpleQueue()
-    channel = ChunkChannel(chunks.put)
-    loop_call = background_loop.LoopCall(run, channel.emit)
-    loop_call.on_end(lambda: chunks.put(None))
+    made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    next_requested, end = asyncio.Semaphore(0), object()
+
+    async def read() -> Outcome:
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                made.put(chunk)
+                await next_requested.acquire()
+        return Outcome()
+
+    loop_call = background_loop.LoopCall(capture_outcome, read)
+    loop_call.on_end(lambda: made.put(end))
     try:
-        while (chunk := next_chunk(chunks)) is not None:
+        while (chunk := wait_for_loop(plan, lambda timeout: made.get(timeout=timeout), scope)) is not end:
             yield chunk
-            background_loop.call_soon(channel.request_next)
+            background_loop.call_soon(next_requested.release)
         return loop_call.outcome()
     finally:
-        channel.is_closed = True
         loop_call.cancel()

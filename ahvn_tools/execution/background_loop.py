@@ -111,17 +111,16 @@ class LoopCall:
             self._ended.wait(grace)
 
 
-def run(start: CoroutineFactory, *arguments: Any, max_wait: float | None = None) -> Outcome:
+def run(start: CoroutineFactory, *arguments: Any) -> Outcome:
     """Run `start(*arguments)` on the background loop and wait for it; Ctrl-C while waiting cancels it.
 
-    Raises TimeoutError after `max_wait` seconds, for the case that another body blocks the loop, and SyncCallError when
-    called on the background loop.
+    Raises SyncCallError when called on the background loop.
     """
     loop_call = LoopCall(start, *arguments)
     try:
-        return loop_call.outcome(max_wait)
-    except BaseException as error:
-        loop_call.cancel(0 if isinstance(error, TimeoutError) else CANCEL_GRACE_SECONDS)
+        return loop_call.outcome()
+    except BaseException:
+        loop_call.cancel()
         raise
 
 

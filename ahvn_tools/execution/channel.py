@@ -1,4 +1,4 @@
-"""How chunks of a stream reach their reader: ChunkChannel passes them on, ChunkEmitter orders those of one call."""
+"""How chunks of a stream reach their reader: ChunkEmitter puts those of a call in order, ChunkReader reads them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
 
 from ahvn_tools.execution.call import Call
-from ahvn_tools.execution.cancellation import is_being_cancelled
-from ahvn_tools.execution.deadline import cancel_and_wait
+from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
+from ahvn_tools.execution.outcome import Outcome, is_being_cancelled
+from ahvn_tools.execution.threads import EmitItem
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.output import Output
 
@@ -23,26 +24,36 @@ MAX_PENDING_CHUNKS: Final = 100
 _UNTYPED_OUTPUT: Final = Output()
 
 
-class ChunkChannel:
-    """One stream between a call in its loop and the reader; the body continues when the reader wants the next chunk."""
+class ChunkReader:
+    """Runs a call in a task of its own, and reads what it emits; the body waits until the next chunk is wanted."""
 
-    def __init__(self, put: Callable[[ToolResult], None]) -> None:
-        """`put` passes a chunk to the reader without waiting."""
-        self._put = put
-        self._next_requested = asyncio.Semaphore(0)  # belongs to a loop only when it is first waited for
-        self.is_closed = False
-        """Whether the reader has left."""
+    def __init__(self, run: Callable[[EmitItem], Coroutine[Any, Any, Outcome]]) -> None:
+        """`run(emit)` runs the call. `emit` raises CancelledError when the reader has left."""
+        self._run = run
+        self.outcome = Outcome()
+        """The outcome of the call, after its last chunk."""
 
-    async def emit(self, chunk: ToolResult) -> None:
-        """Pass a chunk on; return when the reader wants the next. Raises CancelledError when the reader has left."""
-        if self.is_closed:
-            raise asyncio.CancelledError
-        self._put(chunk)
-        await self._next_requested.acquire()
+    async def read(self) -> AsyncGenerator[Any, None]:
+        """Yield the chunks as they are made."""
+        chunks: asyncio.Queue[Any] = asyncio.Queue()
+        next_requested, has_left, end = asyncio.Semaphore(0), False, object()
 
-    def request_next(self) -> None:
-        """Let the body make the next chunk. Call it in the loop of the call."""
-        self._next_requested.release()
+        async def emit(chunk: Any) -> None:
+            if has_left:
+                raise asyncio.CancelledError
+            chunks.put_nowait(chunk)
+            await next_requested.acquire()
+
+        task = asyncio.create_task(self._run(emit))
+        task.add_done_callback(lambda _: chunks.put_nowait(end))
+        try:
+            while (chunk := await chunks.get()) is not end:
+                yield chunk
+                next_requested.release()
+        finally:
+            has_left = True
+            await cancel_and_wait(task)
+        self.outcome = outcome_of(task)
 
 
 class ChunkDeliveryError(Exception):
@@ -61,8 +72,6 @@ class ChunkEmitter:
         self._pump_task: asyncio.Task[None] | None = None
         self._emit_lock = asyncio.Lock()  # a middleware may wait on one chunk: the next does not overtake it
         self._is_closed = False
-        self.items: list[Any] = []
-        """The items that the body has made so far."""
         self.middleware_error: BaseException | None = None
         """What a middleware raised on a chunk."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
 from ahvn_tools.execution.outcome import is_awaitable, is_consumable, is_iterator
@@ -31,7 +31,7 @@ def consume(
 
 async def aconsume(
     returned: Any,
-    emit: Callable[[Any], Awaitable[None]] | None = None,
+    emit: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
     items: list[Any] | None = None,
     *,
     is_threaded: bool = True,
@@ -56,7 +56,7 @@ async def aconsume(
 
 
 async def _collect(
-    stream: AsyncIterable[Any], emit: Callable[[Any], Awaitable[None]] | None, items: list[Any] | None
+    stream: AsyncIterable[Any], emit: Callable[[Any], Coroutine[Any, Any, None]] | None, items: list[Any] | None
 ) -> list[Any]:
     items = [] if items is None else items
     try:

@@ -25,8 +25,7 @@ from ahvn_tools.errors import (
     ToolError,
     exception_text,
 )
-from ahvn_tools.execution.cancellation import is_cancellation
-from ahvn_tools.execution.outcome import Outcome
+from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.redaction import clip, redact
 from ahvn_tools.results import ErrorDetail, ToolResult

@@ -39,7 +39,7 @@ class Deadline:
         self._remaining_seconds, self._resumed_at = self.remaining_seconds(), None
 
     def pause_for(self, max_seconds: float) -> None:
-        """Stop the clock, for at most `most` seconds."""
+        """Stop the clock, for at most `max_seconds`."""
         self.pause()
         self._timer = self._loop.call_later(max_seconds, self.resume)
 

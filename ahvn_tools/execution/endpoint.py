@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 from ahvn_tools.context import ToolContext, current_context
 from ahvn_tools.errors import ToolCallError
-from ahvn_tools.execution.async_call import aprepare
-from ahvn_tools.execution.async_to_sync import iterate_on_loop
+from ahvn_tools.execution.async_to_sync import consume_on_loop, iterate_on_loop
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.channel import ChunkDeliveryError, ChunkEmitter
 from ahvn_tools.execution.consume import consume
 from ahvn_tools.execution.convert import call_error_detail, error_result, returned_result, to_result
 from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
-from ahvn_tools.execution.plan import Arguments, Plan
-from ahvn_tools.execution.runner import run_body
+from ahvn_tools.execution.plan import Arguments
+from ahvn_tools.execution.runner import run_body, run_resolvers
 from ahvn_tools.execution.scope import CallInterruptedError
-from ahvn_tools.execution.sync_call import consume_returned, prepare
 from ahvn_tools.results import ToolResult, item_value
 
 
@@ -34,11 +31,12 @@ async def run_async(call: Call) -> ToolResult:
     takes_context = plan.takes_context and call.takes_context
     emitter = ChunkEmitter(call) if call.emit is not None or takes_context else None
     emit = None if emitter is None or call.emit is None else emitter.emit_item
-    items: list[Any] = [] if emitter is None else emitter.items
+    items: list[Any] = []
     context = call.make_context(emitter.put_nowait) if emitter is not None and takes_context else None
     outcome, values = Outcome(), call.arguments
     try:
-        values = await _aprepare(call, context) if plan.has_async_resolvers or context else _prepare(call, None)
+        resolved_values = await run_resolvers(plan, call.state_scopes) if plan.has_async_resolvers else None
+        values = _prepare(call, context, resolved_values)
         if plan.timeout is not None:
             scope.deadline = Deadline(plan.timeout)  # a waiting sync caller reads it
         outcome = await run_body(
@@ -66,8 +64,8 @@ async def run_async(call: Call) -> ToolResult:
     return _to_result(call, outcome, values, started, context)
 
 
-def run_inline(call: Call) -> ToolResult:
-    """Run a sync body in this thread, to its end."""
+async def run_inline(call: Call) -> ToolResult:
+    """Run a sync body in this thread, to its end. It awaits only `call.emit`."""
     started, plan, scope = perf_counter(), call.plan, call.scope
     if scope.is_cancelled:
         return scope.interrupted_result(call.name)
@@ -77,97 +75,51 @@ def run_inline(call: Call) -> ToolResult:
     except ToolCallError as error:
         return scope.record_error(error, error_result(call_error_detail(error), started))
     items: list[Any] = []
-
-    def run() -> Any:
-        returned = plan.invoke(call.body, values)
-        if is_iterator(returned):
-            return consume(returned, scope.raise_if_cancelled, items)
-        return consume_returned(returned) if is_consumable(returned) else returned
-
-    outcome = Outcome.capture(run)
+    outcome = Outcome.capture(lambda: plan.invoke(call.body, values))
+    if outcome.error is None and is_consumable(outcome.value):
+        outcome = await _consume_inline(call, outcome.value, items)
     if isinstance(outcome.error, CallInterruptedError):
         return scope.interrupted_result(call.name, items or None)
     return _to_result(call, outcome, values, started, context)
 
 
-async def stream_inline(call: Call) -> ToolResult:
-    """Run a sync body in this thread and emit its items; it awaits only `call.emit`."""
-    started, plan, scope = perf_counter(), call.plan, call.scope
-    if scope.is_cancelled:
-        return scope.interrupted_result(call.name)
-    try:
-        values = _prepare(call, None)
-    except ToolCallError as error:
-        return scope.record_error(error, error_result(call_error_detail(error), started))
-    items: list[Any] = []
-    try:
-        outcome = await _emit_items(call, _iterate(plan, lambda: plan.invoke(call.body, values)), items)
-    except CallInterruptedError:
-        return scope.interrupted_result(call.name, items or None)
-    return _to_result(call, outcome, values, started)
-
-
-def _prepare(call: Call, context: ToolContext | None) -> Arguments:
-    plan = call.plan
-    if context is None and not plan.has_async_resolvers:
-        values = plan.prepare(call.positional, call.arguments, call.state_scopes)
-    else:
-        with _use_context(context):
-            values = prepare(plan, call.positional, call.arguments, call.state_scopes)
-    if plan.bound_parameters:
-        call.scope.bound_values = plan.bound_values(values)
-    return values
-
-
-async def _aprepare(call: Call, context: ToolContext | None) -> Arguments:
-    with _use_context(context):
-        values = await aprepare(call.plan, call.positional, call.arguments, call.state_scopes)
-    call.scope.bound_values = call.plan.bound_values(values)
-    return values
-
-
-def _iterate(plan: Plan, start: Callable[[], Any]) -> Generator[ToolResult, None, Outcome]:
-    """Yield the chunks of a sync body as they are made and return its outcome."""
-    started = Outcome.capture(start)
-    returned = started.value
-    if started.error is not None or not is_consumable(returned):
-        return started
-    if not is_iterator(returned):
-        return (yield from iterate_on_loop(plan, returned))
-    items: list[Any] = []
+async def _consume_inline(call: Call, returned: Any, items: list[Any]) -> Outcome:
+    """Await or iterate what a sync body returned, and emit the items; `items` is the list to fill."""
+    if call.emit is None and is_iterator(returned):
+        return Outcome.capture(lambda: consume(returned, call.scope.raise_if_cancelled, items))
+    if call.emit is None:
+        return Outcome.capture(lambda: consume_on_loop(returned))
+    iterator = returned if is_iterator(returned) else iterate_on_loop(call.plan, returned)
     try:
         while True:
-            step = Outcome.capture(lambda: next(returned))
+            step = Outcome.capture(lambda: next(iterator))
             if isinstance(step.error, StopIteration):
-                return Outcome(items)
+                return Outcome(items if iterator is returned else step.error.value)
             if step.error is not None:
                 return step
             items.append(item_value(step.value))
-            yield plan.output.to_chunk(step.value)
-    finally:
-        if hasattr(returned, "close"):
-            with contextlib.suppress(Exception):  # the reader has left, or has the error that ended the body
-                returned.close()
-
-
-async def _emit_items(call: Call, chunks: Generator[ToolResult, None, Outcome], items: list[Any]) -> Outcome:
-    """Emit the chunks and return the outcome of the body. Raises CallInterruptedError."""
-    try:
-        while True:
-            try:
-                chunk = next(chunks)
-            except StopIteration as stop:
-                outcome: Outcome = stop.value
-                return outcome
-            items.append(chunk.value)
-            if call.emit is not None:
-                await call.emit(replace(chunk, id=call.id))
-            call.scope.raise_if_cancelled()
+            await call.emit(replace(call.plan.output.to_chunk(step.value), id=call.id))
+            if call.scope.is_cancelled:
+                return Outcome(error=CallInterruptedError())
     except GeneratorExit:  # the reader has left
         call.scope.interrupted_result(call.name, items or None)
         raise
     finally:
-        chunks.close()
+        if hasattr(iterator, "close"):
+            with contextlib.suppress(Exception):  # the reader has left, or has the error that ended the body
+                iterator.close()
+
+
+def _prepare(call: Call, context: ToolContext | None, resolved_values: Arguments | None = None) -> Arguments:
+    """Return the body's arguments, made with the call's ToolContext if the tool takes one."""
+    plan, token = call.plan, current_context.set(context)
+    try:
+        values = plan.prepare(call.positional, call.arguments, call.state_scopes, resolved_values)
+    finally:
+        current_context.reset(token)
+    if plan.bound_parameters:
+        call.scope.bound_values = plan.bound_values(values)
+    return values
 
 
 def _cancel_context(context: ToolContext | None) -> None:
@@ -194,16 +146,3 @@ def _to_result(
     if context is not None and context.ends_session:
         result.meta["ends_session"] = True
     return result
-
-
-@contextlib.contextmanager
-def _use_context(context: ToolContext | None) -> Generator[None]:
-    """Make the arguments of a call with its ToolContext, if the tool takes one."""
-    if context is None:
-        yield
-        return
-    token = current_context.set(context)
-    try:
-        yield
-    finally:
-        current_context.reset(token)

@@ -1,10 +1,16 @@
-"""Outcome: the value or exception of a body, as a value. No BaseException reaches an event loop or a Future."""
+"""Outcome: the value or exception of a body, as a value. No BaseException reaches an event loop or a Future.
+
+A CancelledError is either the caller's or was raised by the body itself. asyncio is imported only when there is one.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from ahvn_tools.errors import CallCancelledError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +30,41 @@ class Outcome:
         except BaseException as error:  # noqa: BLE001  # raised again in the caller
             return cls(error=error)
 
-    def get(self) -> Any:
-        """Return the value or raise the exception."""
-        if self.error is not None:
-            raise self.error
-        return self.value
+    def get(self, *, tool: str | None = None) -> Any:
+        """Return the value or raise the exception.
+
+        With the name of the `tool` that raised it, a CancelledError becomes a CallCancelledError: `call` would pass it
+        on as its caller's.
+        """
+        if self.error is None:
+            return self.value
+        if tool is not None and is_cancellation(self.error):
+            raise self_cancelled_error(tool)
+        raise self.error
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Return whether an exception is asyncio's CancelledError."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)
+
+
+def is_being_cancelled() -> bool:
+    """Return whether the current task is being cancelled from outside."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def is_self_cancellation(error: BaseException) -> bool:
+    """Return whether a body raised CancelledError by itself, in a task that is not being cancelled."""
+    return is_cancellation(error) and not is_being_cancelled()
+
+
+def self_cancelled_error(tool: str) -> CallCancelledError:
+    """Return the error for a tool that cancelled itself."""
+    return CallCancelledError(f"Tool {tool!r} cancelled itself; its caller did not cancel it.", tool=tool)
 
 
 def is_consumable(value: Any) -> bool:

@@ -2,49 +2,76 @@
 
 From sync code a sync body runs in its caller's thread. Middleware that is all `inline` runs there too, without an event
 loop; other middleware runs on the background loop while the caller's thread waits to run the body.
+
+A streamed call has one chunk per item as it is made, then one last result, exactly what `execute` would have returned.
+One task owns it from first to last, so that scopes, spans and contextvars of the body never reach the reader. The body
+waits for its reader, and a reader who leaves closes the body.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import contextvars
 import logging
 import queue
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import types
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
 
 from ahvn_tools.errors import CallCancelledError, ToolCallError, ToolSpecError, ToolTimeoutError, error_for_code
 from ahvn_tools.execution import background_loop, endpoint
-from ahvn_tools.execution.async_to_sync import LOOP_BLOCKED_REASON
-from ahvn_tools.execution.call import Call, Middleware, Next, is_inline
-from ahvn_tools.execution.cancellation import is_cancellation
+from ahvn_tools.execution.async_to_sync import read_on_loop, run_on_loop
+from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next, is_inline
+from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result
-from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS, max_wait_seconds, timeout_error
-from ahvn_tools.execution.outcome import Outcome
+from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 log = logging.getLogger(__name__)
 
-NOT_INLINE: Final = "A middleware that is marked `inline` waited for something. Remove the mark."
+_NOT_INLINE: Final = "A middleware that is marked `inline` waited for something. Remove the mark."
 
 
 def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
     """Run a call from sync code."""
     if not call.plan.runs_in_caller_thread or call.plan.has_async_resolvers:
-        run = build_stack(middleware, endpoint.run_async)
-        return _wait_for_result(background_loop.LoopCall(capture_outcome, run_cancellable, run, call), call)
+        started, run = perf_counter(), _build_stack(middleware, endpoint.run_async)
+        outcome = run_on_loop(call.plan, capture_outcome, _run_cancellable, run, call, scope=call.scope)
+        return _result_of(call, outcome, started)
     if all(map(is_inline, middleware)):
-        return _run_without_loop(run_to_result(build_stack(middleware, _run_inline), call))
+        return _run_without_loop(_run_to_result(_build_stack(middleware, endpoint.run_inline), call))
     return _run_body_in_caller(middleware, call)
 
 
 async def aexecute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
     """Run a call from async code, in the task that awaits this."""
-    return await run_cancellable(build_stack(middleware, endpoint.run_async), call)
+    return await _run_cancellable(_build_stack(middleware, endpoint.run_async), call)
+
+
+def stream(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult, None, None]:
+    """Yield the chunks of a call to a sync reader, then its result."""
+    plan = call.plan
+    needs_loop = not plan.runs_in_caller_thread or plan.has_async_resolvers or call.takes_context
+    if needs_loop or not all(map(is_inline, middleware)):
+        return _stream_on_loop(middleware, call)
+    return _stream_without_loop(middleware, call)
+
+
+async def astream(middleware: Sequence[Middleware], call: Call) -> AsyncGenerator[ToolResult, None]:
+    """Yield the chunks of a call to an async reader, then its result."""
+    started, stack = perf_counter(), _build_stack(middleware, endpoint.run_async)
+    reader = ChunkReader(
+        lambda emit: capture_outcome(_run_cancellable, stack, replace(call, emit=_make_emit(emit, call.id)))
+    )
+    async with contextlib.aclosing(reader.read()) as chunks:
+        async for chunk in chunks:
+            yield chunk
+    yield _result_of(call, reader.outcome, started)
 
 
 def unwrap_result(call: Call, result: ToolResult) -> Any:
@@ -60,7 +87,7 @@ def unwrap_result(call: Call, result: ToolResult) -> Any:
     raise error_for_code(result.error.code, result.error.message, tool=call.name)
 
 
-def build_stack(middleware: Sequence[Middleware], run: Next) -> Next:
+def _build_stack(middleware: Sequence[Middleware], run: Next) -> Next:
     """Return `run` wrapped in the middleware, the first outermost."""
     for layer in reversed(middleware):
         run = _wrap(layer, run)
@@ -74,18 +101,18 @@ def _wrap(middleware: Middleware, next: Next) -> Next:  # noqa: A002  # as the p
     return run
 
 
-async def run_cancellable(run: Next, call: Call) -> ToolResult:
+async def _run_cancellable(run: Next, call: Call) -> ToolResult:
     """Run a stack in the current task, which a cancellation by the call's id cancels."""
     scope = call.scope
     with scope.attach_task():
-        result = await run_to_result(run, call)
+        result = await _run_to_result(run, call)
         is_caller_cancelled = scope.has_cancelled_task and scope.is_caller_cancelled
     if is_caller_cancelled:
         raise asyncio.CancelledError  # both were cancelled at once, the call and the task that awaits it
     return result
 
 
-async def run_to_result(run: Next, call: Call) -> ToolResult:
+async def _run_to_result(run: Next, call: Call) -> ToolResult:
     """Run a stack; an exception of a middleware becomes an error result, as does a cancellation by the call's id."""
     started, scope = perf_counter(), call.scope
     try:
@@ -98,7 +125,9 @@ async def run_to_result(run: Next, call: Call) -> ToolResult:
         if scope.is_cancelled:
             result = scope.interrupted or scope.interrupted_result(call.name)
         else:
-            result = _middleware_cancelled_result(call, error, started)
+            cancelled = CallCancelledError(f"A middleware of tool {call.name!r} cancelled the call.")
+            cancelled.__cause__ = error
+            result = scope.record_error(cancelled, error_result(call_error_detail(cancelled), started))
     except ToolCallError as error:
         result = scope.record_error(error, error_result(call_error_detail(error), started))
     except Exception as error:  # noqa: BLE001  # a caller of `exec` gets a result, whatever a middleware raises
@@ -108,27 +137,20 @@ async def run_to_result(run: Next, call: Call) -> ToolResult:
     return result if result.id == call.id and result.is_last else result.as_final_result(call.id)
 
 
-def result_of(call: Call, outcome: Outcome, started: float) -> ToolResult:
+def _result_of(call: Call, outcome: Outcome, started: float) -> ToolResult:
     """Return the result of a call that ran in a task of this package, or raise what the call raised.
 
     A cancelled task was cancelled by the body itself: its caller still waits.
     """
-    if outcome.error is not None and is_cancellation(outcome.error):
-        detail = body_error_detail(outcome.error, {}, tool=call.name)
-        return replace(error_result(detail, started), id=call.id)
-    result: ToolResult = outcome.get()
-    return result
-
-
-def _middleware_cancelled_result(call: Call, cause: BaseException, started: float) -> ToolResult:
-    """Return the result of a call that one of its middleware cancelled."""
-    error = CallCancelledError(f"A middleware of tool {call.name!r} cancelled the call.")
-    error.__cause__ = cause
-    return call.scope.record_error(error, error_result(call_error_detail(error), started))
-
-
-async def _run_inline(call: Call) -> ToolResult:
-    return endpoint.run_inline(call)
+    error = outcome.error
+    if isinstance(error, ToolTimeoutError):
+        detail = call_error_detail(error)
+    elif error is not None and is_cancellation(error):
+        detail = body_error_detail(error, {}, tool=call.name)
+    else:
+        result: ToolResult = outcome.get()
+        return result
+    return replace(call.scope.record_error(error, error_result(detail, started)), id=call.id)
 
 
 def _run_without_loop(stack: Coroutine[Any, Any, ToolResult]) -> ToolResult:
@@ -139,49 +161,7 @@ def _run_without_loop(stack: Coroutine[Any, Any, ToolResult]) -> ToolResult:
         result: ToolResult = stop.value
         return result
     stack.close()
-    raise ToolSpecError(NOT_INLINE)
-
-
-def _wait_for_result(loop_call: background_loop.LoopCall, call: Call) -> ToolResult:
-    """Wait for a call on the background loop: no longer than its body may take when a body blocks the loop."""
-    started = perf_counter()
-    while True:
-        watchdog = LoopWatchdog(call)
-        try:
-            result = result_of(call, loop_call.outcome(watchdog.check_interval), started)
-        except TimeoutError:
-            try:
-                watchdog.raise_if_late()
-            except ToolTimeoutError as error:
-                loop_call.cancel(0)
-                return replace(
-                    call.scope.record_error(error, error_result(call_error_detail(error), started)), id=call.id
-                )
-        except BaseException:
-            loop_call.cancel()
-            raise
-        else:
-            return result
-
-
-class LoopWatchdog:
-    """Detects for a waiting sync caller that the background loop is blocked, so that no timer fires there."""
-
-    def __init__(self, call: Call) -> None:
-        self._plan = call.plan
-        self._scope = call.scope
-        self._has_responded = threading.Event()
-        self.check_interval = max_wait_seconds(call.plan)
-        """Seconds to wait before the clock is read; middleware is not limited by it."""
-        if self.check_interval is not None:
-            background_loop.call_soon(self._has_responded.set)
-
-    def raise_if_late(self) -> None:
-        """Raise ToolTimeoutError when the body's time has passed for a while, or the loop has not responded."""
-        deadline = self._scope.deadline
-        seconds = None if deadline is None else deadline.remaining_seconds() + self._plan.startup_seconds
-        if (seconds is not None and seconds < -CANCEL_GRACE_SECONDS) or not self._has_responded.is_set():
-            raise timeout_error(self._plan, LOOP_BLOCKED_REASON)
+    raise ToolSpecError(_NOT_INLINE)
 
 
 def _run_body_in_caller(middleware: Sequence[Middleware], call: Call) -> ToolResult:
@@ -190,14 +170,15 @@ def _run_body_in_caller(middleware: Sequence[Middleware], call: Call) -> ToolRes
     jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     async def run_in_caller(call: Call) -> ToolResult:
-        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-        future: asyncio.Future[Outcome] = loop.create_future()
+        context, ended = contextvars.copy_context(), concurrent.futures.Future[Outcome]()
+        ended.set_running_or_notify_cancel()  # from here on, nothing can cancel it
 
         def job() -> None:
-            outcome = Outcome.capture(lambda: context.run(endpoint.run_inline, call))
-            loop.call_soon_threadsafe(_set_outcome, future, outcome)
+            body = endpoint.run_inline(replace(call, emit=None))
+            ended.set_result(Outcome.capture(lambda: context.run(_run_without_loop, body)))
 
         jobs.put(job)
+        future = asyncio.wrap_future(ended)
         try:
             result: ToolResult = (await asyncio.shield(future)).get()
         except asyncio.CancelledError:
@@ -208,16 +189,57 @@ def _run_body_in_caller(middleware: Sequence[Middleware], call: Call) -> ToolRes
             result = (await future).get()  # the body sees it in its ToolContext, and ends when it ends
         return result
 
-    loop_call = background_loop.LoopCall(capture_outcome, run_cancellable, build_stack(middleware, run_in_caller), call)
+    stack = _build_stack(middleware, run_in_caller)
+    loop_call = background_loop.LoopCall(capture_outcome, _run_cancellable, stack, call)
     loop_call.on_end(lambda: jobs.put(None))
     try:
         while (job := jobs.get()) is not None:
             job()
-        return result_of(call, loop_call.outcome(), started)
+        return _result_of(call, loop_call.outcome(), started)
     finally:
         loop_call.cancel()
 
 
-def _set_outcome(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    if not future.done():
-        future.set_result(outcome)
+def _stream_on_loop(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult, None, None]:
+    started = perf_counter()
+    try:
+        outcome = yield from read_on_loop(call.plan, astream(middleware, call), call.scope)
+    except ToolTimeoutError as error:
+        outcome = Outcome(error=error)
+    if outcome.error is not None:
+        yield _result_of(call, outcome, started)
+
+
+@types.coroutine
+def _yield_chunk(chunk: ToolResult) -> Generator[ToolResult, None, None]:
+    """Suspend the stack and pass a chunk to the reader, who runs it without a loop."""
+    yield chunk
+
+
+def _stream_without_loop(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult, None, None]:
+    """Run a streamed call in its reader's thread, in a context that the reader does not see."""
+    run = _build_stack(middleware, endpoint.run_inline)
+    run_in_context = contextvars.copy_context().run
+    stack = _run_to_result(run, replace(call, emit=_make_emit(_yield_chunk, call.id)))
+    try:
+        while True:
+            try:
+                step = run_in_context(stack.send, None)
+            except StopIteration as stop:
+                yield stop.value
+                return
+            if not isinstance(step, ToolResult):
+                raise ToolSpecError(_NOT_INLINE)
+            yield step
+    finally:
+        run_in_context(stack.close)
+
+
+def _make_emit(emit: EmitChunk, call_id: str | None) -> EmitChunk:
+    """Return an `emit` for middleware: whatever it passes on is a chunk of this call and never the last result."""
+
+    async def emit_chunk(chunk: ToolResult) -> None:
+        is_complete = not chunk.is_last and chunk.id is not None
+        await emit(chunk if is_complete else replace(chunk, is_last=False, id=chunk.id or call_id))
+
+    return emit_chunk

@@ -1,15 +1,18 @@
-"""Plan: a tool template compiled for one set of bindings. It turns a caller's arguments into the body's arguments."""
+"""CompiledTool: a tool template with its bindings; and its Plan, which turns a caller's arguments into the body's."""
 
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.context import resolve_context, resolve_transport_context
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import InvalidParametersError, ToolkitError
 from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.outcome import is_awaitable
@@ -25,6 +28,34 @@ MAX_START_SECONDS = 30.0
 """Seconds that a worker process may take to start."""
 
 _KEYWORD_KINDS = (ParameterKind.POSITIONAL_OR_KEYWORD, ParameterKind.KEYWORD_ONLY)
+
+
+class CompiledTool:
+    """An immutable pair of template and bindings; the definition is made when first read."""
+
+    def __init__(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> None:
+        self.template = template
+        self.bindings = MappingProxyType(dict(bindings))
+        self.plan = Plan(template, self.bindings)
+
+    @functools.cached_property
+    def definition(self) -> ToolDefinition:
+        """The definition for models."""
+        return self.template.definition(frozenset(self.bindings))
+
+    @functools.cached_property
+    def state_keys(self) -> Mapping[str, str]:
+        """Parameter -> dotted state key; constants and resolvers without a key have none."""
+        return MappingProxyType({name: b.key.text for name, b in self.bindings.items() if b.key is not None})
+
+    def with_binding(self, binding: Binding) -> CompiledTool:
+        """Return the tool with one binding added or replaced."""
+        return CompiledTool(self.template, {**self.bindings, binding.parameter: binding})
+
+    def without_binding(self, parameter: str) -> CompiledTool:
+        """Return the tool without one binding."""
+        bindings = {name: binding for name, binding in self.bindings.items() if name != parameter}
+        return CompiledTool(self.template, bindings)
 
 
 class Plan:
@@ -132,7 +163,7 @@ class Plan:
             if value is not MISSING:
                 values[name] = value
 
-    async def arun_resolvers(self, scopes: StateScopes) -> Mapping[str, Any]:
+    async def arun_resolvers(self, scopes: StateScopes) -> Arguments:
         """Return the values of the async resolvers by parameter. Raises UnboundStateError when a resolver fails."""
         values: Arguments = {}
         for bound in self.bound_parameters:

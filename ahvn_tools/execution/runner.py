@@ -9,10 +9,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.execution.cancellation import is_being_cancelled
 from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.deadline import Deadline, run_with_deadline, timeout_error
-from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
+from ahvn_tools.execution.outcome import Outcome, is_being_cancelled, is_consumable, is_iterator
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread
 from ahvn_tools.results import item_value
@@ -41,12 +40,15 @@ async def run_body(
     return await run_with_deadline(deadline, error, _dispatch, plan, body, values, timed_emit, items, deadline)
 
 
-async def run_resolvers(plan: Plan, scopes: StateScopes) -> Outcome:
+async def run_resolvers(plan: Plan, scopes: StateScopes) -> Arguments:
     """Return the values of the async resolvers by parameter. They may take as long as the body may."""
     if plan.timeout is None:
-        return await capture_outcome(plan.arun_resolvers, scopes)
-    error = timeout_error(plan, "a resolver of a bound parameter took too long")
-    return await run_with_deadline(Deadline(plan.timeout), error, capture_outcome, plan.arun_resolvers, scopes)
+        outcome = await capture_outcome(plan.arun_resolvers, scopes)
+    else:
+        error = timeout_error(plan, "a resolver of a bound parameter took too long")
+        outcome = await run_with_deadline(Deadline(plan.timeout), error, capture_outcome, plan.arun_resolvers, scopes)
+    values: Arguments = outcome.get(tool=plan.name)
+    return values
 
 
 async def capture_outcome(start: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Outcome:

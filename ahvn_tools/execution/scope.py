@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ahvn_tools.context import ToolContext
@@ -18,43 +18,32 @@ class CallInterruptedError(Exception):
     """Ends a body in its caller's thread, between two of its items."""
 
 
+def _no_task() -> None:
+    """Return the task of a call that no task runs."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class CallScope:
     """The error and the partial result of a call, and whether it was cancelled by its id."""
 
-    __slots__ = (
-        "_cancelling_before",
-        "_request_task_cancel",
-        "_task_ref",
-        "bound_values",
-        "context",
-        "deadline",
-        "error",
-        "error_detail",
-        "has_cancelled_task",
-        "interrupted",
-        "is_cancelled",
-    )
-
-    def __init__(self) -> None:
-        """Begin a call that is not cancelled."""
-        self.error: BaseException | None = None
-        """What the body or a middleware raised; `call` raises it again unless its result was replaced."""
-        self.error_detail: ErrorDetail | None = None
-        """The detail of the result that was made of `error`."""
-        self.bound_values: Mapping[str, Any] = {}
-        """The values of the bound parameters, to be masked in what middleware shows of the call."""
-        self.interrupted: ToolResult | None = None
-        """The partial result at the moment when the body was interrupted."""
-        self.context: ToolContext | None = None
-        self.deadline: Deadline | None = None
-        """The clock of the body, while it runs."""
-        self.is_cancelled = False
-        """Whether the call was cancelled by its id."""
-        self.has_cancelled_task = False
-        """Whether that has cancelled the task that runs the call."""
-        self._request_task_cancel: Callable[[], None] | None = None
-        self._task_ref: Callable[[], asyncio.Task[Any] | None] = _no_task
-        self._cancelling_before = 0
+    error: BaseException | None = None
+    """What the body or a middleware raised; `call` raises it again unless its result was replaced."""
+    error_detail: ErrorDetail | None = None
+    """The detail of the result that was made of `error`."""
+    bound_values: Mapping[str, Any] = field(default_factory=dict)
+    """The values of the bound parameters, to be masked in what middleware shows of the call."""
+    interrupted: ToolResult | None = None
+    """The partial result at the moment when the body was interrupted."""
+    context: ToolContext | None = None
+    deadline: Deadline | None = None
+    """The clock of the body, while it runs."""
+    is_cancelled: bool = False
+    """Whether the call was cancelled by its id."""
+    has_cancelled_task: bool = False
+    """Whether that has cancelled the task that runs the call."""
+    _request_task_cancel: Callable[[], None] | None = None
+    _task_ref: Callable[[], asyncio.Task[Any] | None] = _no_task
+    _cancelling_before: int = 0
 
     def record_error(self, error: BaseException | None, result: ToolResult) -> ToolResult:
         """Remember an exception with the result that was made of it; return the result."""
@@ -118,7 +107,3 @@ class CallScope:
     def mark_interrupted(self, result: ToolResult) -> ToolResult:
         """Return the result, marked as interrupted when the call was cancelled while its body ran."""
         return replace(result, is_interrupted=True) if self.is_cancelled and not result.is_interrupted else result
-
-
-def _no_task() -> None:
-    """Return the task of a call that no task runs."""

@@ -9,7 +9,7 @@ import contextvars
 import os
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ahvn_tools.after_fork import reset_after_fork
@@ -19,7 +19,7 @@ from ahvn_tools.execution.outcome import Outcome
 MAX_IDLE_THREADS = 32
 """Idle threads beyond this number end."""
 
-EmitItem = Callable[[Any], Awaitable[None]]
+EmitItem = Callable[[Any], Coroutine[Any, Any, None]]
 """Takes one item of a stream and returns when its reader wants the next."""
 
 EmitItemSync = Callable[[Any], None]
@@ -156,13 +156,9 @@ async def run_emitting_in_thread(
     def run_function(job: ThreadJob) -> Any:
         if emit is None:
             return function(lambda _: job.raise_if_stopped())
-        return function(lambda item: job.wait_for(lambda: _submit(_await_emit(emit, item), loop)))
+        return function(lambda item: job.wait_for(lambda: _submit(emit(item), loop)))
 
     return await run_in_thread(run_function, stop)
-
-
-async def _await_emit(emit: EmitItem, item: Any) -> None:
-    await emit(item)
 
 
 def _submit(coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> concurrent.futures.Future[None]:

@@ -78,11 +78,14 @@ def get(name: str) -> Format:
         return _registered[name]
     if name in BUILT_IN:
         return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
-    entry_points = _find_entry_points()
-    if name not in entry_points:
-        known = sorted({*BUILT_IN, *_registered, *entry_points})
+    from importlib.metadata import entry_points
+
+    # This opens files of every installed package, so only an unknown name does it.
+    points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in points:
+        known = sorted({*BUILT_IN, *_registered, *points})
         raise ToolLookupError(f"There is no format {name!r}. {near_misses(name, known)}")
-    register(name, entry_points[name].load())
+    register(name, points[name].load())
     return _registered[name]
 
 
@@ -141,10 +144,3 @@ def _supports_function_calling(client: Any) -> bool:
     if inspect.iscoroutine(answer):
         answer.close()  # avoids the warning that it was never awaited
     raise ToolSpecError(f"{method} is asynchronous. Await it first, and pass its result as function_calling.")
-
-
-def _find_entry_points() -> dict[str, Any]:
-    """Return the entry points by name. This opens files of every installed package, so only an unknown name does it."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}

@@ -9,13 +9,11 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.fields import filter_objects, get_index, get_object, get_objects, unread_fields
-from ahvn_tools.formats.parsing.raw_call import CallAccumulator, RawCall
-from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_single_choice
-from ahvn_tools.formats.rendering.tool import ToolExporter, filter_example_inputs, set_provider_options
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
+from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
@@ -56,13 +54,18 @@ def export(
     >>> export([ToolDefinition(name="ping")])
     [{'name': 'ping', 'input_schema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
     """
-    known = index_by_wire_name(definitions)
-    tools = [definition.memoize(_to_tool, strict, examples) for definition in known.values()]
+    known = list(definitions)
+    tools = export_all(known, _to_tool, strict, examples)
     if strict:
-        tools = _apply_strict_limits(tools, list(known.values()), examples=examples)
+        tools = _apply_strict_limits(tools, known, examples=examples)
     set_provider_options(tools, known, defer_loading, allowed_callers)
     if tools and cache_control is not None:
-        _find_last_not_deferred(tools)["cache_control"] = dict(cache_control)
+        immediate = [tool for tool in tools if "defer_loading" not in tool]
+        if not immediate:
+            raise ToolSpecError(
+                "No tool can carry `cache_control`: all are deferred. Leave one out of `defer_loading`."
+            )
+        immediate[-1]["cache_control"] = dict(cache_control)
     return tools
 
 
@@ -75,7 +78,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls([{"type": "tool_use", "id": "t1", "name": "ping", "input": {}}])[0].name
     'ping'
     """
-    return tool_calls.parse_calls(response, _extract_calls, definitions, EventReader)
+    return parse_calls(response, definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -140,13 +143,6 @@ def _count_strict_cost(schema: JsonObject) -> Counter[str]:
     return cost
 
 
-def _find_last_not_deferred(tools: list[JsonObject]) -> JsonObject:
-    for tool in reversed(tools):
-        if "defer_loading" not in tool:
-            return tool
-    raise ToolSpecError("No tool can carry `cache_control`: all are deferred. Leave one out of `defer_loading`.")
-
-
 def _to_block(call: ToolCall, result: ToolResult) -> JsonObject:
     block: JsonObject = {
         "type": "tool_result",
@@ -167,14 +163,6 @@ def _to_content(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:
     ]
 
 
-def _extract_calls(data: Any) -> Iterator[RawCall]:
-    blocks = filter_objects(data) or get_objects(data, "content")
-    is_truncated = isinstance(data, dict) and data.get("stop_reason") in TRUNCATION_REASONS
-    for block in blocks:
-        if block.get("type") == "tool_use":
-            yield replace(_to_raw_call(block), is_truncated=is_truncated and block is blocks[-1])
-
-
 def _to_raw_call(block: JsonObject) -> RawCall:
     return RawCall(
         id=block.get("id"),
@@ -184,7 +172,7 @@ def _to_raw_call(block: JsonObject) -> RawCall:
     )
 
 
-class EventReader:
+class ResponseReader(Reader):
     """Collects blocks: a start with id and name, the input as fragments of text, a stop.
 
     A block without any input is either a call without arguments or a truncated call: it waits until the next block or
@@ -195,6 +183,14 @@ class EventReader:
         self._open: dict[int | str | None, CallAccumulator] = {}
         self._stopped: list[CallAccumulator] = []
 
+    def extract(self, data: Any) -> Iterator[RawCall]:
+        """Yield the calls in a message, or in its content."""
+        blocks = filter_objects(data) or get_objects(data, "content")
+        is_truncated = isinstance(data, dict) and data.get("stop_reason") in TRUNCATION_REASONS
+        for block in blocks:
+            if block.get("type") == "tool_use":
+                yield replace(_to_raw_call(block), is_truncated=is_truncated and block is blocks[-1])
+
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read an event."""
         kind = event.get("type") if isinstance(event, dict) else None
@@ -202,9 +198,8 @@ class EventReader:
             yield from self._emit_stopped()
             block = get_object(event, "content_block")
             if block.get("type") == "tool_use":
-                self._open[get_index(event, "index")] = CallAccumulator(
-                    _to_raw_call({**block, "input": block.get("input") or None})
-                )
+                start = _to_raw_call({**block, "input": block.get("input") or None})
+                self._open[get_index(event, "index")] = CallAccumulator().merge(start)
         elif kind == "content_block_delta" and (call := self._open.get(get_index(event, "index"))):
             call.add(get_object(event, "delta").get("partial_json"))
         elif kind == "content_block_stop" and (call := self._open.pop(get_index(event, "index"), None)):
@@ -228,5 +223,5 @@ class EventReader:
             yield call.to_raw_call(is_truncated=is_truncated)
 
 
-stream = StreamParser(EventReader)
+stream = StreamParser(ResponseReader)
 """Parse the events of a stream: `for call in stream(events)`, or `async for`."""

@@ -11,10 +11,9 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import anthropic
 from ahvn_tools.formats.anthropic import TRUNCATION_REASONS
-from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.fields import filter_objects, get_object, get_objects, unread_fields
-from ahvn_tools.formats.parsing.raw_call import RawCall
-from ahvn_tools.formats.parsing.stream import StreamParser, is_stream
+from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.payload import is_stream
+from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
@@ -26,6 +25,8 @@ from ahvn_tools.schema.dialects.dialect import BEDROCK
 _EXPORTER = ToolExporter(BEDROCK, to_anthropic_strict)
 findings = _EXPORTER.findings
 _MODES = {"auto": "auto", "required": "any"}
+_PROVIDER_CALL = "server_tool_use"
+"""The type of a call that the provider runs itself."""
 _MALFORMED_REASON = "malformed_tool_use"
 _MALFORMED_MESSAGE = "The call was malformed. Send it again with its arguments as one JSON object."
 
@@ -61,7 +62,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     'ping'
     """
     events = response.get("stream") if isinstance(response, dict) else None
-    return tool_calls.parse_calls(events if is_stream(events) else response, _extract_calls, definitions, EventReader)
+    return parse_calls(events if is_stream(events) else response, definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -119,51 +120,39 @@ def _to_block(part: str | content.ImagePart) -> JsonObject:
     return {"image": {"format": part.media_type.removeprefix("image/"), "source": {"bytes": data}}}
 
 
-def _extract_calls(data: Any) -> Iterator[RawCall]:
-    reason = data.get("stopReason") if isinstance(data, dict) else None
-    blocks = filter_objects(data) or get_objects(get_object(data, "output", "message") or data, "content")
-    for block in blocks:
-        use = get_object(block, "toolUse")
-        if "toolUse" in block and _is_client_tool_use(use):
-            is_last = block is blocks[-1]
-            yield RawCall(
-                id=use.get("toolUseId"),
-                name=use.get("name"),
-                arguments=use.get("input"),
-                provider=unread_fields(use, "type", "toolUseId", "name", "input"),
-                is_truncated=is_last and reason in TRUNCATION_REASONS,
-                error=_MALFORMED_MESSAGE if is_last and reason == _MALFORMED_REASON else None,
-            )
-
-
-def _is_client_tool_use(use: JsonObject) -> bool:
-    """Return whether the client must run a call; the provider runs the others itself."""
-    return use.get("type") != "server_tool_use"
-
-
-class EventReader:
+class ResponseReader(anthropic.ResponseReader):
     """Translates events into Anthropic's, which have the same order and content under other names."""
 
-    def __init__(self) -> None:
-        self._anthropic_reader = anthropic.EventReader()
+    def extract(self, data: Any) -> Iterator[RawCall]:
+        """Yield the calls in a response, its message or its content."""
+        reason = data.get("stopReason") if isinstance(data, dict) else None
+        blocks = filter_objects(data) or get_objects(get_object(data, "output", "message") or data, "content")
+        for block in blocks:
+            use = get_object(block, "toolUse")
+            if "toolUse" in block and use.get("type") != _PROVIDER_CALL:
+                is_last = block is blocks[-1]
+                yield RawCall(
+                    id=use.get("toolUseId"),
+                    name=use.get("name"),
+                    arguments=use.get("input"),
+                    provider=unread_fields(use, "type", "toolUseId", "name", "input"),
+                    is_truncated=is_last and reason in TRUNCATION_REASONS,
+                    error=_MALFORMED_MESSAGE if is_last and reason == _MALFORMED_REASON else None,
+                )
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read an event."""
         is_malformed = get_object(event, "messageStop").get("stopReason") == _MALFORMED_REASON
-        for raw_call in self._anthropic_reader.feed(_to_anthropic_event(event)):
+        for raw_call in super().feed(_to_anthropic_event(event)):
             # Only a call without complete arguments waits for the stop reason, so the reason refers to that call.
             yield replace(raw_call, error=_MALFORMED_MESSAGE) if is_malformed else raw_call
-
-    def end(self) -> Iterator[RawCall]:
-        """Yield the calls that were incomplete when the stream ended."""
-        yield from self._anthropic_reader.end()
 
 
 def _to_anthropic_event(event: Any) -> JsonObject:
     if start := get_object(event, "contentBlockStart"):
         use = get_object(start, "start", "toolUse")
         block = {"type": "tool_use", "id": use.get("toolUseId"), **unread_fields(use, "type", "toolUseId")}
-        if not use or not _is_client_tool_use(use):
+        if not use or use.get("type") == _PROVIDER_CALL:
             block = {"type": "other"}
         return {"type": "content_block_start", "index": start.get("contentBlockIndex"), "content_block": block}
     if fragment := get_object(event, "contentBlockDelta"):
@@ -176,5 +165,5 @@ def _to_anthropic_event(event: Any) -> JsonObject:
     return {}
 
 
-stream = StreamParser(EventReader)
+stream = StreamParser(ResponseReader)
 """Parse the events of a stream: `for call in stream(response["stream"])`, or `async for`."""

@@ -9,12 +9,9 @@ from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats.json_data import to_json_data
-from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.fields import get_objects
+from ahvn_tools.formats.json_data import get_objects, to_json_data
 from ahvn_tools.formats.parsing.gemini_call import GeminiCallAccumulator, get_field
-from ahvn_tools.formats.parsing.raw_call import RawCall
-from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, split_value_schema
@@ -74,7 +71,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"parts": [{"functionCall": {"name": "ping", "args": {}}}]})[0].name
     'ping'
     """
-    return tool_calls.parse_calls(response, _extract_calls, definitions, ChunkReader)
+    return parse_calls(response, definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, inline_images: bool = False) -> list[JsonObject]:
@@ -189,16 +186,7 @@ def _stringify_large_integers(value: Any) -> Any:
     )
 
 
-def _extract_calls(data: Any) -> Iterator[RawCall]:
-    reader = ChunkReader()
-    yield from reader.feed({"parts": [*map(_to_part, data)]} if isinstance(data, list) else data)
-    yield from reader.end()
-    for step in get_objects(data, "steps"):
-        if step.get("type") == "function_call":
-            yield RawCall(id=step.get("id"), name=step.get("name"), arguments=step.get("arguments"))
-
-
-class ChunkReader:
+class ResponseReader(Reader):
     """Takes the calls of a stream's first candidate with calls. A call is usually complete in one part of one chunk.
 
     Vertex can be asked to send one value after the other; the last part of such a call does not announce more parts.
@@ -207,6 +195,14 @@ class ChunkReader:
     def __init__(self) -> None:
         self._open: GeminiCallAccumulator | None = None
         self._candidate_index: Any = None
+
+    def extract(self, data: Any) -> Iterator[RawCall]:
+        """Yield the calls in a response, a content, its parts or its function calls."""
+        yield from self.feed({"parts": [*map(_to_part, data)]} if isinstance(data, list) else data)
+        yield from self.end()
+        for step in get_objects(data, "steps"):
+            if step.get("type") == "function_call":
+                yield RawCall(id=step.get("id"), name=step.get("name"), arguments=step.get("arguments"))
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read a chunk, or a content."""
@@ -254,5 +250,5 @@ def _has_call(part: JsonObject) -> bool:
     return isinstance(get_field(part, "functionCall"), dict)
 
 
-stream = StreamParser(ChunkReader)
+stream = StreamParser(ResponseReader)
 """Parse the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

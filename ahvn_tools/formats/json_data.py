@@ -1,9 +1,39 @@
-"""JSON data that can be sent: without lone surrogates and without values that JSON does not have."""
+"""JSON data of any form: access to its fields, and copies that can be sent."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+from ahvn_tools.json_types import JsonObject
+
+
+def get_index(event: JsonObject, key: str) -> int | str | None:
+    """Return the index under `key`, which assigns an event to its call; None for any other value."""
+    index = event.get(key)
+    return index if isinstance(index, int | str) else None
+
+
+def get_object(value: Any, *keys: str) -> JsonObject:
+    """Return the object under a path of keys; an empty object when there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def get_objects(value: Any, key: str) -> list[JsonObject]:
+    """Return the objects in the list under `key`; an empty list when there is no such list."""
+    return filter_objects(value.get(key)) if isinstance(value, dict) else []
+
+
+def filter_objects(value: Any) -> list[JsonObject]:
+    """Return the objects in a list; an empty list for any other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def unread_fields(item: JsonObject, *read_keys: str) -> JsonObject:
+    """Return the fields that no other code reads: providers expect some of them back with the result."""
+    return {key: value for key, value in item.items() if key not in read_keys and value is not None}
 
 
 def replace_surrogates(text: str) -> str:

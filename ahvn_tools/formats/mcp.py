@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats.json_data import replace_surrogates, to_json_data
-from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.fields import get_object, unread_fields
-from ahvn_tools.formats.parsing.raw_call import RawCall, WholeCallReader
-from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.json_data import get_object, replace_surrogates, to_json_data, unread_fields
+from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
@@ -74,7 +70,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ping"}})[0].id
     '7'
     """
-    return tool_calls.parse_calls(response, _extract_calls, definitions, _make_reader)
+    return parse_calls(response, definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -132,16 +128,6 @@ def _to_blocks(result: ToolResult) -> list[JsonObject]:
     return [to_json_data(block.model_dump(by_alias=True, exclude_none=True)) for block in result.blocks or ()]
 
 
-def _extract_calls(data: Any) -> Iterator[RawCall]:
-    for message in data if isinstance(data, list) else [data]:
-        if not isinstance(message, dict) or message.get("method", METHOD) != METHOD:
-            continue
-        is_request = "method" in message
-        is_params = "name" in message and message.keys() <= _PARAM_NAMES  # else a listed tool, or another format's call
-        if is_request or is_params:
-            yield _to_raw_call(get_object(message, "params") if is_request else message, message.get("id"))
-
-
 def _to_raw_call(params: JsonObject, request_id: Any) -> RawCall:
     id_field = {} if request_id is None else {"id": request_id}
     return RawCall(
@@ -152,7 +138,20 @@ def _to_raw_call(params: JsonObject, request_id: Any) -> RawCall:
     )
 
 
-_make_reader = partial(WholeCallReader, _extract_calls)
+class RequestReader(Reader):
+    """Reads messages, of which each request to call a tool is a complete call."""
 
-stream = StreamParser(_make_reader)
+    def extract(self, data: Any) -> Iterator[RawCall]:
+        """Yield the calls in requests, or in the params of a request."""
+        for message in data if isinstance(data, list) else [data]:
+            if not isinstance(message, dict) or message.get("method", METHOD) != METHOD:
+                continue
+            is_request = "method" in message
+            # Other objects with a name are listed tools, or calls of another format.
+            is_params = "name" in message and message.keys() <= _PARAM_NAMES
+            if is_request or is_params:
+                yield _to_raw_call(get_object(message, "params") if is_request else message, message.get("id"))
+
+
+stream = StreamParser(RequestReader)
 """Parse messages as they arrive: `for call in stream(messages)`, or `async for`."""

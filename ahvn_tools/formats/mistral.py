@@ -9,13 +9,14 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats import openai
-from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.fields import get_object, get_objects
-from ahvn_tools.formats.parsing.raw_call import RawCall
-from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.json_data import get_object, get_objects
+from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice, wire_name
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
+
+export = openai.export
+"""Return the tools for a request's `tools`, as the format `openai` does."""
 
 findings = openai.findings
 
@@ -23,16 +24,6 @@ _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
 _MISSING_IDS = ("", "null")
 """Texts that mean that there is no id; the second is the default of Mistral's SDK."""
 _BRIDGE = "I have received the results. Next, I will look at their images."
-
-
-def export(definitions: Iterable[ToolDefinition], *, strict: bool = False) -> list[JsonObject]:
-    """Return the tools for a request's `tools`, as the format `openai` does.
-
-    >>> from ahvn_tools import ToolDefinition
-    >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["function"]["name"]
-    'ping'
-    """
-    return openai.export(definitions, strict=strict)
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
@@ -44,7 +35,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"tool_calls": [{"id": "FI5qQGzDE", "function": {"name": "ping", "arguments": {}}}]})[0].id
     'FI5qQGzDE'
     """
-    return tool_calls.parse_calls(response, _extract_calls, definitions, EventReader)
+    return parse_calls(response, definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -94,31 +85,30 @@ def _to_part(part: JsonObject) -> JsonObject:
     return {**part, "image_url": part["image_url"]["url"]} if "image_url" in part else part
 
 
-def _extract_calls(data: Any) -> Iterator[RawCall]:
-    for raw_call in openai.extract_calls(data):
-        yield replace(raw_call, id=_ensure_id(raw_call.id))
-
-
 def _ensure_id(value: Any) -> str:
     return value if isinstance(value, str) and value not in _MISSING_IDS else uuid.uuid4().hex[:9]
 
 
-class EventReader(openai.ChunkReader):
+class ResponseReader(openai.ResponseReader):
     """Collects calls as OpenAI's reader does, from the SDK's events (a chunk under `data`) or from plain chunks.
 
     Mistral sends each call complete: each delta is a call, which gets a new id if it has none.
     """
 
+    def extract(self, data: Any) -> Iterator[RawCall]:
+        """Yield the calls in a response, its message or its `tool_calls`."""
+        for raw_call in super().extract(data):
+            yield replace(raw_call, id=_ensure_id(raw_call.id))
+
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read an event, or a chunk."""
         chunk = get_object(event, "data") or event
-        yield from super().feed({"choices": [_with_ids(choice) for choice in get_objects(chunk, "choices")]})
+        return super().feed({"choices": get_objects(chunk, "choices")})
+
+    def add_delta(self, delta: JsonObject) -> Iterator[RawCall]:
+        """Add a delta, which is a complete call."""
+        return super().add_delta({**delta, "id": _ensure_id(delta.get("id"))})
 
 
-def _with_ids(choice: JsonObject) -> JsonObject:
-    deltas = [{**delta, "id": _ensure_id(delta.get("id"))} for delta in get_objects(choice.get("delta"), "tool_calls")]
-    return {**choice, "delta": {"tool_calls": deltas}}
-
-
-stream = StreamParser(EventReader)
+stream = StreamParser(ResponseReader)
 """Parse the events of a stream: `for call in stream(events)`, or `async for`."""

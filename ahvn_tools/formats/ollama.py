@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.fields import filter_objects, get_object, get_objects, unread_fields
-from ahvn_tools.formats.parsing.raw_call import RawCall, WholeCallReader
-from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats import openai
+from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects
+from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
@@ -54,7 +52,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"message": {"tool_calls": [{"function": {"name": "ping", "arguments": {}}}]}})[0].name
     'ping'
     """
-    return tool_calls.parse_calls(response, _extract_calls, definitions, _make_reader)
+    return parse_calls(response, definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -122,20 +120,16 @@ def _normalize_image_base64(data: str) -> str | None:
     return base64.b64encode(image).decode() if image.startswith(_IMAGE_SIGNATURES) else None
 
 
-def _extract_calls(data: Any) -> Iterator[RawCall]:
-    message = get_object(data, "message") or data
-    for item in filter_objects(message) or get_objects(message, "tool_calls"):
-        if "function" in item:
-            function = get_object(item, "function")
-            yield RawCall(
-                id=item.get("id"),
-                name=function.get("name"),
-                arguments=function.get("arguments"),
-                provider=unread_fields(item, "id", "type", "function"),
-            )
+class ResponseReader(Reader):
+    """Reads responses and the chunks of streams, which contain complete calls."""
+
+    def extract(self, data: Any) -> Iterator[RawCall]:
+        """Yield the calls in a response, its message or its `tool_calls`."""
+        message = get_object(data, "message") or data
+        for item in filter_objects(message) or get_objects(message, "tool_calls"):
+            if "function" in item:
+                yield openai.to_raw_call(item)
 
 
-_make_reader = partial(WholeCallReader, _extract_calls)
-
-stream = StreamParser(_make_reader)
+stream = StreamParser(ResponseReader)
 """Parse the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

@@ -6,14 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.fields import get_index, get_object, get_objects, unread_fields
-from ahvn_tools.formats.parsing.raw_call import CallAccumulator, RawCall
-from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.json_data import get_index, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
-from ahvn_tools.formats.rendering.portability import MAX_DESCRIPTION_CHARS
-from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.formats.rendering.tool import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
@@ -49,7 +46,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls({"tool_calls": [{"id": "c1", "function": {"name": "ping", "arguments": ""}}]})[0].name
     'ping'
     """
-    return tool_calls.parse_calls(response, extract_calls, definitions, ChunkReader)
+    return parse_calls(response, definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -96,25 +93,14 @@ def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:
     return {"type": "function", "function": EXPORTER.to_fields(definition, "parameters", strict=strict)}
 
 
-def extract_calls(data: Any) -> Iterator[RawCall]:
-    """Yield the calls in a response, its message or its `tool_calls`."""
-    message = {"tool_calls": data} if isinstance(data, list) else data
-    for choice in [*get_objects(data, "choices"), {"message": message}]:
-        items = get_objects(choice.get("message"), "tool_calls")
-        for item in filter(_is_function_call, items):
-            is_truncated = choice.get("finish_reason") in _TRUNCATION_REASONS and item is items[-1]
-            yield _to_raw_call(item, is_truncated=is_truncated)
-        if items:
-            return
-
-
 def _is_function_call(item: JsonObject) -> bool:
     """Return whether an item calls a function; some hosts omit the type."""
     kind = item.get("type")
     return kind == "function" or (not kind and "function" in item)
 
 
-def _to_raw_call(item: JsonObject, *, is_truncated: bool = False) -> RawCall:
+def to_raw_call(item: JsonObject, *, is_truncated: bool = False) -> RawCall:
+    """Return the call that an item of `tool_calls` is."""
     function = get_object(item, "function")
     return RawCall(
         id=item.get("id"),
@@ -125,7 +111,7 @@ def _to_raw_call(item: JsonObject, *, is_truncated: bool = False) -> RawCall:
     )
 
 
-class ChunkReader:
+class ResponseReader(Reader):
     """Collects the deltas of a stream's first choice with calls: id and name come first, arguments in fragments.
 
     A call is complete when its arguments are and the next call begins, or when the choice is finished.
@@ -137,6 +123,17 @@ class ChunkReader:
         self._last: CallAccumulator | None = None
         self._choice_index: Any = None
 
+    def extract(self, data: Any) -> Iterator[RawCall]:
+        """Yield the calls in a response, its message or its `tool_calls`."""
+        message = {"tool_calls": data} if isinstance(data, list) else data
+        for choice in [*get_objects(data, "choices"), {"message": message}]:
+            items = get_objects(choice.get("message"), "tool_calls")
+            for item in filter(_is_function_call, items):
+                is_truncated = choice.get("finish_reason") in _TRUNCATION_REASONS and item is items[-1]
+                yield to_raw_call(item, is_truncated=is_truncated)
+            if items:
+                return
+
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read a chunk, or an event of the SDK's helper, which contains the chunk."""
         for choice in get_objects(get_object(event, "chunk") or event, "choices"):
@@ -146,7 +143,7 @@ class ChunkReader:
             if choice.get("index", 0) != self._choice_index:
                 continue
             for delta in deltas:
-                yield from self._add_delta(delta)
+                yield from self.add_delta(delta)
             if choice.get("finish_reason"):
                 yield from self._finish(is_truncated=choice["finish_reason"] in _TRUNCATION_REASONS)
 
@@ -154,7 +151,8 @@ class ChunkReader:
         """Yield the calls that were incomplete when the stream ended."""
         yield from self._finish(is_truncated=True)
 
-    def _add_delta(self, delta: JsonObject) -> Iterator[RawCall]:
+    def add_delta(self, delta: JsonObject) -> Iterator[RawCall]:
+        """Add a delta to its call, and yield the call before it if that is complete."""
         index = get_index({"index": 0, **delta}, "index")
         call = self._accumulators.get(index)
         if call is None or _is_new_call(call, delta):
@@ -166,7 +164,7 @@ class ChunkReader:
             call = self._accumulators[index] = CallAccumulator()
             self._open[call] = None
         if call in self._open:  # otherwise the call was emitted, and a host repeats part of it
-            call.merge(_to_raw_call(delta))
+            call.merge(to_raw_call(delta))
             self._last = call
 
     def _finish(self, *, is_truncated: bool) -> Iterator[RawCall]:
@@ -185,5 +183,5 @@ def _is_new_call(call: CallAccumulator, delta: JsonObject) -> bool:
     return bool(function.get("arguments")) and call.is_complete()
 
 
-stream = StreamParser(ChunkReader)
+stream = StreamParser(ResponseReader)
 """Parse the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

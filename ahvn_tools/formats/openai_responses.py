@@ -6,14 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.openai import EXPORTER
-from ahvn_tools.formats.parsing import tool_calls
-from ahvn_tools.formats.parsing.fields import filter_objects, get_index, get_object, get_objects, unread_fields
-from ahvn_tools.formats.parsing.raw_call import CallAccumulator, RawCall
-from ahvn_tools.formats.parsing.stream import StreamParser
+from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice
-from ahvn_tools.formats.rendering.tool import set_provider_options, split_value_schema
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
+from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, split_value_schema
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -46,8 +44,8 @@ def export(
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["strict"]
     False
     """
-    known = index_by_wire_name(definitions)
-    tools = [definition.memoize(_to_tool, strict, output_schema) for definition in known.values()]
+    known = list(definitions)
+    tools = export_all(known, _to_tool, strict, output_schema)
     set_provider_options(tools, known, defer_loading, allowed_callers)
     return tools
 
@@ -61,7 +59,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls([{"type": "function_call", "call_id": "c1", "name": "ping", "arguments": "{}"}])[0].id
     'c1'
     """
-    return tool_calls.parse_calls(response, _extract_calls, definitions, EventReader)
+    return parse_calls(response, definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -128,13 +126,6 @@ def _to_output(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:
     ]
 
 
-def _extract_calls(data: Any) -> Iterator[RawCall]:
-    response = get_object(data, "response")
-    for item in filter_objects(data) or get_objects(data, "output") or get_objects(response, "output"):
-        if item.get("type") == "function_call":
-            yield _to_raw_call(item)
-
-
 def _to_raw_call(item: JsonObject) -> RawCall:
     return RawCall(
         id=item.get("call_id"),
@@ -145,7 +136,7 @@ def _to_raw_call(item: JsonObject) -> RawCall:
     )
 
 
-class EventReader:
+class ResponseReader(Reader):
     """Takes each call from the event that completes it; a call without such an event comes at the end.
 
     Some hosts send no events for single calls: their calls are in the response of the final event.
@@ -154,6 +145,13 @@ class EventReader:
     def __init__(self) -> None:
         self._accumulators: dict[int | str | None, CallAccumulator] = {}
         self._has_emitted = False
+
+    def extract(self, data: Any) -> Iterator[RawCall]:
+        """Yield the calls in a response, or in its output."""
+        response = get_object(data, "response")
+        for item in filter_objects(data) or get_objects(data, "output") or get_objects(response, "output"):
+            if item.get("type") == "function_call":
+                yield _to_raw_call(item)
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read an event."""
@@ -164,13 +162,13 @@ class EventReader:
         if kind == "response.function_call_arguments.delta" and index in self._accumulators:
             self._accumulators[index].add(event.get("delta"))
         elif kind == "response.output_item.added" and is_call:
-            self._accumulators[index] = CallAccumulator(_to_raw_call(item))
+            self._accumulators[index] = CallAccumulator().merge(_to_raw_call(item))
         elif kind == "response.output_item.done" and is_call:
             self._accumulators.pop(index, None)
             self._has_emitted = True
             yield _to_raw_call(item)
         elif kind in _FINAL_EVENTS and not self._has_emitted:
-            for raw_call in _extract_calls(event):
+            for raw_call in self.extract(event):
                 self._accumulators.clear()
                 yield raw_call
 
@@ -180,5 +178,5 @@ class EventReader:
             yield call.to_raw_call(is_truncated=True)
 
 
-stream = StreamParser(EventReader)
+stream = StreamParser(ResponseReader)
 """Parse the events of a stream: `for call in stream(events)`, or `async for`."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.formats.parsing import payload, tool_calls
-from ahvn_tools.formats.parsing.stream import StreamParser
-from ahvn_tools.formats.parsing.text_calls import TextReader, extract_from_data
+from ahvn_tools.formats.parsing import payload
+from ahvn_tools.formats.parsing.text_calls import TextReader
+from ahvn_tools.formats.parsing.tool_calls import StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, index_by_wire_name, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
@@ -74,13 +74,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     >>> calls("The sum is 3.")
     []
     """
-    known = index_by_wire_name(definitions)
-    return tool_calls.parse_calls(
-        _normalize_response(response),
-        lambda data: extract_from_data(data, known),
-        known.values(),
-        lambda: TextReader(known),
-    )
+    return parse_calls(_normalize_response(response), definitions, stream)
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -107,7 +101,12 @@ def choice(
     >>> choice("add")
     {'messages': [{'role': 'system', 'content': 'Now call the tool `add`. Reply with the JSON only.'}]}
     """
-    instruction = _to_choice_text(tools, definitions)
+    if isinstance(tools, str) and tools in CHOICE_MODES:
+        instruction = _MODE_TEXTS[tools]
+    else:
+        names = [f"`{name}`" for name in resolve_choice(tools, definitions)]
+        target = f"the tool {names[0]}" if len(names) == 1 else f"one of these tools: {', '.join(names)}"
+        instruction = f"Now call {target}. Reply with the JSON only."
     if parallel is False and tools != "none":
         instruction = f"{instruction} Make at most one call.".strip()
     return {"messages": [{"role": "system", "content": instruction}] if instruction else []}
@@ -136,14 +135,6 @@ def _to_result_text(position: int, call: ToolCall, result: ToolResult) -> str:
     return "\n".join([f"Result of call {position}{f', `{name}`' if name else ''}:", *texts])
 
 
-def _to_choice_text(tools: str | Sequence[str], definitions: Iterable[ToolDefinition]) -> str:
-    if isinstance(tools, str) and tools in CHOICE_MODES:
-        return _MODE_TEXTS[tools]
-    names = [f"`{name}`" for name in resolve_choice(tools, definitions)]
-    target = f"the tool {names[0]}" if len(names) == 1 else f"one of these tools: {', '.join(names)}"
-    return f"Now call {target}. Reply with the JSON only."
-
-
 def _normalize_response(response: Any) -> Any:
     """Return a text as a list with one item, and the content of a message that is no pydantic model."""
     if isinstance(response, str | bytes | bytearray | memoryview):
@@ -153,15 +144,9 @@ def _normalize_response(response: Any) -> Any:
     return response
 
 
-class _TextStreamParser(StreamParser):
-    """Parses the text of a stream. All calls come at its end, because only the complete text shows what is a call.
+stream = StreamParser(TextReader, needs_definitions=True)
+"""Parse the text of a stream: `for call in stream(events)`, or `async for`.
 
-    Events are fragments of text, or the events of any provider: `for call in stream(events)`, or `async for`.
-    """
-
-    def get_reader(self, known: Mapping[str, ToolDefinition]) -> TextReader:
-        return TextReader(known)
-
-
-stream = _TextStreamParser(TextReader)
-"""Parse the text of a stream: `for call in stream(events)`, or `async for`; calls come at its end."""
+Events are fragments of text, or the events of any provider. All calls come at the end, because only the complete text
+shows what is a call.
+"""

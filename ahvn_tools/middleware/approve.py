@@ -13,7 +13,7 @@ from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, Too
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware import redaction
+from ahvn_tools.middleware import reporting
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ErrorDetail, ToolResult
 
@@ -37,7 +37,7 @@ class ApprovalRequest:
     @classmethod
     def from_call(cls, call: Call) -> Self:
         """Return the request for a call. Raises InvalidParametersError for arguments without a JSON form."""
-        exact, masked = redaction.as_json(call.arguments), redaction.redact_arguments(call)
+        exact, masked = reporting.as_json(call.arguments), reporting.redact_arguments(call)
         if not isinstance(exact, dict):
             raise InvalidParametersError("Invalid arguments: they have no JSON form.", tool=call.name)
         return cls(
@@ -128,8 +128,8 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
     try:
         revealed = reveal_secrets(arguments)
     except RecursionError:  # a circular reference: no tool that can be recorded accepts it
-        revealed = redaction.type_placeholder(arguments)
-    exact = json.dumps(redaction.as_json(revealed), sort_keys=True, separators=(",", ":"))
+        revealed = reporting.type_placeholder(arguments)
+    exact = json.dumps(reporting.as_json(revealed), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()
 
 

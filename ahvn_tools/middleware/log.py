@@ -6,8 +6,7 @@ import logging
 from time import perf_counter
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware import redaction
-from ahvn_tools.middleware.error_codes import error_code, exception_code, exception_result
+from ahvn_tools.middleware import reporting
 from ahvn_tools.results import ToolResult
 
 
@@ -29,7 +28,7 @@ def log(
         if not target.isEnabledFor(level):
             return await next(call)
         # before the body can change them
-        arguments = _to_single_line(redaction.as_text(redaction.redact_arguments(call)), max_chars)
+        arguments = _to_single_line(reporting.as_text(reporting.redact_arguments(call)), max_chars)
         started = perf_counter()
 
         def write(outcome: str, result: ToolResult | None, *, is_interrupted: bool) -> None:
@@ -37,7 +36,7 @@ def log(
             ending = f"{outcome}, interrupted" if is_interrupted else outcome
             text = ""
             if results and result is not None:
-                text = f": {_to_single_line(redaction.redact_result(call, result), max_chars)}"
+                text = f": {_to_single_line(reporting.redact_result(call, result), max_chars)}"
             extra = {
                 "tool": call.name,
                 "call_id": call.id,
@@ -51,12 +50,12 @@ def log(
         try:
             result = await next(call)
         except Exception as error:
-            write(exception_code(error), exception_result(call, error), is_interrupted=False)
+            write(reporting.exception_code(error), reporting.exception_result(call, error), is_interrupted=False)
             raise
         except BaseException as error:
-            write(exception_code(error), call.interrupted, is_interrupted=True)
+            write(reporting.exception_code(error), call.interrupted, is_interrupted=True)
             raise
-        write(error_code(result) or "ok", result, is_interrupted=result.is_interrupted)
+        write(reporting.error_code(result) or "ok", result, is_interrupted=result.is_interrupted)
         return result
 
     return log_call

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware.error_codes import error_code, exception_code
+from ahvn_tools.middleware import reporting
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 BUCKET_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 """The histogram's bucket boundaries, from the GenAI semantic conventions."""
+
+_OUTCOMES = {None: "ok", "cancelled": "cancelled"}
+"""The outcomes of error codes; that of any other code is `error`."""
 
 
 def metrics(meter: Meter | None = None) -> Middleware:
@@ -47,22 +50,16 @@ def metrics(meter: Meter | None = None) -> Middleware:
         active.add(1, attributes)
         try:
             result = await next(call)
-            code = error_code(result)
+            code = reporting.error_code(result)
             return result
         except BaseException as error:
-            code = exception_code(error)
+            code = reporting.exception_code(error)
             raise
         finally:
             active.add(-1, attributes)
             if code is not None:
                 attributes = {**attributes, "error.type": code}
             durations.record(perf_counter() - started, attributes)
-            calls.add(1, {**attributes, "ahvn_tools.outcome": _outcome(code)})
+            calls.add(1, {**attributes, "ahvn_tools.outcome": _OUTCOMES.get(code, "error")})
 
     return measure_call
-
-
-def _outcome(code: str | None) -> str:
-    if code is None:
-        return "ok"
-    return "cancelled" if code == "cancelled" else "error"

@@ -53,18 +53,12 @@ def retry(
             wait=tenacity.wait_exponential(multiplier=initial_delay, max=max_delay)
             + tenacity.wait_random(0, initial_delay),
             retry=runs.is_retryable,
-            retry_error_callback=_last_result,
+            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # the last attempt's
         )
         result: ToolResult = await retrying(runs.attempt)
         return result if runs.count == 1 else replace(result, meta={**result.meta, "attempts": runs.count})
 
     return retry_call
-
-
-def _last_result(state: tenacity.RetryCallState) -> ToolResult:
-    """Return the result of the last attempt, or raise its exception."""
-    result: ToolResult = state.outcome.result()  # type: ignore[union-attr]  # there was an attempt
-    return result
 
 
 class _Attempts:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware import redaction
-from ahvn_tools.middleware.error_codes import error_code, exception_code
+from ahvn_tools.middleware import reporting
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -29,17 +28,17 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
     async def trace_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         span = spans.start_span(f"execute_tool {call.name}", attributes=_span_attributes(call))
         if has_content := content and span.is_recording():
-            span.set_attribute("gen_ai.tool.call.arguments", redaction.as_text(redaction.redact_arguments(call)))
+            span.set_attribute("gen_ai.tool.call.arguments", reporting.as_text(reporting.redact_arguments(call)))
         token = context.attach(otel.set_span_in_context(span))
         code: str | None = None
         try:
             result = await next(call)
-            code = error_code(result)
+            code = reporting.error_code(result)
             if has_content:
-                span.set_attribute("gen_ai.tool.call.result", redaction.redact_result(call, result))
+                span.set_attribute("gen_ai.tool.call.result", reporting.redact_result(call, result))
             return result
         except BaseException as error:
-            code = exception_code(error)  # the exception itself is not recorded: its text may contain secrets
+            code = reporting.exception_code(error)  # the exception itself is not recorded: its text may contain secrets
             raise
         finally:
             if code is not None:
@@ -60,7 +59,7 @@ def _span_attributes(call: Call) -> dict[str, Any]:
         "gen_ai.tool.call.id": call.id,
     }
     if description := call.definition.description:
-        attributes["gen_ai.tool.description"] = redaction.as_text(description)
+        attributes["gen_ai.tool.description"] = reporting.as_text(description)
     if call.session_id is not None:
         attributes["gen_ai.conversation.id"] = call.session_id
     return attributes

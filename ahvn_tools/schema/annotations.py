@@ -1,4 +1,4 @@
-"""Annotations with their strings and forward references resolved, once per parameter, when a tool is created."""
+"""Annotations with their strings, forward references and type variables resolved, when a tool is created."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import builtins
 import contextlib
 import inspect
 import sys
+import types
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 Namespace = Mapping[str, Any]
 
@@ -34,8 +35,7 @@ def resolve_annotation(annotation: Any, namespace: Namespace) -> Any:
     """Return the annotation with every string in it evaluated. Raises what the evaluation raises, mostly NameError."""
     if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
         return annotation
-    holder = _AnnotatedObject()
-    holder.__annotations__ = {"it": annotation}
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
     return get_type_hints(holder, globalns={}, localns=namespace, include_extras=True)["it"]
 
 
@@ -60,8 +60,33 @@ def try_resolve(annotation: Any, namespace: Namespace) -> Any:
         return UnresolvedAnnotation(annotation, error.with_traceback(None))  # its frames hold the locals of the caller
 
 
-class _AnnotatedObject:
-    """An object with annotations, for `get_type_hints`."""
+def substitute_annotations(
+    function: Callable[..., Any], type_arguments: Mapping[Any, Any], known: Mapping[str, Any], namespace: Namespace
+) -> dict[str, Any]:
+    """Return the annotations that contain type variables, with these replaced; `known` ones are resolved already."""
+    if not type_arguments:
+        return {}
+    written = function.__annotations__
+    resolved = {name: try_resolve(annotation, namespace) for name, annotation in written.items()} | dict(known)
+    return {
+        name: _substitute(annotation, type_arguments)
+        for name, annotation in resolved.items()
+        if isinstance(annotation, TypeVar) or hasattr(annotation, "__parameters__")
+    }
+
+
+def type_arguments(cls: type, base: type) -> dict[Any, Any]:
+    """Return the type argument in `cls` for each type variable of `base`, which is `cls` or one of its bases."""
+    if cls is base:
+        return {}
+    generic_bases = (*vars(cls).get("__orig_bases__", ()), *cls.__bases__)
+    pairs = ((get_origin(generic) or generic, get_args(generic)) for generic in generic_bases)
+    parent, arguments = next(
+        (parent, arguments) for parent, arguments in pairs if isinstance(parent, type) and issubclass(parent, base)
+    )
+    own = dict(zip(getattr(parent, "__parameters__", ()), arguments, strict=False))
+    inherited = type_arguments(parent, base)
+    return {**own, **{variable: _substitute(annotation, own) for variable, annotation in inherited.items()}}
 
 
 def _closure_variables(function: Any) -> dict[str, Any]:
@@ -70,3 +95,12 @@ def _closure_variables(function: Any) -> dict[str, Any]:
         with contextlib.suppress(ValueError):  # the cell is still empty
             variables[name] = cell.cell_contents
     return variables
+
+
+def _substitute(annotation: Any, type_arguments: Mapping[Any, Any]) -> Any:
+    if isinstance(annotation, TypeVar):
+        return type_arguments.get(annotation, annotation)
+    variables = getattr(annotation, "__parameters__", ())
+    if not variables or isinstance(annotation, type):
+        return annotation
+    return annotation[tuple(type_arguments.get(variable, variable) for variable in variables)]

@@ -86,11 +86,8 @@ class ArgumentValidator:
 
     def validate(self, arguments: JsonObject) -> JsonObject:
         """Return the keyword arguments of the body. Raises InvalidParametersError, or a validator's ToolError."""
-        has_non_finite = False
-        for value in arguments.values():
-            if type(value) not in UNLIMITED_TYPES:
-                has_non_finite = enforce_limits(arguments)
-                break
+        is_limited = not UNLIMITED_TYPES.issuperset(map(type, arguments.values()))
+        has_non_finite = is_limited and enforce_limits(arguments)
         accepted = self._try_validate(arguments)
         if isinstance(accepted, ValidationError):
             accepted = self._repair_and_validate(arguments, accepted)
@@ -102,8 +99,13 @@ class ArgumentValidator:
         """Return pydantic's error: to raise in its `except` block would chain it, and it contains the input."""
         try:
             accepted: JsonObject = self._validate_python(arguments)[1]
-        except Exception as error:  # noqa: BLE001  # a type's own validator may raise anything
-            return _to_validation_error(error)
+        except ValidationError as error:
+            return error
+        except ToolCallError:
+            raise
+        except Exception as error:  # a type's own validator may raise anything
+            message = f"Invalid arguments: validation raised {type(error).__name__}."
+            raise InvalidParametersError(message) from error
         return accepted
 
     def _repair_and_validate(self, arguments: JsonObject, failure: ValidationError) -> JsonObject:
@@ -130,15 +132,6 @@ class ArgumentValidator:
         errors = sorted(failure.errors(include_url=False), key=lambda error: error["type"] != _UNEXPECTED_ARGUMENT)
         problems = list(dict.fromkeys(map(formatter.format_error, errors[:MAX_ERRORS])))
         return join_problems(problems, max(len(errors) - MAX_ERRORS, 0))
-
-
-def _to_validation_error(error: Exception) -> ValidationError:
-    """Return pydantic's error. Raises a validator's ToolError as it is, and InvalidParametersError for any other."""
-    if isinstance(error, ValidationError):
-        return error
-    if isinstance(error, ToolCallError):
-        raise error
-    raise InvalidParametersError(f"Invalid arguments: validation raised {type(error).__name__}.") from error
 
 
 def _to_repair_candidate(error: ErrorDetails) -> RepairCandidate:

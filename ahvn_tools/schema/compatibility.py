@@ -1,12 +1,13 @@
 """Compatibility of two JSON Schemas: why a value that fits the first may not fit the second.
 
-The rule is conservative: every keyword of the second schema must follow from one of the first, and what cannot be
-decided is a reason. An object whose schema declares properties is assumed to have no others, unless
+The rule is conservative: every keyword of the second schema must follow from the same keyword of the first, and what
+cannot be decided is a reason. An object whose schema declares properties is assumed to have no others, unless
 `additionalProperties` or `patternProperties` describe them.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import operator
 import re
@@ -15,12 +16,8 @@ from typing import Any, Final
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.keywords import JSON_TYPES, SCHEMA_MAP_KEYWORDS, SUBSCHEMA_KEYWORDS, type_names
-from ahvn_tools.schema.ref_graph import RefGraph
-
-Schema = JsonObject | bool
-Schemas = list[JsonObject]
-"""Schemas that all apply to one value."""
+from ahvn_tools.schema.complexity import RefGraph
+from ahvn_tools.schema.keywords import JSON_TYPES, iter_schemas, join_path, type_names
 
 MAX_STEPS: Final = 50_000
 """A comparison that looks at more subschemas than this is too complex."""
@@ -38,15 +35,16 @@ _BOUNDS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 _EXCLUSIVE_BOUNDS: Final = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 _ANNOTATION_KEYWORDS: Final = frozenset({
-    "$anchor", "$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description",
-    "discriminator", "examples", "readOnly", "title", "writeOnly",
+    "$comment", "default", "deprecated", "description", "discriminator", "examples", "readOnly", "title", "writeOnly",
 })  # fmt: skip
+_REFERENCE_KEYWORDS: Final = frozenset({"$anchor", "$defs", "$id", "$schema", "definitions"})
 _COMPARED_KEYWORDS: Final = _BOUNDS.keys() | {
-    "$ref", "additionalProperties", "allOf", "anyOf", "const", "enum", "items", "properties", "required", "type",
+    "additionalProperties", "allOf", "anyOf", "const", "enum", "items", "properties", "required", "type",
 }  # fmt: skip
 """Keywords that are compared by meaning. All others must be the same in both schemas, or absent from the second."""
 _REF_ELSEWHERE: Final = re.compile(r'"(\$dynamicRef|\$recursiveRef|\$ref": "(?!#/(\$defs|definitions)/))')
 """Matches a reference that does not lead into the definitions, in the JSON of a schema."""
+_ANYTHING: Final[JsonObject] = {}
 
 
 def find_incompatibilities(before: JsonObject, after: JsonObject, *, allow_removed: bool = True) -> tuple[str, ...]:
@@ -59,10 +57,15 @@ def find_incompatibilities(before: JsonObject, after: JsonObject, *, allow_remov
     >>> find_incompatibilities({"properties": {"a": {}}}, {"properties": {"a": {"enum": [1]}}})
     ("'a' accepts certain values only",)
     """
-    if json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True):
-        return ()
     try:
-        return tuple(dict.fromkeys(_Comparison(before, after, allow_removed=allow_removed).compare()))
+        before, after = _without_annotations(before), _without_annotations(after)
+        if _to_text(before) == _to_text(after):
+            return ()
+        drafts = [str(root.get("$schema", _DEFAULT_DRAFT)).rstrip("#") for root in (before, after)]
+        if drafts[0] != drafts[1] or drafts[0] not in _COMPARABLE_DRAFTS:
+            return (f"it uses another JSON Schema draft: {drafts[1]!r}",)
+        comparison = _Comparison(before, after, drafts[0], allow_removed=allow_removed)
+        return tuple(dict.fromkeys(comparison.compare_values(before, after, "")))
     except _TooComplexError:
         return ("it is too complex to compare",)
     except (DefinitionError, TypeError, ValueError, AttributeError, RecursionError):
@@ -73,167 +76,133 @@ class _TooComplexError(Exception):
     pass
 
 
-class _Side:
-    """One of the two schemas, with its references resolved."""
+class _Comparison:
+    """One comparison of two schemas without annotations; `path` is the place of the value that a reason is about."""
 
-    def __init__(self, schema: JsonObject) -> None:
-        self.root = schema
-        self.draft = str(schema.get("$schema", _DEFAULT_DRAFT)).rstrip("#")
-        self._graph = RefGraph(schema)
+    def __init__(self, before: JsonObject, after: JsonObject, draft: str, *, allow_removed: bool) -> None:
+        self._old_graph, self._new_graph = RefGraph(before), RefGraph(after)
+        self._refs_hide_siblings = draft in _REF_ONLY_DRAFTS
+        self._allow_removed = allow_removed
         self._steps_left = MAX_STEPS
-        self.definitions = self.to_text(
-            {"allOf": [{"properties": schema.get(key, {})} for key in ("$defs", "definitions")]}
+        self._assumed: set[tuple[int, int]] = set()
+        old_definitions, definitions = (
+            _to_text([root.get(key) for key in ("$defs", "definitions")]) for root in (before, after)
         )
+        self._has_same_definitions = old_definitions == definitions and not _REF_ELSEWHERE.search(definitions)
 
-    def spend(self, steps: int) -> None:
+    def compare_values(self, old: Any, new: Any, path: str) -> list[str]:
+        reasons: list[str] = []
+        if not self._allow_removed:
+            removed = self._find_property_names(old, self._old_graph) - self._find_property_names(new, self._new_graph)
+            reasons += [f"{_quote(path, name)} is gone" for name in sorted(removed)]
+        return reasons + self._compare_schemas(old, new, path)
+
+    def _compare_schemas(self, old: Any, new: Any, path: str) -> list[str]:
+        old, new = self._resolve(old, self._old_graph), self._resolve(new, self._new_graph)
+        if old is False or new is True or self._is_same(old, new):
+            return []
+        if new is False:
+            return [f"{_quote(path)} accepts nothing"]
+        old = _ANYTHING if old is True else old
+        pair = (id(old), id(new))
+        if pair in self._assumed:
+            return []  # it is part of a recursive schema, and being compared already
+        self._assumed.add(pair)
+        unions = [old[key] for key in ("anyOf", "oneOf") if old.keys() - _REFERENCE_KEYWORDS == {key}]
+        if unions:
+            reasons = [reason for branch in unions[0] for reason in self._compare_schemas(branch, new, path)]
+        else:
+            reasons = list(self._compare_keywords(old, new, path))
+        self._assumed.discard(pair)
+        return reasons
+
+    def _compare_keywords(self, old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+        name, types = _quote(path), _find_types(old)
+        if refused := types - _parse_types(new):
+            yield f"{name} no longer accepts {' or '.join(sorted(refused))}"
+        if any(not any(old_enum <= enum for old_enum in _iter_enums(old)) for enum in _iter_enums(new)):
+            yield f"{name} accepts certain values only"
+        for keyword in new.keys() & _BOUNDS:
+            stricter = {keyword, _EXCLUSIVE_BOUNDS.get(keyword, keyword)}
+            if not any(_BOUNDS[keyword](new[keyword], old[key]) for key in stricter & old.keys()):
+                yield f"{name} has another {keyword!r}"
+        if rest := _select_other_keywords(new):
+            is_decided = not any(keyword.startswith("unevaluated") for keyword in rest)
+            if not (is_decided and self._is_same(_select_other_keywords(old), rest)):
+                yield f"{name} has another {' or '.join(map(repr, sorted(rest)))}"
+        yield from self._compare_combinators(old, new, path)
+        if "array" in types and "items" in new:
+            items = True if "prefixItems" in old.keys() - new.keys() else old.get("items", True)
+            yield from self.compare_values(items, new["items"], f"{path}[]")
+        if "object" in types:
+            yield from self._compare_properties(old, new, path)
+
+    def _compare_combinators(self, old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+        if "allOf" in new and not self._is_same(old.get("allOf"), new["allOf"]):
+            for part in new["allOf"]:
+                yield from self._compare_schemas(old, part, path)
+        is_same = "anyOf" not in new or self._is_same(old.get("anyOf"), new["anyOf"])
+        if not is_same and all(self._compare_schemas(old, choice, path) for choice in new["anyOf"]):
+            yield f"{_quote(path)} has other choices"
+
+    def _compare_properties(self, old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
+        required = old.get("required", ())
+        yield from (f"{_quote(path, name)} is required" for name in new.get("required", ()) if name not in required)
+        properties, others = new.get("properties", {}), new.get("additionalProperties", True)
+        for name in properties if others is True else {**properties, **old.get("properties", {})}:
+            schema = properties.get(name, others)
+            yield from self.compare_values(_find_property_schema(old, name), schema, join_path(path, name))
+        is_open = "patternProperties" in old.keys() - new.keys()
+        old_others = True if is_open else old.get("additionalProperties", True)
+        if others is False and old_others is not False:
+            yield f"{_quote(path)} accepts no other members"
+        elif others is not False:
+            yield from self.compare_values(old_others, others, f"{path}.*")
+
+    def _resolve(self, schema: Any, graph: RefGraph) -> Any:
+        """Return the target of a schema that is nothing but a reference."""
+        while isinstance(schema, dict) and "$ref" in schema:
+            if not self._refs_hide_siblings and schema.keys() - _REFERENCE_KEYWORDS != {"$ref"}:
+                break
+            schema = graph.resolve_ref(schema["$ref"])
+        return schema
+
+    def _find_property_names(self, schema: Any, graph: RefGraph) -> set[str]:
+        """Return the names of the properties that a schema declares, in any branch."""
+        names: set[str] = set()
+        pending = [schema]
+        while pending:
+            node = self._resolve(pending.pop(), graph)
+            self._spend(1)
+            if isinstance(node, dict):
+                names |= {name for name, part in node.get("properties", {}).items() if part is not False}
+                pending.extend(graph.find_in_place_subschemas(node))
+        return names
+
+    def _is_same(self, old: Any, new: Any) -> bool:
+        old_text, text = _to_text(old), _to_text(new)
+        self._spend(1 + (len(old_text) + len(text)) // 100)
+        if old_text != text or _REF_ELSEWHERE.search(text):
+            return False
+        return self._has_same_definitions or '"$ref"' not in text
+
+    def _spend(self, steps: int) -> None:
         self._steps_left -= steps
         if self._steps_left < 0:
             raise _TooComplexError
 
-    def to_text(self, schema: Schema) -> str:
-        """Return the JSON of a schema without annotations."""
-        text = json.dumps(_strip_annotations(schema), sort_keys=True)
-        self.spend(3 + len(text) // 100)
-        return text
 
-    def flatten(self, schemas: list[Schema]) -> Schemas | None:
-        """Return schemas with their `$ref` targets and `allOf` parts, which apply as well; None if one is false."""
-        nodes: dict[int, JsonObject] = {}
-        pending = list(schemas)
-        for schema in pending:  # `pending` grows meanwhile
-            self.spend(1)
-            if schema is False:
-                return None
-            if schema is True or id(schema) in nodes:
-                continue
-            if "$ref" in schema:
-                pending.append(self._graph.resolve_ref(schema["$ref"]))
-            if "$ref" not in schema or self.draft not in _REF_ONLY_DRAFTS:
-                nodes[id(schema)] = schema
-                pending.extend(schema.get("allOf", ()))
-        return list(nodes.values())
-
-    def iter_alternatives(self, schemas: list[Schema], chosen: frozenset[Any] = frozenset()) -> Iterator[Schemas]:
-        """Yield a flat list for every choice of union branches: a value that fits `schemas` fits one of the lists."""
-        nodes = self.flatten(schemas)
-        if nodes is None:
-            return
-        unions = (((id(node), key), node[key]) for node in nodes for key in ("anyOf", "oneOf") if key in node)
-        key, branches = next((union for union in unions if union[0] not in chosen), (None, ()))
-        if key is None:
-            yield nodes
-        for branch in branches:
-            yield from self.iter_alternatives([*nodes, branch], chosen | {key})
-
-    def find_property_names(self, schemas: list[Schema]) -> set[str]:
-        """Return the names of the properties that schemas declare, in any branch."""
-        nodes = (node for nodes in self.iter_alternatives(schemas) for node in nodes)
-        return {name for node in nodes for name, part in node.get("properties", {}).items() if part is not False}
+def _find_property_schema(old: JsonObject, name: str) -> Any:
+    """Return the schema of one property: False if it is not declared and assumed to be absent."""
+    properties = old.get("properties", {})
+    if name in properties:
+        return properties[name]
+    return "patternProperties" in old or old.get("additionalProperties", "properties" not in old)
 
 
-class _Comparison:
-    """One comparison. Its methods return reasons; `path` is the place of the value that they are about.
-
-    At each place, old schemas that all apply there are compared with one new schema.
-    """
-
-    def __init__(self, before: JsonObject, after: JsonObject, *, allow_removed: bool) -> None:
-        self._before, self._after = _Side(before), _Side(after)
-        self._allow_removed = allow_removed
-        self._assumed: set[tuple[frozenset[int], frozenset[int]]] = set()
-
-    def compare(self) -> list[str]:
-        before, after = self._before, self._after
-        if before.draft == after.draft and self._has_same([before.root], after.root):
-            return []
-        if before.draft != after.draft or before.draft not in _COMPARABLE_DRAFTS:
-            return [f"it uses another JSON Schema draft: {after.draft!r}"]
-        return self._compare_values([before.root], after.root, "")
-
-    def _has_same(self, olds: Schemas, new: Schema) -> bool:
-        """Return whether one of the old schemas equals the new one, apart from annotations."""
-        text, definitions = self._after.to_text(new), self._after.definitions
-        if '"$ref"' in text and (definitions != self._before.definitions or _REF_ELSEWHERE.search(definitions)):
-            return False
-        return not _REF_ELSEWHERE.search(text) and any(self._before.to_text(old) == text for old in olds)
-
-    def _compare_values(self, olds: list[Schema], new: Schema, path: str) -> list[str]:
-        reasons: list[str] = []
-        if not self._allow_removed:
-            removed = self._before.find_property_names(olds) - self._after.find_property_names([new])
-            reasons += [f"{_quote(path, name)} is gone" for name in sorted(removed)]
-        for nodes in self._before.iter_alternatives(olds):
-            reasons += self._compare_schemas(nodes, new, path)
-        return reasons
-
-    def _compare_schemas(self, olds: Schemas, new: Schema, path: str) -> list[str]:
-        news = self._after.flatten([new])
-        if news is None:
-            return [f"{_quote(path)} accepts nothing"]
-        pair = frozenset(map(id, olds)), frozenset(map(id, news))
-        if pair in self._assumed or self._has_same(olds, new):
-            return []  # an assumed pair is part of a recursive schema, and being compared already
-        self._assumed.add(pair)
-        try:
-            return [reason for node in news for reason in self._compare_keywords(olds, node, path)]
-        finally:
-            self._assumed.discard(pair)
-
-    def _compare_keywords(self, olds: Schemas, new: JsonObject, path: str) -> Iterator[str]:
-        name, types = _quote(path), _find_types(olds)
-        if refused := types - _parse_types(new):
-            yield f"{name} no longer accepts {' or '.join(sorted(refused))}"
-        old_enums = [enum for old in olds for enum in _iter_enums(old)]
-        if any(not any(old <= enum for old in old_enums) for enum in _iter_enums(new)):
-            yield f"{name} accepts certain values only"
-        for keyword in new.keys() & _BOUNDS:
-            stricter = {keyword, _EXCLUSIVE_BOUNDS.get(keyword, keyword)}
-            bounds = (old[key] for old in olds for key in stricter & old.keys())
-            if not any(_BOUNDS[keyword](new[keyword], bound) for bound in bounds):
-                yield f"{name} has another {keyword!r}"
-        if "anyOf" in new and all(self._compare_schemas(olds, choice, path) for choice in new["anyOf"]):
-            yield f"{name} has other choices"
-        if rest := _select_other_keywords(new):
-            is_decided = not any(keyword.startswith("unevaluated") for keyword in rest)
-            if not (is_decided and self._has_same([_select_other_keywords(old) for old in olds], rest)):
-                yield f"{name} has another {' or '.join(map(repr, sorted(rest)))}"
-        if "array" in types and "items" in new:
-            items = [old["items"] for old in olds if "items" in old and not _has_prefix(old)]
-            yield from self._compare_values(items, new["items"], f"{path}[]")
-        if "object" in types:
-            yield from self._compare_properties(olds, new, path)
-
-    def _compare_properties(self, olds: Schemas, new: JsonObject, path: str) -> Iterator[str]:
-        required = {name for old in olds for name in old.get("required", ())}
-        yield from (f"{_quote(path, name)} is required" for name in new.get("required", ()) if name not in required)
-        properties, others = new.get("properties", {}), new.get("additionalProperties", True)
-        removed = {name for old in olds for name in old.get("properties", {}) if name not in properties}
-        for name in [*properties, *sorted(removed)] if others is not True else properties:
-            self._before.spend(len(olds))
-            schema = properties.get(name, others)
-            yield from self._compare_values(_find_property_schemas(olds, name), schema, _join(path, name))
-        patterns = new.get("patternProperties", {}).keys()
-        unmatched = [old for old in olds if old.get("patternProperties", {}).keys() <= patterns]
-        old_others = [old.get("additionalProperties", True) for old in unmatched]
-        if others is False and False not in old_others:
-            yield f"{_quote(path)} accepts no other members"
-        elif others is not False:
-            yield from self._compare_values(old_others, others, f"{path}.*")
-
-
-def _find_property_schemas(olds: Schemas, name: str) -> list[Schema]:
-    """Return the schemas that one property has to fit: False if none declares it and it is assumed to be absent."""
-    declared = [old["properties"][name] for old in olds if name in old.get("properties", {})]
-    if not any("additionalProperties" in old or "patternProperties" in old for old in olds):
-        return declared or [not any("properties" in old for old in olds)]
-    free = [old for old in olds if name not in old.get("properties", {}) and "patternProperties" not in old]
-    return [*declared, *(old.get("additionalProperties", True) for old in free)]
-
-
-def _find_types(nodes: Schemas) -> frozenset[str]:
-    """Return the types of the values that may fit all of some schemas; "number" means one with a fraction."""
-    enums = [enum for node in nodes for enum in _iter_enums(node)]
-    return _parse_types({}).intersection(*map(_parse_types, nodes), *(map(_get_type, enum) for enum in enums))
+def _find_types(node: JsonObject) -> frozenset[str]:
+    """Return the types of the values that may fit a schema; "number" means one with a fraction."""
+    return _parse_types(node).intersection(*(map(_get_type, enum) for enum in _iter_enums(node)))
 
 
 def _parse_types(node: JsonObject) -> frozenset[str]:
@@ -250,39 +219,25 @@ def _iter_enums(node: JsonObject) -> Iterator[set[str]]:
     """Yield the sets of values that a schema allows, as JSON."""
     for values in (node.get("enum"), [node["const"]] if "const" in node else None):
         if values is not None:
-            yield {json.dumps(value, sort_keys=True) for value in values}
-
-
-def _has_prefix(schema: JsonObject) -> bool:
-    return "prefixItems" in schema or isinstance(schema.get("items"), list)
+            yield set(map(_to_text, values))
 
 
 def _select_other_keywords(schema: JsonObject) -> JsonObject:
     """Return the part of a schema that is not compared by meaning."""
-    compared = _COMPARED_KEYWORDS - {"items"} if _has_prefix(schema) else _COMPARED_KEYWORDS
-    return {key: value for key, value in schema.items() if key not in compared and not _is_annotation(key)}
+    return {key: value for key, value in schema.items() if key not in _COMPARED_KEYWORDS | _REFERENCE_KEYWORDS}
 
 
-def _is_annotation(keyword: str) -> bool:
-    return keyword in _ANNOTATION_KEYWORDS or keyword.startswith("x-")
-
-
-def _strip_annotations(schema: Any) -> Any:
-    """Return a schema, or a list of schemas, without annotations and definitions."""
-    if isinstance(schema, list):
-        return [_strip_annotations(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    stripped = {key: value for key, value in schema.items() if not _is_annotation(key)}
-    for key in stripped.keys() & SUBSCHEMA_KEYWORDS:
-        value, is_map = stripped[key], key in SCHEMA_MAP_KEYWORDS
-        stripped[key] = {k: _strip_annotations(value[k]) for k in value} if is_map else _strip_annotations(value)
+def _without_annotations(schema: JsonObject) -> JsonObject:
+    stripped = copy.deepcopy(schema)
+    for node in iter_schemas(stripped):
+        for key in [key for key in node if key in _ANNOTATION_KEYWORDS or key.startswith("x-")]:
+            del node[key]
     return stripped
 
 
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+def _to_text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _quote(path: str, name: str = "") -> str:
-    return repr(_join(path, name) if name else path) if path or name else "it"
+    return repr(join_path(path, name) if name else path) if path or name else "it"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, cast, get_origin
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaValidator, ValidationError
@@ -34,10 +33,8 @@ VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 _get_title_from_name = GenerateJsonSchema().get_title_from_name
 
 _CONFIG = ConfigDict(allow_inf_nan=False)
-_SCHEMA_ERRORS = (
-    PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError,
-    NameError,
-)  # fmt: skip
+_SCHEMA_ERRORS = (PydanticUserError, NameError)
+"""What pydantic raises for a parameter without a schema; its other errors about schemas are subclasses of these."""
 _EXACT_TYPES = (str, int, bool, bytes)
 
 
@@ -185,6 +182,7 @@ class FunctionInputs:
             factory, default = default.default_factory, EMPTY if default.is_required() else default.default
         elif getattr(type(default), "__hash__", None) is None:  # pydantic copies these for each call, too
             factory = functools.partial(copy.deepcopy, default)
+        is_exact = any(annotation is kind for kind in _EXACT_TYPES)
         has_default = self._core.has_default(name)
         is_optional = parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD) or (
             default is not EMPTY if has_default is None else has_default
@@ -196,7 +194,7 @@ class FunctionInputs:
             annotation=annotation,
             fixed_default=UNSET if default is EMPTY else default,
             default_factory=cast("Callable[[], Any] | None", factory),
-            exact_type=None if isinstance(parameter.default, FieldInfo) else _exact_type(annotation),
+            exact_type=annotation if is_exact and not isinstance(parameter.default, FieldInfo) else None,
             is_required=not is_optional,
             is_secret=is_secret_annotation(annotation) or is_secret_annotation(parameter.annotation),
             expected=_format_annotation(annotation),
@@ -231,10 +229,6 @@ def _function_adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads this first
     function.__annotations__ = {p.name: p.annotation for p in parameters if p.annotation is not EMPTY}
     return TypeAdapter[Any](function, config=_CONFIG)  # type: ignore[arg-type]  # pydantic takes a function as a type
-
-
-def _exact_type(annotation: Any) -> type | None:
-    return next((kind for kind in _EXACT_TYPES if annotation is kind), None)
 
 
 def _format_annotation(annotation: Any) -> str:

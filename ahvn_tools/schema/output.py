@@ -5,27 +5,34 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import math
+import types
 from collections import abc
-from dataclasses import replace
-from typing import Annotated, Any, get_args, get_origin
+from dataclasses import dataclass, replace
+from inspect import Signature
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 from pydantic_core import PydanticSerializationError, SchemaSerializer, core_schema
+from typing_extensions import TypeAliasType
 
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ErrorDetail, ToolResult, has_content, result_from_content
-from ahvn_tools.schema.output_schema import (
-    EMPTY,
-    SCHEMA_ERRORS,
-    WRAP_RESULT_KEY,
-    exact_type_schema_text,
-    generate_output_schema,
-    is_untyped,
-    unwrap_annotation,
-)
+from ahvn_tools.schema.refs import resolve_ref
+from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
 
+_EMPTY = Signature.empty
+_SCHEMA_ERRORS = (PydanticUserError, TypeError, NameError)
+"""What pydantic raises for a type without a schema; its other errors about schemas are subclasses of these."""
+_WRAP_RESULT_KEY = "x-fastmcp-wrap-result"
+"""FastMCP's mark on an output schema that wraps a value other than an object in the one property `result`."""
+
+_UNTYPED_ANNOTATIONS = (_EMPTY, None, type(None), Any, ...)
+_CONTENT_PACKAGES = frozenset({"fastmcp", "mcp", "mcp_types"})
+_CONTENT_CLASSES = frozenset({
+    "Image", "Audio", "File", "ToolResult", "CallToolResult", "TextContent", "ImageContent", "AudioContent",
+    "ResourceLink", "EmbeddedResource", "InputRequiredResult",
+})  # fmt: skip
 _ITERABLE_TYPES = (
     abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable,
 )  # fmt: skip
@@ -39,11 +46,18 @@ _UNTYPED_SERIALIZER = SchemaSerializer(core_schema.any_schema(), core_schema.Cor
 _CONFIG = ConfigDict(ser_json_inf_nan="constants")
 """NaN and Infinity are dumped as they are, and then refused, not as null. A model's own config decides inside it."""
 
+T = TypeVar("T")
+
+
+@dataclass
+class _WrappedResult(Generic[T]):
+    result: T
+
 
 class Output:
     """What a tool returns. All specs of one tool share it; schema and serializer are made on first use."""
 
-    def __init__(self, annotation: Any = EMPTY, *, schema: JsonObject | None = None, is_stream: bool = False) -> None:
+    def __init__(self, annotation: Any = _EMPTY, *, schema: JsonObject | None = None, is_stream: bool = False) -> None:
         """`annotation` is resolved; `schema` overrides it; for a stream it is the annotation of the items.
 
         Raises DefinitionError for a schema whose root is not an object.
@@ -52,15 +66,15 @@ class Output:
             raise DefinitionError(
                 "output_schema must describe an object, because MCP's structured content is one. For another value, "
                 'write {"type": "object", "properties": {"result": <your schema>}, "required": ["result"], '
-                f'"{WRAP_RESULT_KEY}": true}}.'
+                f'"{_WRAP_RESULT_KEY}": true}}.'
             )
         self.annotation: Any = get_args(annotation)[-1] if get_origin(annotation) in _AWAITABLE_TYPES else annotation
-        self.item_annotation: Any = EMPTY
-        bare, metadata = unwrap_annotation(self.annotation)
+        self.item_annotation: Any = _EMPTY
+        bare, metadata = _unwrap_annotation(self.annotation)
         if get_origin(bare) in _ITERABLE_TYPES or bare in _ITERABLE_TYPES:
             self.item_annotation = (*get_args(bare), Any)[0]
             is_typed = self.item_annotation is not Any or is_stream
-            self.annotation = list.__class_getitem__(self.item_annotation) if is_typed else EMPTY
+            self.annotation = list.__class_getitem__(self.item_annotation) if is_typed else _EMPTY
             if metadata and is_typed:
                 self.annotation = Annotated[(self.annotation, *metadata)]
         self._explicit_schema = schema
@@ -72,8 +86,8 @@ class Output:
     def schema_text(self) -> str | None:
         """The output schema as JSON text; None when nothing is promised."""
         if self.exact_type is not None:
-            return exact_type_schema_text(self.exact_type)
-        schema = generate_output_schema(self.annotation) if self._explicit_schema is None else self._explicit_schema
+            return _exact_type_schema_text(self.exact_type)
+        schema = _generate_output_schema(self.annotation) if self._explicit_schema is None else self._explicit_schema
         return None if schema is None else json.dumps(schema)
 
     @property
@@ -100,20 +114,20 @@ class Output:
     def to_chunk(self, item: Any) -> ToolResult:
         """Return the result of one item of a stream, an error result when it has no JSON form."""
         try:
-            result = self._to_item_result(item)
+            if isinstance(item, ToolResult):
+                result = item
+            elif has_content(item):
+                result = _from_content(item)
+            else:
+                result = ToolResult(_to_json_value(item, self._item_adapter))
         except InvalidResultError as error:
             result = ToolResult(error=ErrorDetail(code=error.code, message=error.message))
         return replace(result, meta=dict(result.meta), is_last=False)
 
-    def _to_item_result(self, item: Any) -> ToolResult:
-        if isinstance(item, ToolResult):
-            return item
-        return _from_content(item) if has_content(item) else ToolResult(_to_json_value(item, self._item_adapter))
-
     @functools.cached_property
     def _is_wrapped(self) -> bool:
         schema = self.schema
-        return schema is not None and schema.get(WRAP_RESULT_KEY) is True
+        return schema is not None and schema.get(_WRAP_RESULT_KEY) is True
 
     @functools.cached_property
     def _only_property(self) -> str | None:
@@ -134,10 +148,10 @@ class Output:
 
 
 def _type_adapter(annotation: Any) -> TypeAdapter[Any] | None:
-    if is_untyped(annotation):
+    if _is_untyped(annotation):
         return None
     for config in (_CONFIG, None):  # a type with its own config accepts no other
-        with contextlib.suppress(*SCHEMA_ERRORS):
+        with contextlib.suppress(*_SCHEMA_ERRORS):
             return TypeAdapter(annotation, config=config)
     return None
 
@@ -147,7 +161,8 @@ def _to_json_value(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
         return value
     try:
         json_value = _serialize(value, adapter)
-        _raise_for_non_json(json_value)
+        if type(json_value) is not str:
+            json.dumps(json_value, allow_nan=False)  # fails for NaN, Infinity, overlong integers, cycles, deep nesting
     except Exception as error:  # a type's own serializer may raise anything
         raise _invalid_result_error(value) from error
     return json_value
@@ -176,12 +191,90 @@ def _serialize(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
     return _UNTYPED_SERIALIZER.to_python(value, mode="json")
 
 
-def _raise_for_non_json(value: Any) -> None:
-    """Raise ValueError for NaN, Infinity, overlong integers and cycles, RecursionError for excessive nesting."""
-    kind = type(value)
-    if kind is str or (kind is int and value.bit_length() <= _SAFE_INTEGER_BITS):
-        return
-    if kind is not float:
-        json.dumps(value, allow_nan=False)
-    elif not math.isfinite(value):
-        raise ValueError("not finite")
+def _generate_output_schema(annotation: Any) -> JsonObject | None:
+    """Return the output schema of an annotation; None when it promises nothing or has no JSON Schema."""
+    if _is_untyped(annotation) or _contains_bytes(annotation) or _is_bare_sequence(annotation):
+        return None
+    if _contains_content(annotation):
+        return None
+    try:
+        schema = _generate_schema(annotation)
+        if not _describes_object(schema):
+            schema = {**_generate_schema(_WrappedResult[annotation]), _WRAP_RESULT_KEY: True}
+    except _SCHEMA_ERRORS:
+        return None
+    return clean_schema(schema) or None
+
+
+@functools.cache
+def _exact_type_schema_text(kind: type) -> str:
+    """Return the output schema of a plain type as JSON; cached, since most tools return one of the same few types."""
+    return json.dumps(_generate_output_schema(kind))
+
+
+def _is_untyped(annotation: Any) -> bool:
+    """Whether an annotation is missing or leaves the value open."""
+    return any(annotation is untyped for untyped in _UNTYPED_ANNOTATIONS)
+
+
+def _unwrap_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the type behind type aliases and `Annotated`, and the metadata of all `Annotated`."""
+    metadata: tuple[Any, ...] = ()
+    while isinstance(annotation, TypeAliasType) or get_origin(annotation) is Annotated:
+        if isinstance(annotation, TypeAliasType):
+            annotation = annotation.__value__
+        else:
+            annotation, *more = get_args(annotation)
+            metadata = (*more, *metadata)
+    return annotation, metadata
+
+
+class _OutputSchemaGenerator(QuietSchemaGenerator):
+    """Names fields as the serializer does: by alias only where a model's own config says so."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonObject:
+        with self._by_alias_of(dict(schema["cls"].model_config)):
+            return super().model_schema(schema)
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonObject:
+        with self._by_alias_of(dict(schema.get("config") or {})):
+            return super().dataclass_schema(schema)
+
+    @contextlib.contextmanager
+    def _by_alias_of(self, config: dict[str, Any]) -> abc.Iterator[None]:
+        previous, self.by_alias = self.by_alias, bool(config.get("serialize_by_alias"))
+        try:
+            yield
+        finally:
+            self.by_alias = previous
+
+
+def _generate_schema(annotation: Any) -> JsonObject:
+    return TypeAdapter(annotation).json_schema(
+        mode="serialization", by_alias=False, schema_generator=_OutputSchemaGenerator
+    )
+
+
+def _contains_bytes(annotation: Any) -> bool:
+    is_compound = get_origin(annotation) in (Union, types.UnionType, Annotated)
+    return annotation is bytes or (is_compound and any(map(_contains_bytes, get_args(annotation))))
+
+
+def _is_bare_sequence(annotation: Any) -> bool:
+    annotation, _ = _unwrap_annotation(annotation)
+    origin, parts = get_origin(annotation) or annotation, get_args(annotation)
+    if origin is tuple and parts:
+        return parts == (Any, ...)
+    return origin in (list, tuple, abc.Sequence) and all(part is Any for part in parts)
+
+
+def _contains_content(annotation: Any) -> bool:
+    if isinstance(annotation, type) and not get_args(annotation):
+        names = {base.__name__ for base in annotation.__mro__ if base.__module__.partition(".")[0] in _CONTENT_PACKAGES}
+        return issubclass(annotation, ToolResult) or not names.isdisjoint(_CONTENT_CLASSES)
+    return any(map(_contains_content, get_args(annotation)))
+
+
+def _describes_object(schema: JsonObject) -> bool:
+    node = resolve_ref(schema, schema)
+    return node.get("type") == "object" or "properties" in node

@@ -91,12 +91,12 @@ def repair(
             repaired.put(path, parsed)
         elif candidate.wants_integer and isinstance(value, float) and value.is_integer():
             repaired.put(path, int(value))
-    if nulls and not repaired.is_changed:
+    if nulls and repaired.root is arguments:
         members = [path for path in nulls if not get_finder().is_undeclared(path)]
         for path in [path for path in members if not get_finder().allows_null(path)] or members:
             repaired.remove(path)
             removed.add(path)
-    return repaired.root if repaired.is_changed else None
+    return None if repaired.root is arguments else repaired.root
 
 
 def contains_non_finite(value: Any) -> bool:
@@ -126,15 +126,11 @@ def to_input_path(arguments: Any, location: InstancePath) -> InstancePath:
 
 
 class _CopyOnWrite:
-    """A copy of nested containers that copies each container once, before its first change."""
+    """A copy of nested containers that copies each container once, before its first change; until then the original."""
 
     def __init__(self, original: dict[str, Any]) -> None:
         self.root = original
         self._copies: dict[int, Any] = {}
-
-    @property
-    def is_changed(self) -> bool:
-        return bool(self._copies)
 
     def put(self, path: InstancePath, value: Any) -> None:
         self._writable_container(path)[path[-1]] = value

@@ -41,7 +41,8 @@ class SubschemaFinder:
 
     def is_undeclared(self, path: InstancePath) -> bool:
         """Whether the last step of `path` is not a declared property: a key of a free object, or unknown."""
-        objects = [node for node in self.find_subschemas(path[:-1]) if _describes_object(node)]
+        nodes = self.find_subschemas(path[:-1])
+        objects = [node for node in nodes if node.get("type") == "object" or not _OBJECT_KEYWORDS.isdisjoint(node)]
         return bool(objects) and not any(path[-1] in node.get("properties", {}) for node in objects)
 
     def _expand(self, nodes: Iterable[Any]) -> Nodes:
@@ -67,10 +68,6 @@ def _child_schema(node: JsonObject, step: str | int) -> Any:
         return properties[step] if step in properties else node.get("additionalProperties")
     items = node.get("prefixItems", ())
     return items[step] if step < len(items) else node.get("items")
-
-
-def _describes_object(node: JsonObject) -> bool:
-    return node.get("type") == "object" or not _OBJECT_KEYWORDS.isdisjoint(node)
 
 
 def _allows_null(node: JsonObject) -> bool:

@@ -19,16 +19,6 @@ from ahvn_tools.template import ToolTemplate
 _module_numbers = itertools.count(1)
 
 
-class _SourceLoader:
-    """A loader for the text of one module, so that tracebacks can quote its lines."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def get_source(self, _name: str) -> str:
-        return self.text
-
-
 def build_template(
     code: str, func_name: str | None, env: Mapping[str, Any] | None, options: Mapping[str, Any]
 ) -> tuple[ToolTemplate, Callable[..., Any]]:
@@ -61,7 +51,8 @@ def _new_module(code: str) -> types.ModuleType:
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     module = types.ModuleType(f"tool_code_{digest}_{next(_module_numbers)}")
     module.__file__ = f"{module.__name__}.py"
-    module.__loader__ = _SourceLoader(code)  # type: ignore[assignment]  # what linecache needs
+    loader: Any = types.SimpleNamespace(get_source=lambda _name: code)  # tracebacks quote the lines of the code
+    module.__loader__ = loader
     return module
 
 
@@ -70,8 +61,7 @@ def _choose_function(module: types.ModuleType, file: str, func_name: str | None)
         name: value for name, value in vars(module).items() if _is_defined_in(file, value)
     }
     if func_name is not None:
-        if func_name in vars(module):
-            _refuse_tools({func_name: vars(module)[func_name]})
+        _refuse_tools({func_name: vars(module).get(func_name)})
         if func_name not in defined:
             raise DefinitionError(f"The code defines no function {func_name!r}. {near_misses(func_name, defined)}")
         return defined[func_name]

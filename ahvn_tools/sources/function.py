@@ -111,7 +111,7 @@ def _inputs(
             signature,
             resolved,
             bound=frozenset(bindings),
-            descriptions=lambda: texts.parameters,
+            descriptions=lambda: texts.details.parameters,
             include_var_positional=options.get("include_var_positional", False),
             include_var_keyword=options.get("include_var_keyword", False),
         )
@@ -123,7 +123,7 @@ def _inputs(
     refuse_unknown_bindings(bindings, inputs.parameters)
     if options.get("input_schema") is None:
         return inputs
-    from ahvn_tools.schema.explicit import ExplicitSchemaInputs
+    from ahvn_tools.schema.jsonschema import ExplicitSchemaInputs
 
     return ExplicitSchemaInputs(inputs, options["input_schema"])
 
@@ -178,19 +178,15 @@ def _with_positional_dispatch(body: Any, signature: inspect.Signature) -> inspec
 
 
 def _refuse_unbound_method(body: Any, signature: inspect.Signature, bound: set[str]) -> None:
+    owner = getattr(body, "__qualname__", "").rpartition(".")[0]
     first = next(iter(signature.parameters.values()), None)
-    if first is None or first.name in bound or not _is_method_of_a_class(body):
+    if first is None or not inspect.isfunction(body) or not owner or owner.endswith("<locals>"):
         return
-    if first.name in ("self", "cls") and first.annotation is first.empty:
+    if first.name in {"self", "cls"} - bound and first.annotation is first.empty:
         raise DefinitionError(
             f"{body.__qualname__!r} is an unbound method, so its {first.name!r} would be visible to the model; "
             "use the method of an instance, or make the class a ToolRegistry."
         )
-
-
-def _is_method_of_a_class(body: Any) -> bool:
-    owner = getattr(body, "__qualname__", "").rpartition(".")[0]
-    return inspect.isfunction(body) and bool(owner) and not owner.endswith("<locals>")
 
 
 def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,10 +215,10 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
     of_call = None if inspect.isroutine(body) else inspect.getdoc(type(body).__call__)
     own = docstring if docstring is not None else inspect.getdoc(body if inspect.isroutine(body) else type(body))
     return Texts(
-        options.get("description"),
+        explicit_description=options.get("description"),
         docstring=own or of_call,
-        parameters=of_call,
-        include_long=options.get("include_long_description", True),
+        parameters_docstring=of_call,
+        include_long_description=options.get("include_long_description", True),
         parse_docstring=options.get("parse_docstring", True),
     )
 

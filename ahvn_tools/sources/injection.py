@@ -39,22 +39,19 @@ class InjectedBody:
     async def __call__(self, *args: Any, **arguments: Any) -> Any:
         """Run the function. Dependencies stay open until it has yielded its last item."""
         from fastmcp.server.dependencies import resolve_dependencies
+        from fastmcp.utilities.async_utils import call_sync_fn_in_threadpool
 
         visible = dict(self.visible_signature.bind(*args, **arguments).arguments)
         async with resolve_dependencies(self.signature_stub, visible) as values:
             named: Any = {name: values[name] for name in self.full_signature.parameters if name in values}
-            return await self._run(inspect.BoundArguments(self.full_signature, named))
-
-    async def _run(self, bound_arguments: inspect.BoundArguments) -> Any:
-        if self.uses_thread:
-            from fastmcp.utilities.async_utils import call_sync_fn_in_threadpool
-
-            returned = await call_sync_fn_in_threadpool(self._call_function, bound_arguments)
-        else:
-            returned = self._call_function(bound_arguments)
-        if inspect.isawaitable(returned):
-            returned = await returned
-        return [item async for item in returned] if inspect.isasyncgen(returned) else returned
+            bound_arguments = inspect.BoundArguments(self.full_signature, named)
+            if self.uses_thread:
+                returned = await call_sync_fn_in_threadpool(self._call_function, bound_arguments)
+            else:
+                returned = self._call_function(bound_arguments)
+            if inspect.isawaitable(returned):
+                returned = await returned
+            return [item async for item in returned] if inspect.isasyncgen(returned) else returned
 
     def _call_function(self, bound_arguments: inspect.BoundArguments) -> Any:
         returned = self.function(*bound_arguments.args, **bound_arguments.kwargs)

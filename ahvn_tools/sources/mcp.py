@@ -72,7 +72,7 @@ def build_template(
             bindings[context] = Binding(parameter=context, resolver=resolver, takes_state=True)
     template = ToolTemplate(
         name=chosen.get("name", tool.name),
-        texts=Texts(chosen.get("description", tool.description or "")),
+        texts=Texts(explicit_description=chosen.get("description", tool.description or "")),
         inputs=inputs,
         output=Output(schema=chosen.get("output_schema", tool.output_schema)),
         is_async=True,

@@ -141,7 +141,6 @@ def _check_annotations(name: str, value: Any) -> None:
 
 
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_ICON_HELP = "An icon is a dict such as {'src': 'https://…', 'mimeType': 'image/png'}."
 
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("name", "title", "description", "version"), (lambda value: isinstance(value, str), "a str")),
@@ -180,7 +179,7 @@ def to_wire_icons(icons: Iterable[Any] | None) -> list[JsonObject] | None:
         return None
     plain = [_to_json_object("icons", icon) for icon in icons]
     if not all(isinstance(icon.get("src"), str) for icon in plain):
-        raise DefinitionError(_ICON_HELP)
+        raise DefinitionError("An icon is a dict such as {'src': 'https://…', 'mimeType': 'image/png'}.")
     return plain
 
 

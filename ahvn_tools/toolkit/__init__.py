@@ -2,12 +2,12 @@
 
 `toolkit` (what changes it) and `toolkit_view` (what uses it) are the class; `store` is what its sessions and selections
 share, with one `entry` per tool. `visibility` decides which tools they show and which state a call reads, `tool` is one
-such tool. `calls`, `batch` and `resume` run calls, `run_result` is their outcome.
+such tool. `calls`, `batch` and `resume` run calls.
 """
 
 from __future__ import annotations
 
-from ahvn_tools.toolkit.run_result import Run
+from ahvn_tools.toolkit.batch import Run
 from ahvn_tools.toolkit.toolkit import Toolkit
 
 __all__ = ["Run", "Toolkit"]

@@ -19,7 +19,7 @@ from ahvn_tools.errors import (
     ToolNotFoundError,
     near_misses,
 )
-from ahvn_tools.execution import async_call, pipeline, pipeline_stream, sync_call
+from ahvn_tools.execution import direct_call, pipeline
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware
 from ahvn_tools.execution.convert import call_error_detail, error_result
 from ahvn_tools.execution.plan import Body, Plan
@@ -36,26 +36,20 @@ Arguments = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallOptions:
-    """The options of a call, in addition to its tool and its arguments."""
+    """The options of a call, in addition to its tool and its arguments. Most are fields of the `Call`."""
 
     timeout: float | None = None
     """Seconds; the tool's own timeout holds if it is shorter."""
     positional: tuple[Any, ...] = ()
-    """Positional arguments."""
     id: str | None = None
     run_id: str | None = None
     is_approved: bool = False
-    """Whether the call has been approved."""
     is_served: bool = False
-    """Whether the call came from an MCP client."""
     shows_errors: bool = False
-    """Whether an MCP client sees the text of any exception."""
     scope: CallScope | None = None
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
     report: ProgressCallback | None = None
-    """Takes progress."""
     emit: EmitChunk | None = None
-    """Takes the chunks of a served call."""
 
     @classmethod
     def create(cls, timeout: float | None, id: str | None) -> CallOptions:  # noqa: A002  # the id of the call
@@ -65,67 +59,60 @@ class CallOptions:
 
 DEFAULT_OPTIONS: Final = CallOptions()
 
-
 DirectCall = tuple[Plan, Body, tuple[Any, ...], Arguments, StateScopes]
-"""A call without middleware that nothing can observe or cancel: the arguments of `sync_call` and `async_call`."""
+"""A call without middleware that nothing can observe or cancel: the arguments of `direct_call`."""
 
 
 class PipelineCall(NamedTuple):
-    """A call that passes through a pipeline: the arguments of `pipeline` and `pipeline_stream`."""
+    """A call that passes through a pipeline: the arguments of `pipeline`."""
 
     middleware: tuple[Middleware, ...]
     call: Call
 
 
-def call(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS) -> Any:
+def call(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> Any:
     """Return the value, or raise."""
     request = _prepare(view, name, arguments, options)
     if not isinstance(request, PipelineCall):
-        return sync_call.call(*request)
+        return direct_call.call(*request)
     with _track(view, request.call, options):
         return pipeline.unwrap_result(request.call, pipeline.execute(*request))
 
 
-async def acall(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS) -> Any:
+async def acall(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> Any:
     """Return the value, or raise."""
     request = _prepare(view, name, arguments, options)
     if not isinstance(request, PipelineCall):
-        return await async_call.acall(*request)
+        return await direct_call.acall(*request)
     with _track(view, request.call, options):
         return pipeline.unwrap_result(request.call, await pipeline.aexecute(*request))
 
 
-def execute(
-    view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS
-) -> ToolResult:
+def execute(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> ToolResult:
     """Return a result, an error result for any Exception."""
     try:
         request = _prepare(view, name, arguments, options)
     except ToolCallError as error:
         return error_result(call_error_detail(error), perf_counter())
     if not isinstance(request, PipelineCall):
-        return sync_call.execute(*request)
+        return direct_call.execute(*request)
     with _track(view, request.call, options):
         return pipeline.execute(*request)
 
 
-async def aexecute(
-    view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS
-) -> ToolResult:
+async def aexecute(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> ToolResult:
     """Return a result, an error result for any Exception."""
     try:
         request = _prepare(view, name, arguments, options)
     except ToolCallError as error:
         return error_result(call_error_detail(error), perf_counter())
     if not isinstance(request, PipelineCall):
-        return await async_call.aexecute(*request)
+        return await direct_call.aexecute(*request)
     with _track(view, request.call, options):
         return await pipeline.aexecute(*request)
 
 
-def stream(
-    view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS
-) -> Generator[ToolResult, None, None]:
+def stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> Generator[ToolResult]:
     """Yield the chunks, then the result."""
     try:
         middleware, call = _prepare_stream(view, name, arguments, options)
@@ -133,19 +120,19 @@ def stream(
         yield error_result(call_error_detail(error), perf_counter())
         return
     with _track(view, call, options):
-        yield from pipeline_stream.stream(middleware, call)
+        yield from pipeline.stream(middleware, call)
 
 
 async def astream(
-    view: StoreView, name: str, arguments: Arguments | None, options: CallOptions = DEFAULT_OPTIONS
-) -> AsyncGenerator[ToolResult, None]:
+    view: StoreView, name: str, arguments: Arguments | None, options: CallOptions
+) -> AsyncGenerator[ToolResult]:
     """Yield the chunks, then the result."""
     try:
         middleware, call = _prepare_stream(view, name, arguments, options)
     except ToolCallError as error:
         yield error_result(call_error_detail(error), perf_counter())
         return
-    results = pipeline_stream.astream(middleware, call)
+    results = pipeline.astream(middleware, call)
     with _track(view, call, options):
         try:
             async for result in results:
@@ -245,11 +232,8 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
 def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, ...]:
     """Return the middleware of a call, outermost first."""
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
-    for session in view.session_states:
-        if session.switches.structured_outputs:
-            structured_output = view.structured_output(entry)
-            own = own if structured_output is None else (*own, structured_output.middleware)
-            break
+    if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
+        own = (*own, structured_output.middleware)
     if entry.requires_approval is not False or plan.takes_context:
         return (*shared, approve(view.store.approver, when=entry.requires_approval_for), *own)
     return (*shared, *own) if shared else own

@@ -9,7 +9,7 @@ from typing import Final
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import BindError, ToolkitError
 from ahvn_tools.execution.call import Call, Middleware
-from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.mcp.client.remote_tool import RemoteTool
 from ahvn_tools.middleware.postprocess import postprocess_middleware
 from ahvn_tools.spec import ToolSpec
@@ -22,7 +22,6 @@ DELEGATES: Final = "delegates"
 """An attribute of a body that only calls another tool. The toolkit's middleware wraps that inner call alone."""
 
 Bindings = Mapping[str, Binding]
-InheritedMiddleware = Callable[[], tuple[Middleware, ...]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class _CompiledCache:
 
     base: CompiledTool
     toolkit_bindings: Bindings
-    entry_bindings: Bindings
+    own_bindings: Bindings
     applied_bindings: Bindings
     compiled: CompiledTool
 
@@ -47,7 +46,7 @@ class Entry:
         options: EntryOptions,
         locks: KeyedLocks,
         *,
-        inherited_middleware: InheritedMiddleware = None,
+        inherited_middleware: Callable[[], tuple[Middleware, ...]] | None = None,
     ) -> None:
         """Combine a spec with the toolkit's options; an exclusive tool uses `locks`.
 
@@ -82,7 +81,8 @@ class Entry:
         self._lock_middleware = () if self.exclusive is False else (lock_middleware(self.exclusive, locks),)
         self._own_middleware = (*self._option_middleware, *self._lock_middleware)
         self._preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
-        self._entry_bindings: Bindings = {}
+        self.own_bindings: Bindings = {}
+        """Of parameters that are bound in this toolkit only."""
         self._cache: _CompiledCache | None = None
 
     @property
@@ -121,20 +121,20 @@ class Entry:
 
         For one parameter a preset beats a binding of this entry, which beats the toolkit's, which beats the spec's.
         """
-        base, entry_bindings, cache = self.spec.compiled, self._entry_bindings, self._cache
+        base, own_bindings, cache = self.spec.compiled, self.own_bindings, self._cache
         if (
             cache is not None
             and cache.base is base
             and cache.toolkit_bindings is toolkit_bindings
-            and cache.entry_bindings is entry_bindings
+            and cache.own_bindings is own_bindings
         ):
             return cache.compiled
-        bindings = _applicable_bindings(base, {**toolkit_bindings, **entry_bindings, **self._preset})
+        bindings = _applicable_bindings(base, {**toolkit_bindings, **own_bindings, **self._preset})
         if cache is not None and cache.base is base and _are_same(cache.applied_bindings, bindings):
             compiled = cache.compiled  # the changed bindings concern other tools
         else:
             compiled = self._compile(base, bindings, timeout)
-        self._cache = _CompiledCache(base, toolkit_bindings, entry_bindings, bindings, compiled)
+        self._cache = _CompiledCache(base, toolkit_bindings, own_bindings, bindings, compiled)
         return compiled
 
     def _compile(self, base: CompiledTool, bindings: Bindings, timeout: float | None) -> CompiledTool:
@@ -165,16 +165,11 @@ class Entry:
 
     def bind(self, binding: Binding) -> None:
         """Bind a parameter in this toolkit only."""
-        self._entry_bindings = {**self._entry_bindings, binding.parameter: binding}
+        self.own_bindings = {**self.own_bindings, binding.parameter: binding}
 
     def unbind(self, parameter: str) -> None:
         """Undo `bind`."""
-        self._entry_bindings = {name: binding for name, binding in self._entry_bindings.items() if name != parameter}
-
-    @property
-    def has_entry_bindings(self) -> bool:
-        """Whether any parameter is bound in this toolkit only."""
-        return bool(self._entry_bindings)
+        self.own_bindings = {name: binding for name, binding in self.own_bindings.items() if name != parameter}
 
     def copy_preset_from(self, other: Entry) -> None:
         """Replace the preset by that of another entry of the same tool."""

@@ -24,10 +24,7 @@ Rename = Mapping[str, str] | str | None
 def to_entries(
     thing: Any, namespace: Namespace, options: EntryOptions, locks: KeyedLocks, *, prefix: str, rename: Rename
 ) -> list[Entry]:
-    """Return the entries of the argument of `Toolkit.add`; `namespace` resolves the annotations of a function.
-
-    Raises DefinitionError for what is no tool, ToolkitError, ToolLookupError and BindError for options that do not fit.
-    """
+    """Return the entries of the argument of `Toolkit.add`; `namespace` resolves the annotations of a function."""
     named: ToolOptions = {"name": rename} if isinstance(rename, str) else {}
     specs_with_origins = _to_specs(thing, namespace, named)
     if not isinstance(prefix, str):

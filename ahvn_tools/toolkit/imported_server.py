@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,17 +59,14 @@ class ImportedServer:
     """Why the server could not be reached, where it is one of several."""
     is_removed: bool = False
     """Whether it has been removed, or could not be added."""
-    unsubscribe_callbacks: list[Callable[[], None]] = field(default_factory=list)
-
-    def local_name(self, name: str) -> str:
-        """Return the name here of a tool of the server."""
-        return self.prefix + self.options.get("rename", {}).get(name, name)
+    subscriptions: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def new_entry(self, name: str, template: ToolTemplate, body: Any, store: ToolStore) -> Entry:
         """Return an entry for a tool of the server. Raises ToolkitError and BindError."""
         options = self._entry_options(name, bindable_parameters(template.inputs.parameters, template.bindings))
+        local_name = self.prefix + self.options.get("rename", {}).get(name, name)
         origin = f"the MCP server {self.server.name!r}"
-        return Entry(ToolSpec(template, body), self.local_name(name), origin, options, store.locks)
+        return Entry(ToolSpec(template, body), local_name, origin, options, store.locks)
 
     def new_entries(self, store: ToolStore) -> dict[str, Entry]:
         """Return entries for the tools that the toolkit does not have yet. Raises ToolkitError and BindError."""
@@ -97,15 +95,14 @@ class ImportedServer:
 
     def subscribe(self, callback: Callable[[RemoteServer, Changes], Any]) -> None:
         """Notify the callback of the server's changes, and then the host's `on_change`."""
-        self.unsubscribe_callbacks.append(self.server.on_change(callback))
+        self.subscriptions.callback(self.server.on_change(callback))
         if (listener := self.options.get("on_change")) is not None:
-            self.unsubscribe_callbacks.append(self.server.on_change(listener))
+            self.subscriptions.callback(self.server.on_change(listener))
 
     def unsubscribe(self) -> None:
         """Stop all notifications of the server's changes."""
         self.is_removed = True
-        for unsubscribe in self.unsubscribe_callbacks:
-            unsubscribe()
+        self.subscriptions.close()
 
     async def aclose(self) -> None:
         """Close the server, unless the host has connected it and may still use it."""

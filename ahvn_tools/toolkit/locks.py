@@ -67,13 +67,12 @@ def lock_key(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable | None
 class Waiter:
     """One call that holds a key or waits for it. Nested calls of the same key have their own waiters."""
 
-    __slots__ = ("key", "loop", "outer", "ready", "users")
+    __slots__ = ("holds_key", "key", "loop", "outer", "users")
 
     def __init__(self, key: Hashable, outer: Waiter | None) -> None:
         """Begin in the running loop; `outer` is the waiter of the call that this one is nested in."""
         self.loop = asyncio.get_running_loop()
-        self.ready: asyncio.Future[None] = self.loop.create_future()
-        """Done when the call holds the key."""
+        self.holds_key = asyncio.Event()
         self.outer = outer
         self.key = os.getpid(), outer, key  # a forked child does not wait for calls of its parent
         self.users = 1
@@ -82,15 +81,10 @@ class Waiter:
     def wake(self) -> bool:
         """Let the call run. Return False when its loop is closed."""
         try:
-            self.loop.call_soon_threadsafe(_set_ready, self.ready)
+            self.loop.call_soon_threadsafe(self.holds_key.set)
         except RuntimeError:
             return False
         return True
-
-
-def _set_ready(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
 
 
 _current_waiters: ContextVar[Mapping[tuple[KeyedLocks, Hashable], Waiter]] = ContextVar(
@@ -109,10 +103,9 @@ class KeyedLocks:
 
     async def run_locked(self, key: Hashable, run: Callable[[], Awaitable[Result]]) -> Result:
         """Await `run()` while this key is held. Raises ToolCallError when waiting would be a deadlock."""
-        waiter, is_first = self._enqueue(key)
+        waiter = self._enqueue(key)
         try:
-            if not is_first:
-                await waiter.ready
+            await waiter.holds_key.wait()
             token = _current_waiters.set({**_current_waiters.get(), (self, key): waiter})
             try:
                 return await run()
@@ -123,8 +116,8 @@ class KeyedLocks:
             with self._lock:
                 self._release(waiter)
 
-    def _enqueue(self, key: Hashable) -> tuple[Waiter, bool]:
-        """Return a new waiter for the key, and whether it holds the key already."""
+    def _enqueue(self, key: Hashable) -> Waiter:
+        """Return a new waiter for the key. The first one holds it."""
         with self._lock:
             waiter = Waiter(key, self._current_waiter(key))
             while (queue := self._queues.get(waiter.key)) and queue[0].loop.is_closed():  # it will never be released
@@ -138,7 +131,9 @@ class KeyedLocks:
             queue.append(waiter)
             if waiter.outer is not None:
                 waiter.outer.users += 1
-            return waiter, queue[0] is waiter
+            if queue[0] is waiter:
+                waiter.holds_key.set()
+            return waiter
 
     def _current_waiter(self, key: Hashable) -> Waiter | None:
         """Return the innermost waiter for the key that this code runs under and that is still in use."""

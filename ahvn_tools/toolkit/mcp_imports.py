@@ -31,11 +31,6 @@ class MCPImports:
         self._lock = store.import_lock
         self.by_name: dict[str, ImportedServer] = store.imported_servers
 
-    @property
-    def servers(self) -> dict[str, RemoteServer]:
-        """The servers by name."""
-        return {name: imported.server for name, imported in self.by_name.items()}
-
     async def add(self, server: Any, name: str | None, timeout: float | None, options: ImportOptions) -> None:
         """Connect to a server, or to all that a configuration names, and add their tools.
 
@@ -85,7 +80,7 @@ class MCPImports:
 
     async def remove(self, name: str) -> None:
         """Remove a server with its tools, and close it where it was connected here. Raises ToolLookupError."""
-        imported = self._find(name)
+        imported = lookup("MCP server", name, self.by_name)
         (await run_in_thread(lambda _: self._unregister([imported]))).get()
         await imported.aclose()
 
@@ -113,7 +108,7 @@ class MCPImports:
         One of several servers that cannot be reached is left out, with a warning.
         """
         if name is not None:
-            return {name: await self._refresh_one(self._find(name))}
+            return {name: await self._refresh_one(lookup("MCP server", name, self.by_name))}
         refreshed = list(self.by_name.values())
         outcomes = await asyncio.gather(*map(self._refresh_one, refreshed), return_exceptions=True)
         changes: dict[str, Changes] = {}
@@ -147,7 +142,7 @@ class MCPImports:
                     self._update_entry(imported, name, entry, *templates[name])
                 elif self._remove_entry(entry):
                     del imported.entries[name]
-                    if entry.has_entry_bindings:
+                    if entry.own_bindings:
                         imported.missing_entries[name] = entry
             self._add_new_entries(imported)
 
@@ -187,9 +182,6 @@ class MCPImports:
                 log.warning("The new tool %r of %r was not added: %s.", name, imported.server.name, reason)
             else:
                 imported.entries[name] = entry
-
-    def _find(self, name: str) -> ImportedServer:
-        return lookup("MCP server", name, self.by_name)
 
 
 def _quarantine(imported: ImportedServer, name: str, reason: str) -> None:

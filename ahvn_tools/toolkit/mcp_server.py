@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar
 
 from fastmcp import FastMCP
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, ToolNotAvailableError
-from ahvn_tools.mcp.server import app
+from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
-from ahvn_tools.toolkit.groups_tool import GroupsTool
-from ahvn_tools.toolkit.search import listed_entries
+from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
@@ -67,7 +65,7 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     if misplaced := options.get("fastmcp", {}).keys() & ("name", "instructions", "version", "auth"):
         raise ToolkitError(f"Pass {sorted(misplaced)} as options of the server, not inside `fastmcp`.")
     notes = "\n\n".join(group.notes for group in view.groups().values() if group.is_active and group.notes)
-    return app.build_server(
+    return ServedToolsServer(
         ToolkitServer(view, options),
         options.get("name", toolkit_name),
         instructions=options.get("instructions", notes or None),
@@ -75,17 +73,6 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
         auth=auth,
         **options.get("fastmcp", {}),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class AudienceFilter(Selection):
-    """Matches the tools that are for everyone, and those for one of these audiences."""
-
-    audiences: frozenset[str] = frozenset()
-
-    def matches(self, entry: Entry, definition: Callable[[Entry], ToolDefinition]) -> bool:  # noqa: ARG002  # as in Selection
-        """Return whether a tool is for one of the audiences."""
-        return not entry.audience or not self.audiences.isdisjoint(entry.audience)
 
 
 class ToolkitServer:
@@ -98,7 +85,11 @@ class ToolkitServer:
             if (resolver := options.get(option)) is not None:
                 validate_callable(f"`{option}`", "a function of the request", resolver)
         self._options = options
-        self._audience = self._to_audience_filter(options.get("audience"))
+        audience = options.get("audience")
+        if audience is None and any(map(self._has_audience, view.selections)):
+            self._audience: AudienceResolver | Selection | None = None
+        else:
+            self._audience = audience if callable(audience) else _to_audience_selection(audience)
         self._call_options = calls.CallOptions(is_served=True, shows_errors=not options.get("mask_errors", True))
         self._client_states = ClientStates()
 
@@ -106,7 +97,7 @@ class ToolkitServer:
         """Return the definitions to list: of every tool that this client may see or, when it can search, fewer."""
         view, client = await self._open_session(request, None)
         client.listed_revision = _list_revision(view)
-        return [view.definition(entry) for entry in listed_entries(view)]
+        return [view.definition(entry) for entry in view.listed_entries()]
 
     async def find(self, name: str, request: Request) -> ToolDefinition | None:
         """Return a tool that this client may see, also in an inactive group: its call explains that."""
@@ -119,7 +110,7 @@ class ToolkitServer:
 
     def find_for_any_client(self, name: str) -> ToolDefinition | None:
         """Return a tool that any client may see."""
-        view = self._view.select(self._audience) if isinstance(self._audience, AudienceFilter) else self._view
+        view = self._view.select(self._audience) if isinstance(self._audience, Selection) else self._view
         entry = view.store.entries.get(name)
         return view.definition(entry) if entry is not None and view.is_selected(entry) else None
 
@@ -162,10 +153,10 @@ class ToolkitServer:
         audience = await self._resolve_audience(request)
         return view if audience is None else view.select(audience), client
 
-    async def _resolve_audience(self, request: Request) -> AudienceFilter | None:
+    async def _resolve_audience(self, request: Request) -> Selection | None:
         """Return the audience of this client; None when the view itself has one."""
         if callable(self._audience):
-            return AudienceFilter(audiences=_to_audience_set(await _await_if_needed(self._audience(request))))
+            return _to_audience_selection(await _await_if_needed(self._audience(request)))
         return self._audience
 
     async def _resolve_session_id(self, request: Request) -> str | None:
@@ -187,13 +178,6 @@ class ToolkitServer:
             raise ToolkitError(f"`{option}` must return a {expected} for each request, not a {type(value).__name__}.")
         return value
 
-    def _to_audience_filter(self, audience: Audience | AudienceResolver) -> AudienceResolver | AudienceFilter | None:
-        if callable(audience):
-            return audience
-        if audience is None and any(map(self._has_audience, self._view.selections)):
-            return None
-        return AudienceFilter(audiences=_to_audience_set(audience))
-
     def _has_audience(self, selection: Selection) -> bool:
         if selection.audience is not None:
             return True
@@ -213,5 +197,5 @@ async def _await_if_needed(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _to_audience_set(value: Any) -> frozenset[str]:
-    return frozenset() if value is None else to_name_set("audience of a server", value)
+def _to_audience_selection(audience: Any) -> Selection:
+    return Selection(audiences=to_name_set("audience of a server", () if audience is None else audience))

@@ -10,9 +10,8 @@ from ahvn_tools.errors import ToolkitError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest, rejected_result
 from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
-from ahvn_tools.toolkit import search_tools
-from ahvn_tools.toolkit.batch import Batch
-from ahvn_tools.toolkit.run_result import Run
+from ahvn_tools.toolkit import model_tools
+from ahvn_tools.toolkit.batch import Batch, Run
 from ahvn_tools.toolkit.visibility import StoreView
 
 Waiting = Run | ApprovalRequest | Mapping[str, Any]
@@ -58,7 +57,7 @@ def _batch_from_run(view: StoreView, run: Run, approved: Decision, edits: Mappin
         if refusal is not None:
             known_results[index] = refusal
         else:
-            requested = call if request.tool == call.name else search_tools.inner_call(call) or call
+            requested = call if request.tool == call.name else model_tools.inner_call(call) or call
             arguments = _merge_edits(request, edits.get(call.id, request.arguments), requested.arguments)
             calls[index] = replace(requested, arguments=arguments)
     return Batch(view=view, calls=calls, format=run.format, known_results=known_results, is_approved=True)

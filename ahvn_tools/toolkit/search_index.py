@@ -8,12 +8,14 @@ import re
 import threading
 import unicodedata
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.schema.keywords import iter_objects
+from ahvn_tools.schema.subschemas import iter_property_names
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,8 +39,11 @@ _CJK = (
 _WORD = re.compile(f"(?P<cjk>[{_CJK}]+)|[^\\W_{_CJK}]+")
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-_instances_lock = threading.Lock()
-_instances: weakref.WeakSet[SearchIndex] = weakref.WeakSet()
+_lock: Final = threading.Lock()
+"""Held while an index is used. One for all, so that a fork can wait for active queries."""
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class SearchIndex:
@@ -49,32 +54,23 @@ class SearchIndex:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
-        self._rows: dict[str, tuple[int, CompiledTool]] = {}
-        self._names: dict[int, str] = {}
+        self._rows: dict[str, tuple[int | None, CompiledTool]] = {}
+        self._names: dict[int | None, str] = {}
         self._revision: Any = None
-        self._next_row = 1
-        with _instances_lock:
-            _instances.add(self)
 
     def rank(
-        self,
-        query: str,
-        limit: int,
-        revision: Any,
-        tools: Callable[[], Iterable[CompiledTool]],
-        candidates: Collection[str],
+        self, query: str, limit: int, revision: Any, tools: Iterable[CompiledTool], candidates: Collection[str]
     ) -> list[str]:
         """Return the names of at most `limit` of the tools that contain a word of the query, best first.
 
-        Only `candidates` are ranked; `revision` differs whenever `tools` returns other tools. Raises ToolkitError where
-        SQLite has no full-text index.
+        Only `candidates` are ranked; `revision` differs whenever `tools` differ. Raises ToolkitError where SQLite has
+        no full-text index.
         """
         words = _query_terms(query)
         if not words:
             return []
-        with self._lock:
+        with _lock:
             database = self._updated_database(revision, tools)
             match = _any_of(words) if len(candidates) <= MAX_CANDIDATES else _match_rarest(database, words)
             if len(candidates) == len(self._rows):
@@ -84,7 +80,7 @@ class SearchIndex:
                 ranked = database.execute(_RANK.format(candidates=_ROWID_FILTER), (match, rows, limit))
             return [self._names[row] for (row,) in ranked]
 
-    def _updated_database(self, revision: Any, tools: Callable[[], Iterable[CompiledTool]]) -> sqlite3.Connection:
+    def _updated_database(self, revision: Any, tools: Iterable[CompiledTool]) -> sqlite3.Connection:
         """Return the database, which contains just these tools."""
         if self._database is None:
             self._database = _open_database()
@@ -92,7 +88,7 @@ class SearchIndex:
         if revision != self._revision:
             self._database.execute("BEGIN")  # one transaction: one per row takes six times as long
             try:
-                self._sync_rows(self._database, {compiled.template.name: compiled for compiled in tools()})
+                self._sync_rows(self._database, {compiled.template.name: compiled for compiled in tools})
             finally:
                 self._database.execute("COMMIT")  # `_rows` contains what was done before an error
             self._revision = revision
@@ -104,11 +100,9 @@ class SearchIndex:
             del self._names[row]
             database.execute("DELETE FROM tools WHERE rowid = ?", (row,))
         for name, compiled in tools.items():
-            indexed = self._rows.get(name)
-            if indexed is None or indexed[1] is not compiled:
-                row = self._next_row if indexed is None else indexed[0]
-                database.execute(_UPSERT, (row, *_columns(compiled.definition)))
-                self._next_row = max(self._next_row, row + 1)
+            row, indexed = self._rows.get(name, (None, None))
+            if indexed is not compiled:
+                row = database.execute(_UPSERT, (row, *_columns(compiled.definition))).lastrowid
                 self._rows[name] = row, compiled
                 self._names[row] = name
 
@@ -159,8 +153,10 @@ def _columns(definition: ToolDefinition) -> tuple[str, str, str]:
     """Return the texts to index of a tool: its name, its description, and the rest."""
     name = definition.name + " " + re.sub(r"[\W_]+", "", definition.name)
     description = f"{definition.title or ''}\n{definition.description}"
-    schema, examples = _schema_texts(definition.input_schema), _json_texts(definition.examples)
-    rest = "\n".join([*definition.tags, *schema, *examples, definition.usage])
+    schema = definition.input_schema
+    descriptions = [text for node in iter_objects(schema) if isinstance(text := node.get("description"), str)]
+    parameters, examples = [*iter_property_names(schema), *descriptions], _json_texts(definition.examples)
+    rest = "\n".join([*definition.tags, *parameters, *examples, definition.usage])
     return _to_index_text(name), _to_index_text(description), _to_index_text(rest)
 
 
@@ -183,44 +179,12 @@ def _tokenize(text: str) -> Iterator[tuple[list[str], list[str]]]:
             yield words, [f'"{word}"' for word in words]
 
 
-def _schema_texts(schema: Any) -> Iterator[str]:
-    """Yield the names and the descriptions of properties at any depth."""
-    todo = [schema]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, list):
-            todo.extend(reversed(node))
-        elif isinstance(node, dict):
-            if isinstance(description := node.get("description"), str):
-                yield description
-            if isinstance(properties := node.get("properties"), dict):
-                yield from properties
-            todo.extend(reversed(list(node.values())))
-
-
 def _json_texts(value: Any) -> Iterator[str]:
     """Yield the texts of a JSON value."""
-    todo = [value]
-    while todo:
-        node = todo.pop()
+    pending = [value]
+    while pending:
+        node = pending.pop()
         if isinstance(node, str):
             yield node
         elif isinstance(node, dict | list):
-            todo.extend(reversed(list(node.values()) if isinstance(node, dict) else node))
-
-
-def _before_fork() -> None:
-    """Wait for active queries, so that a child gets every index consistent and unlocked."""
-    _instances_lock.acquire()
-    for index in list(_instances):
-        index._lock.acquire()  # noqa: SLF001  # of this module
-
-
-def _after_fork() -> None:
-    for index in list(_instances):
-        index._lock.release()  # noqa: SLF001  # as above
-    _instances_lock.release()
-
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+            pending.extend(node.values() if isinstance(node, dict) else node)

@@ -37,6 +37,8 @@ class Selection:
     tags: frozenset[str] | None = None
     groups: frozenset[str] | None = None
     audience: str | None = None
+    audiences: frozenset[str] | None = None
+    """As `audience`, where a server has several; no option of `select`."""
     toolset: str | None = None
     where: Callable[[ToolDefinition], bool] | None = None
 
@@ -59,6 +61,7 @@ class Selection:
             and (self.tags is None or not self.tags.isdisjoint(entry.tags))
             and (self.groups is None or entry.group in self.groups)
             and (self.audience is None or not entry.audience or self.audience in entry.audience)
+            and (self.audiences is None or not entry.audience or not self.audiences.isdisjoint(entry.audience))
             and (self.where is None or bool(self.where(definition(entry))))
         )
 

@@ -1,14 +1,16 @@
-"""SessionState: the state and the switches of one toolkit, session or request, and those of a server's clients."""
+"""SessionState: the state and the switches of a toolkit, session or request; the clients of a server; active calls."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Generator, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.structured_output import StructuredOutput
 
@@ -84,3 +86,30 @@ class SessionState:
             if self._session_id is None:
                 self._session_id = uuid.uuid4().hex
             return self._session_id
+
+
+class ActiveCalls:
+    """The scopes of running calls. Several may have one id: providers number the calls of each response again.
+
+    There is no lock: each change is one atomic step.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[CallScope, tuple[str, tuple[SessionState, ...]]] = {}
+
+    @contextlib.contextmanager
+    def track(self, id: str, owners: tuple[SessionState, ...], scope: CallScope) -> Generator[None]:  # noqa: A002  # the id of the call
+        """Let `cancel` reach the call inside this block. `owners`: its session, those around that, and the toolkit."""
+        self._calls[scope] = (id, owners)
+        try:
+            yield
+        finally:
+            del self._calls[scope]
+
+    def cancel(self, id: str, owner: SessionState) -> bool:  # noqa: A002  # the id of the calls
+        """Cancel the calls of an owner with this id. Return whether there are any."""
+        calls = self._calls.copy().items()
+        scopes = [scope for scope, (call_id, owners) in calls if call_id == id and owner in owners]
+        for scope in scopes:
+            scope.cancel()
+        return bool(scopes)

@@ -10,7 +10,6 @@ from typing import Any, Final
 from ahvn_tools.errors import ToolkitError, ToolLookupError, ToolSpecError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.state import StateKey, without_keys
-from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -37,22 +36,15 @@ def state_dict(view: StoreView, *, strict: bool) -> JsonObject:
 
 
 def load_state_dict(view: StoreView, data: Any, *, strict: bool) -> None:
-    """Restore a snapshot; all of it or, when it raises, nothing.
-
-    Raises ToolkitError for another shape or version, ToolLookupError for an unknown group; unless strict, what is
-    unknown is ignored with a warning.
-    """
+    """Restore a snapshot; all of it or, when it raises, nothing. Unless strict, what is unknown is ignored."""
     _validate_snapshot(data)
     toolsets = {name: _parse_selection(name, options) for name, options in data.get("toolsets", {}).items()}
-    groups = data.get("groups", {})
-    if not groups.get(BASIC_GROUP, True):
-        raise ToolkitError(f"The group {BASIC_GROUP!r} is always active.")
     for error in _unknown_part_errors(view, data):
         if strict:
             raise error
         warnings.warn(f"{error} It is ignored.", stacklevel=3)
     toolsets = toolsets if view.is_toolkit else {}
-    groups = {name: is_active for name, is_active in groups.items() if name in view.store.groups}
+    groups = {name: is_active for name, is_active in data.get("groups", {}).items() if name in view.store.groups}
     state = _merge_state(view.session_state.state, data.get("state", {}))
     view.store.restore(view.session_state.switches, groups, toolsets)
     view.session_state.state.update(state)

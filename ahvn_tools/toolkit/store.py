@@ -14,20 +14,32 @@ from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.middleware.approve import Approver
 from ahvn_tools.state import StateKey
-from ahvn_tools.toolkit.active_calls import ActiveCalls
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, validate_middleware, validate_name, validate_timeout
-from ahvn_tools.toolkit.groups import Group, validate_is_active
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.search_index import SearchIndex
 from ahvn_tools.toolkit.selection import Selection
-from ahvn_tools.toolkit.sessions import GroupSwitches
+from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 DUPLICATE_POLICIES = ("raise", "keep", "replace")
 """What to do with a second tool of the same name."""
 
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A group of tools that can be switched on and off."""
+
+    name: str
+    description: str = ""
+    is_active: bool = False
+    """Whether it is active where neither a session nor the toolkit has switched it."""
+    notes: str | None = None
+    """Notes for the model while the group is active."""
+    unique_id: int = 0
+    """Distinguishes it from a removed group of the same name, whose switches do not apply to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +69,9 @@ class ToolStore:
         self.groups: dict[str, Group] = {BASIC_GROUP: Group(name=BASIC_GROUP, is_active=True)}
         self._unique_ids = itertools.count(1)
         self.middleware: tuple[Middleware, ...] = ()
-        self._middleware_slots: tuple[tuple[Middleware], ...] = ()
+        self._middleware_by_use: dict[object, Middleware] = {}
+        self.has_structured_outputs = False
+        """Whether any tool has ever taken a model's fields."""
         self.make_toolkit: Callable[[Any], Any] = lambda view: view
         """Returns the toolkit of a StoreView."""
         self.approver: Approver | None = None
@@ -126,10 +140,6 @@ class ToolStore:
         """Return a tool. Raises ToolLookupError for an unknown name."""
         return lookup("tool", name, self.entries)
 
-    def group(self, name: str) -> Group:
-        """Return a group. Raises ToolLookupError for an unknown name."""
-        return lookup("group", name, self.groups)
-
     def toolset(self, name: str) -> Selection:
         """Return a saved selection. Raises ToolLookupError for an unknown name."""
         return lookup("toolset", name, self.toolsets)
@@ -138,7 +148,7 @@ class ToolStore:
         """Add a group, or replace its definition. Raises ToolkitError for the basic group."""
         if group.name == BASIC_GROUP:
             raise ToolkitError(f"The group {BASIC_GROUP!r} always exists and is active. Choose another name.")
-        validate_is_active(validate_name("name of a group", group.name), group.is_active)
+        _validate_is_active(validate_name("name of a group", group.name), group.is_active)
         with self._lock:
             self._put_group(group)
 
@@ -153,27 +163,28 @@ class ToolStore:
         if name == BASIC_GROUP:
             raise ToolkitError(f"The group {BASIC_GROUP!r} cannot be removed. Remove its tools one by one.")
         with self._lock:
-            self.group(name)
+            lookup("group", name, self.groups)
             self.groups = {key: group for key, group in self.groups.items() if key != name}
             self._remove_entries(lambda entry: entry.group == name)
 
     def set_groups(self, switches: GroupSwitches, active: Mapping[str, bool]) -> None:
         """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
         with self._lock:
-            for name, is_active in active.items():
-                self.group(name)
-                if not validate_is_active(name, is_active) and name == BASIC_GROUP:
-                    raise ToolkitError(f"The group {name!r} is always active.")
             switches.group_overrides = {**switches.group_overrides, **self._to_group_overrides(active)}
 
     def _to_group_overrides(self, active: Mapping[str, bool]) -> dict[int, bool]:
-        return {self.group(name).unique_id: is_active for name, is_active in active.items()}
+        overrides = {lookup("group", name, self.groups).unique_id: is_active for name, is_active in active.items()}
+        for name, is_active in active.items():
+            if not _validate_is_active(name, is_active) and name == BASIC_GROUP:
+                raise ToolkitError(f"The group {name!r} is always active.")
+        return overrides
 
     def set_structured_output(
         self, switches: GroupSwitches, entry: Entry, structured_output: StructuredOutput | None
     ) -> None:
         """Let a tool also take a model's fields; None undoes that."""
         with self._lock:
+            self.has_structured_outputs = True
             switches.structured_outputs = {**switches.structured_outputs, entry: structured_output}
 
     def save_toolset(self, name: str, selection: Selection) -> None:
@@ -184,7 +195,8 @@ class ToolStore:
     def restore(self, switches: GroupSwitches, active: Mapping[str, bool], toolsets: Mapping[str, Selection]) -> None:
         """Switch just these groups, and add these toolsets; all or nothing.
 
-        Raises ToolLookupError for an unknown group or toolset, ToolkitError for a cycle of toolsets.
+        Raises ToolLookupError for an unknown group or toolset, ToolkitError for the basic group off and for a cycle of
+        toolsets.
         """
         with self._lock:
             merged, group_overrides = _merge_toolsets(self.toolsets, toolsets), self._to_group_overrides(active)
@@ -225,19 +237,17 @@ class ToolStore:
 
     def use(self, middleware: Middleware) -> Callable[[], None]:
         """Add a middleware inside the existing ones. Return a function that removes it once."""
-        slot = (validate_middleware(middleware),)  # a new object: the same middleware may be used twice
+        use = object()  # the same middleware may be used twice
         with self._lock:
-            self._set_middleware((*self._middleware_slots, slot))
+            self._middleware_by_use[use] = validate_middleware(middleware)
+            self.middleware = tuple(self._middleware_by_use.values())
 
         def undo() -> None:
             with self._lock:
-                self._set_middleware(tuple(used for used in self._middleware_slots if used is not slot))
+                self._middleware_by_use.pop(use, None)
+                self.middleware = tuple(self._middleware_by_use.values())
 
         return undo
-
-    def _set_middleware(self, slots: tuple[tuple[Middleware], ...]) -> None:
-        self._middleware_slots = slots
-        self.middleware = tuple(middleware for (middleware,) in slots)
 
 
 def lookup(kind: str, name: str, known: Mapping[str, Item]) -> Item:
@@ -252,6 +262,13 @@ def validate_max_concurrency(value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # type: ignore[redundant-expr]  # callers may pass anything
         raise ToolkitError(f"max_concurrency must be a whole number, at least 1, not {value!r}.")
     return value
+
+
+def _validate_is_active(group: str, is_active: bool) -> bool:
+    """Return `is_active`. Raises ToolkitError when it is no bool."""
+    if not isinstance(is_active, bool):
+        raise ToolkitError(f"The group {group!r} is switched by True or False, not by {is_active!r}.")
+    return is_active
 
 
 def _merge_toolsets(toolsets: Mapping[str, Selection], added: Mapping[str, Selection]) -> dict[str, Selection]:

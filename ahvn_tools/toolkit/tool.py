@@ -10,7 +10,7 @@ from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, PickleError, ToolkitError, near_misses
 from ahvn_tools.execution.call import Middleware
-from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.spec import ToolSpec
@@ -25,7 +25,6 @@ class ToolkitTool(ToolSpec):
     """A tool of a toolkit, session or selection. Its calls run there; `bind` binds in that toolkit only."""
 
     def __init__(self, view: StoreView, entry: Entry) -> None:
-        """Take a view of a toolkit and one of its tools."""
         self._view = view
         self._entry = entry
         self._lock = threading.Lock()

@@ -16,14 +16,12 @@ from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.annotations import Namespace, caller_locals
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
-from ahvn_tools.toolkit import search_tools
+from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.entry_factory import Rename, to_entries
 from ahvn_tools.toolkit.entry_options import EntryOptions, validate_callable, validate_name
-from ahvn_tools.toolkit.groups import Group
-from ahvn_tools.toolkit.groups_tool import GroupsTool
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import SearchListing, ToolStore, validate_max_concurrency
+from ahvn_tools.toolkit.store import Group, SearchListing, ToolStore, validate_max_concurrency
 from ahvn_tools.toolkit.toolkit_view import ToolkitView, validate_state
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -184,7 +182,7 @@ class Toolkit(ToolkitView):
     @property
     def servers(self) -> dict[str, RemoteServer]:
         """The MCP servers by name: the tools of each, which of them are refused, and which need to be accepted."""
-        return self._mcp_imports().servers
+        return {name: imported.server for name, imported in self._view.store.imported_servers.items()}
 
     def _mcp_imports(self, action: str | None = None) -> MCPImports:
         """Return the MCP servers, for an action that only the toolkit itself allows."""
@@ -245,7 +243,7 @@ class Toolkit(ToolkitView):
         It has one boolean parameter for each group that exists when it is listed; a group that is left out is switched
         off.
         """
-        return GroupsTool(self._view.store)
+        return model_tools.GroupsTool(self._view.store)
 
     def toolset(self, name: str, **selection: Unpack[SelectionOptions]) -> Self:
         """Save a selection under a name, for `select(toolset=name)`."""
@@ -258,7 +256,7 @@ class Toolkit(ToolkitView):
         A model finds and calls the other visible tools through these two. Options are those of `add`. Raises
         ToolLookupError for a name in `core` that is no tool.
         """
-        pair = Toolkit("search").add(search_tools.search_tools).add(search_tools.call_tool)
+        pair = Toolkit("search").add(model_tools.search_tools).add(model_tools.call_tool)
         store = self._view.store
         core = store.require_names(core)
         self.add(pair, **options)

@@ -14,10 +14,8 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls, snapshot
-from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.batch import Batch, Run
 from ahvn_tools.toolkit.resume import Decision, Waiting, resumed_batch
-from ahvn_tools.toolkit.run_result import Run
-from ahvn_tools.toolkit.search import listed_entries, search_entries
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.structured_output import StructuredOutput
@@ -173,7 +171,7 @@ class ToolkitView:
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
-        return [self._view.definition(entry) for entry in listed_entries(self._view)]
+        return [self._view.definition(entry) for entry in self._view.listed_entries()]
 
     def to(self, format: str, /, **options: Any) -> list[JsonObject]:  # noqa: A002  # the word for it
         """Return the tools in a format such as `"openai"`; the options are those of the format's `export`."""
@@ -200,7 +198,7 @@ class ToolkitView:
         Words are looked for in names, descriptions, parameters, tags and examples; one match is enough. Raises
         ToolkitError where SQLite has no full-text index.
         """
-        return [ToolkitTool(self._view, entry) for entry in search_entries(self._view, query, k)]
+        return [ToolkitTool(self._view, entry) for entry in self._view.search(query, k)]
 
     def call(
         self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
@@ -293,7 +291,8 @@ class ToolkitView:
             return answer
         if format is None:
             raise ToolkitError('Say which format the answer is in: run(answer, format="openai").')
-        return formats.get(format).calls(answer, self._view.definitions())
+        entries = list(self._view.store.entries.values())  # a call of any, visible or not, gets the tool's own name
+        return formats.get(format).calls(answer, [self._view.definition(entry) for entry in entries])
 
 
 def validate_state(state: Any) -> MutableMapping[str, Any]:

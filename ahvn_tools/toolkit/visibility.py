@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
-from ahvn_tools.toolkit.groups import Group
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.store import Group, ToolStore
 from ahvn_tools.toolkit.structured_output import StructuredOutput
-
-_REMOVED_GROUP: Final = Group(name="removed", unique_id=-1)
-"""Replaces a group that was removed just now with its tools: it is active nowhere."""
 
 
 class StoreView:
@@ -73,20 +68,17 @@ class StoreView:
     def structured_output(self, entry: Entry) -> StructuredOutput | None:
         """Return the model whose fields a tool also takes here."""
         for session in self.session_states:
-            structured_outputs = session.switches.structured_outputs
-            if structured_outputs and entry in structured_outputs:
-                return structured_outputs[entry]
+            if entry in session.switches.structured_outputs:
+                return session.switches.structured_outputs[entry]
         return None
-
-    def definitions(self) -> list[ToolDefinition]:
-        """Return the definitions of all tools, visible or not: a call of any is translated to the tool's own name."""
-        return [self.definition(entry) for entry in list(self.store.entries.values())]
 
     def is_active(self, group: str) -> bool:
         """Return whether a group is active here."""
         if group == BASIC_GROUP:
             return True
-        defined = self.store.groups.get(group, _REMOVED_GROUP)
+        defined = self.store.groups.get(group)
+        if defined is None:  # it was removed just now, with its tools
+            return False
         for session in self.session_states:
             group_overrides = session.switches.group_overrides
             if defined.unique_id in group_overrides:
@@ -114,6 +106,33 @@ class StoreView:
     def selected_entries(self) -> Iterator[Entry]:
         """Yield the tools that match the selections, those of inactive groups among them."""
         return (entry for entry in list(self.store.entries.values()) if self.is_selected(entry))
+
+    def listed_entries(self) -> Iterator[Entry]:
+        """Yield the tools to list to a model: all visible ones or, when it can search, core and search tools."""
+        listing, entries = self.store.search_listing, self.store.entries
+        if listing is None or not all(
+            name in entries and self.is_visible(entries[name]) for name in listing.search_tool_names
+        ):
+            return self.visible_entries()
+        names = dict.fromkeys((*listing.core, *listing.search_tool_names))
+        return (entries[name] for name in names if name in entries and self.is_visible(entries[name]))
+
+    def search(self, query: str, k: int) -> list[Entry]:
+        """Return at most `k` visible tools, best match first; a tool whose name is the query comes before all others.
+
+        Raises ToolkitError for a query that is no string and for an invalid `k`.
+        """
+        if not isinstance(query, str):
+            raise ToolkitError(f"A query is a text, not a {type(query).__name__}.")
+        if not isinstance(k, int) or k < 1:  # type: ignore[redundant-expr]  # callers may pass anything
+            raise ToolkitError(f"k is the number of tools to return, at least 1, not {k!r}.")
+        entries = dict(self.store.entries)
+        k = min(k, len(entries))
+        revision = self.store.bindings_revision, [(entry, entry.spec.compiled) for entry in entries.values()]
+        visible = {name: entry for name, entry in entries.items() if self.is_visible(entry)}
+        tools = map(self.compiled_tool, entries.values())
+        ranked = dict.fromkeys([query.strip(), *self.store.search_index.rank(query, k, revision, tools, visible)])
+        return [visible[name] for name in ranked if name in visible][:k]
 
     def is_selected(self, entry: Entry) -> bool:
         """Return whether a tool matches the selections, whether or not its group is active."""

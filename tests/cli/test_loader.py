@@ -10,8 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from ahvn_tools.cli.errors import CommandError
-from ahvn_tools.cli.loader import load_toolkit
+from ahvn_tools.cli.loader import CommandError, load_toolkit
 from tests.cli.served import ENVIRONMENT
 
 TOOLS = """

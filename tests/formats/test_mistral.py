@@ -98,7 +98,7 @@ def test_calls_in_fragments_are_read_as_well():
 def test_chunks_are_not_changed():
     delta = item(index=0)
     part = chunk(delta, reason="tool_calls")
-    reader = mistral.EventReader()
+    reader = mistral.ResponseReader()
     assert len(list(reader.feed(part))) == 1
     assert part == chunk(item(index=0), reason="tool_calls")
 

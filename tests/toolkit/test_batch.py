@@ -1,4 +1,4 @@
-"""All calls of an answer: order, duplicates, errors, formats, limits, cancellation."""
+"""All calls of an answer: order, duplicates, errors, formats, limits, cancellation; and the Run that answers them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextvars
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -456,3 +456,30 @@ def test_a_batch_that_is_cancelled_leaves_nothing_running(batch, steps):
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(whole())
+
+
+@pytest.fixture
+def sums() -> Run:
+    calls = [ToolCall(id=f"c{number}", name="add", arguments={"a": number}) for number in range(3)]
+    return Toolkit("k").add(add).run(calls, format="openai")
+
+
+def test_a_run_is_the_sequence_of_its_messages(sums):
+    assert isinstance(sums, Sequence)
+    assert list(sums) == sums.messages
+    assert [*sums] == sums[:] == sums.messages
+    assert (len(sums), sums[0]["content"], sums[-1]["tool_call_id"], sums[1:]) == (3, "1", "c2", sums.messages[1:])
+
+
+def test_a_run_extends_a_history(sums):
+    history = [{"role": "user", "content": "Add."}]
+    history.extend(sums)
+    assert [message["role"] for message in history] == ["user", "tool", "tool", "tool"]
+
+
+def test_a_run_has_each_call_with_its_result(sums):
+    assert [(call.id, result.value) for call, result in sums.results] == [("c0", 1), ("c1", 2), ("c2", 3)]
+
+
+def test_a_run_without_calls_is_empty():
+    assert (list(Run()), Run().results, bool(Run())) == ([], [], False)

@@ -178,10 +178,10 @@ WHERE: dict[str, Callable[[Callable[..., Any]], tuple[Toolkit, dict[str, float]]
 async def test_the_shortest_timeout_applies(entry_point, body, where):
     kit, options = WHERE[where](body)
     started = time.perf_counter()
-    result = await entry_point(kit, body.__name__, {"seconds": 1}, **options)
+    result = await entry_point(kit, body.__name__, {"seconds": 8}, **options)
     assert result.error.code == "timeout"
     assert "did not finish within 0.05 seconds" in result.text
-    assert time.perf_counter() - started < 0.9
+    assert time.perf_counter() - started < 7
 
 
 async def test_methods_that_return_values_raise_a_timeout_error():

@@ -305,7 +305,7 @@ def test_a_hanging_tool_does_not_delay_the_exit_of_the_interpreter():
     started = time.perf_counter()
     status, output, errors = program(code)
     assert (status, output.split(), errors) == (0, ["timeout", "timeout"], "")
-    assert time.perf_counter() - started < 25
+    assert time.perf_counter() - started < 50
 
 
 # what bodies raise

@@ -716,11 +716,11 @@ async def test_a_call_can_be_cancelled_on_the_host_by_its_id(wire: str):
 
 
 async def test_a_timeout_applies_to_sync_tools_too(wire: str):
-    kit = Toolkit("slow", timeout=0.1).add(lambda: time.sleep(2), rename="sleep")
+    kit = Toolkit("slow", timeout=0.1).add(lambda: time.sleep(20), rename="sleep")
     async with served(kit, wire) as client:
         began = time.perf_counter()
         assert "within 0.1 seconds" in await error_text(client, "sleep")
-        assert time.perf_counter() - began < 1
+        assert time.perf_counter() - began < 15
 
 
 async def test_a_tool_that_ignores_its_cancellation_does_not_delay_the_next_call(wire: str):
@@ -739,7 +739,7 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_delay_the_next_call
             await client.call_tool("stubborn", timeout=0.1)
         began = time.perf_counter()
         assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
-        assert time.perf_counter() - began < 1
+        assert time.perf_counter() - began < 15
     release.set()
 
 

@@ -52,7 +52,7 @@ class ProcessCall:
         self._start_deadline = monotonic() + MAX_START_SECONDS
         self._set_starting(True)
         try:
-            while (outcome := self._run_in_process(self._acquire_process(), request, emit)) is None:
+            while (outcome := self._run_in_process(request, emit)) is None:
                 pass
             return outcome
         finally:
@@ -99,15 +99,13 @@ class ProcessCall:
             "make it importable, or remove the locks, files and connections that it refers to."
         )
 
-    def _acquire_process(self) -> WorkerProcess:
-        try:
-            return pool.process_pool.acquire()
-        except OSError as error:
-            raise self._connection_error(f"could not be started: {error}.") from error
-
-    def _run_in_process(self, process: WorkerProcess, request: bytes, emit: EmitItemSync) -> Outcome | None:
+    def _run_in_process(self, request: bytes, emit: EmitItemSync) -> Outcome | None:
         """Return the outcome of the body; None when an idle process had ended before it accepted the request."""
         outcome = None
+        try:
+            process = pool.process_pool.acquire()
+        except OSError as error:
+            raise self._connection_error(f"could not be started: {error}.") from error
         with self._lock:
             self._process = process  # from here on, `stop` kills it
         try:

@@ -99,9 +99,9 @@ class Worker:
         if not self._is_busy:
             self._inbox.put(None)
             time.sleep(IDLE_EXIT_SECONDS)  # a thread that a body started may keep the interpreter from exiting
-        from ahvn_tools.execution.isolation import process_tree
+        from ahvn_tools.execution.isolation.worker_process import kill_own_tree  # it imports psutil
 
-        process_tree.kill_own_tree()
+        kill_own_tree()
 
     def send(self, *reply: Any) -> None:
         """Send a reply to the calling process."""

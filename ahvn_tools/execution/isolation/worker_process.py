@@ -1,9 +1,10 @@
-"""One worker process, for the process that started it."""
+"""One worker process, for the process that started it; and how a process is killed with all that it started."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import signal
 import subprocess
@@ -13,10 +14,13 @@ from typing import IO, cast
 
 import psutil
 
-from ahvn_tools.execution.isolation import process_tree, protocol
+from ahvn_tools.execution.isolation import protocol
 
 REAP_SECONDS = 1.0
 """How many seconds to wait for a killed process to be gone; one that waits for a disk may take longer."""
+
+_MAX_ROUNDS = 10
+"""How often to look for new children: a fork bomb may start them faster than they are suspended."""
 
 
 class WorkerProcess:
@@ -63,7 +67,7 @@ class WorkerProcess:
         with self._lock:
             if self._process.returncode is not None:  # it has ended, and another process may have its id by now
                 return
-            process_tree.kill_tree(self._root)
+            kill_tree(self._root)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(REAP_SECONDS)
 
@@ -101,3 +105,46 @@ class WorkerProcess:
     def _close_pipes(self) -> None:
         self._requests.close()
         self._replies.close()
+
+
+def kill_tree(root: psutil.Process) -> None:
+    """Kill a process that leads a process group, and all processes that it started.
+
+    On Linux a worker adopts the orphans among its descendants, so that none escapes by `setsid` or a double fork. On
+    other platforms a double fork with `setsid` escapes. On all platforms, a process that left the group escapes when
+    the root process has already died.
+    """
+    with contextlib.suppress(psutil.Error):
+        root.suspend()  # a suspended process starts no new ones
+    _kill_descendants(root)
+    with contextlib.suppress(psutil.Error, OSError):
+        if root.is_running() and hasattr(os, "killpg"):  # also true of a zombie, whose id is not reused yet
+            os.killpg(root.pid, signal.SIGKILL)
+        else:  # pragma: no cover  # it was reaped elsewhere, or this is Windows
+            root.kill()
+
+
+def kill_own_tree() -> None:  # pragma: no cover  # a killed process reports no coverage
+    """Kill this process, which leads a process group, and all processes that it started."""
+    with contextlib.suppress(Exception):
+        _kill_descendants(psutil.Process())
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _kill_descendants(root: psutil.Process) -> None:
+    """Suspend all processes that `root` started, until there are no new ones, then kill them."""
+    descendants: set[psutil.Process] = set()
+    for _ in range(_MAX_ROUNDS):
+        with contextlib.suppress(psutil.Error):
+            fresh = set(root.children(recursive=True)) - descendants
+            if not fresh:
+                break
+            descendants |= fresh
+            for child in fresh:
+                with contextlib.suppress(psutil.Error):
+                    child.suspend()
+    for child in descendants:
+        with contextlib.suppress(psutil.Error):
+            child.kill()

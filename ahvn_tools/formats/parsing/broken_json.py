@@ -18,10 +18,13 @@ _MAX_PREVIEW_CHARS = 500
 """The length of the start of an unreadable object that is read to recognize a call."""
 
 _DELIMITER = re.compile(r"""["'“”{}]|//|/\*|\#|```|</""")
-_COMMENT_ENDS = {"//": "\n", "#": "\n", "/*": "*/"}
-_CLOSING_QUOTES = {
-    quote: re.compile(rf"\\|[{ends}]") for quote, ends in {'"': '"', "'": "'", "“": '“”"', "”": '“”"'}.items()
+_COMMENT_ENDS = {"//": re.compile(r"(?=\n)"), "#": re.compile(r"(?=\n)"), "/*": re.compile(r"\*/")}
+_CLOSING_QUOTES = {'"': '"', "'": "'", "“": '“”"', "”": '“”"'}
+_STRING_ENDS = {
+    quote: re.compile(rf"""\\.|([{ends}])(?=\s*(?:[,:;}}\])/#"“”]|\Z))""", re.DOTALL)
+    for quote, ends in _CLOSING_QUOTES.items()
 }
+"""Escapes, and (the group) the end of a string: a quote without punctuation after it is part of the string."""
 _CONCATENATIONS = dict.fromkeys('"“”', re.compile(r'["“”]\s*\+\s*["“”]')) | {"'": re.compile(r"'\s*\+?\s*'")}
 _PLACEHOLDER_MARK = "\ue000"
 """Surrounds the number of a string in its placeholder; a character for private use."""
@@ -117,7 +120,7 @@ def scan_object(text: str, start: int) -> BrokenObject:
     while delimiter := _DELIMITER.search(text, position):
         sign, at, position = delimiter[0], delimiter.start(), delimiter.end()
         if sign in _CLOSING_QUOTES and (sign != "'" or _previous_character(text, at) in "{[(,:"):
-            end = _end_of_string(text, position, sign)
+            end = next((mark.start() for mark in _STRING_ENDS[sign].finditer(text, position) if mark[1]), 0)
             placeholder = f'"{_PLACEHOLDER_MARK}{len(strings)}{_PLACEHOLDER_MARK}"' if end else ""
             masked += [text[unmasked_from:at], placeholder]
             strings.append(text[at : end or None])
@@ -126,7 +129,8 @@ def scan_object(text: str, start: int) -> BrokenObject:
             depth += not end
         elif sign in _COMMENT_ENDS and text[at - 1] in " \t\n{[,}]\"'":
             masked.append(text[unmasked_from:at])
-            unmasked_from = position = _end_of_comment(text, sign, position)
+            comment_end = _COMMENT_ENDS[sign].search(text, position)
+            unmasked_from = position = comment_end.end() if comment_end else len(text)
             spans.append((at, position))
         elif sign in ("```", "</"):
             position = at
@@ -141,35 +145,10 @@ def scan_object(text: str, start: int) -> BrokenObject:
     return BrokenObject(masked_text=masked_text, strings=strings, end=position, depth=depth, opaque_spans=spans)
 
 
-def _end_of_string(text: str, position: int, quote: str) -> int:
-    """Return the position of the closing quote, or 0. A quote without punctuation after it is part of the string."""
-    while mark := _CLOSING_QUOTES[quote].search(text, position):
-        position = mark.end()
-        if mark[0] == "\\":
-            position += 1
-        elif _next_character(text, position) in ',:;}])/#"“”':
-            return mark.start()
-    return 0
-
-
-def _next_character(text: str, position: int) -> str:
-    """Return the next character that is no space, or an empty text at the end."""
-    while position < len(text) and text[position].isspace():
-        position += 1
-    return text[position : position + 1]
-
-
 def _previous_character(text: str, position: int) -> str:
     while text[position - 1].isspace():  # ends at the first brace of the object
         position -= 1
     return text[position - 1]
-
-
-def _end_of_comment(text: str, sign: str, position: int) -> int:
-    end = text.find(_COMMENT_ENDS[sign], position)
-    if end < 0:
-        return len(text)
-    return end + 2 if sign == "/*" else end
 
 
 def _is_concatenation(string: str) -> bool:
@@ -179,7 +158,7 @@ def _is_concatenation(string: str) -> bool:
 
 def _has_inner_quotes(name: str) -> bool:
     """Return whether a member's name contains quotes of its kind: then an earlier string has no closing quote."""
-    return len(_CLOSING_QUOTES[name[0]].findall(_ESCAPE.sub("_", name))) > 1
+    return sum(map(_ESCAPE.sub("_", name).count, _CLOSING_QUOTES[name[0]])) > 1
 
 
 def _unescape(string: str) -> str:

@@ -9,9 +9,8 @@ import base64
 import re
 from typing import Any
 
-from ahvn_tools.formats.parsing.fields import filter_objects
-from ahvn_tools.formats.parsing.raw_call import RawCall
-from ahvn_tools.formats.parsing.tool_calls import ARGUMENTS_NOT_OBJECT
+from ahvn_tools.formats.json_data import filter_objects
+from ahvn_tools.formats.parsing.tool_calls import ARGUMENTS_NOT_OBJECT, RawCall
 from ahvn_tools.json_types import JsonObject
 
 _PATH_STEP = re.compile(r"""\.?([^.\[\]]+)|\[(\d+)\]|\[(['"])((?:\\.|(?!\3).)*)\3\]""", re.DOTALL)

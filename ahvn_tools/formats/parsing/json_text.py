@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from operator import itemgetter
 
@@ -30,11 +30,11 @@ _CONTINUATION = re.compile(r"""\s*(?:\}|,?\s*["'“][\w-]{1,100}["'”]\s*:)""")
 """Follows an object whose last brace came too early: another member, or another closing brace."""
 
 
-def iter_json_objects(text: str, is_wrapper: Callable[[JsonObject], bool]) -> Iterator[ParsedObject]:
+def iter_json_objects(text: str, wrapper_keys: Collection[str]) -> Iterator[ParsedObject]:
     """Yield the objects in a text in order, except in a model's thoughts.
 
     Objects inside another object are part of it. They are yielded separately only if the outer object cannot be read
-    and `is_wrapper` accepts the readable part of it.
+    and the readable part of it has one of the `wrapper_keys`.
     """
     repairs, budget = 0, MAX_REPAIR_COST
     position = _end_of_leading_thoughts(text)
@@ -55,7 +55,7 @@ def iter_json_objects(text: str, is_wrapper: Callable[[JsonObject], bool]) -> It
             repairs, budget = repairs + 1, budget - broken.repair_cost
             parsed, position = broken.parse(is_repairable=budget >= 0), broken.end
             yield replace(parsed, is_truncated=True) if _CONTINUATION.match(text, position) else parsed
-            if not parsed.is_exact and is_wrapper(parsed.value):
+            if not parsed.is_exact and any(key in parsed.value for key in wrapper_keys):
                 opaque_spans, position = broken.opaque_spans, start.end()
 
 

@@ -16,7 +16,13 @@ def parse_payload(response: Any) -> Any:
     Raises ValueError or RecursionError for invalid text, and TypeError for any other object.
     """
     if isinstance(response, str | bytes | bytearray | memoryview):
-        return _parse_text(decode_text(response))
+        text = decode_text(response)
+        try:
+            return json.loads(text, strict=False)
+        except ValueError:
+            if events := _parse_events(text):
+                return events
+            raise
     if response is None or isinstance(response, Mapping | list | tuple) or hasattr(response, "model_dump"):
         return dump_models(response)
     if isinstance(response, Iterable):
@@ -39,6 +45,13 @@ def dump_models(value: Any) -> Any:
     return dump_models(dict(value)) if isinstance(value, Mapping) else value
 
 
+def is_stream(value: Any) -> bool:
+    """Return whether a value can be a stream of events: an iterable, but no text, bytes or mapping."""
+    if isinstance(value, Mapping | str | bytes | bytearray | memoryview):
+        return False
+    return isinstance(value, Iterable | AsyncIterable)
+
+
 def decode_text(text: str | bytes | bytearray | memoryview, errors: str = "surrogatepass") -> str:
     """Return text without a byte order mark; bytes can be in any Unicode encoding."""
     if not isinstance(text, str):
@@ -47,29 +60,15 @@ def decode_text(text: str | bytes | bytearray | memoryview, errors: str = "surro
     return text.removeprefix(_BYTE_ORDER_MARK)
 
 
-def _parse_text(text: str) -> Any:
-    try:
-        return json.loads(text, strict=False)
-    except ValueError:
-        events = _parse_events(text)
-        if not events:
-            raise
-        return events
-
-
 def _parse_events(text: str) -> list[Any]:
     """Return the data of server-sent events, or of one JSON text per line. JSON has other line breaks than these."""
     events = []
     for block in text.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         lines = [line.strip() for line in block.split("\n")]
         data = [line.removeprefix("data:").strip() for line in lines if line.startswith(("data:", "{"))]
-        events += _parse_block([line for line in data if line not in ("", "[DONE]")])
+        data = [line for line in data if line not in ("", "[DONE]")]
+        try:
+            events += [json.loads("\n".join(data), strict=False)] if data else []
+        except ValueError:  # one event per line
+            events += [json.loads(line, strict=False) for line in data]
     return events
-
-
-def _parse_block(lines: list[str]) -> list[Any]:
-    """Return one event from all lines, or else one event per line."""
-    try:
-        return [json.loads("\n".join(lines), strict=False)] if lines else []
-    except ValueError:
-        return [json.loads(line, strict=False) for line in lines]

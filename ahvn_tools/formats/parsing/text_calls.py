@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.formats.json_data import get_objects
 from ahvn_tools.formats.parsing.broken_json import ParsedObject
 from ahvn_tools.formats.parsing.json_text import iter_json_objects
-from ahvn_tools.formats.parsing.raw_call import RawCall
-from ahvn_tools.formats.parsing.response_text import extract_choice_texts, extract_text
+from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader
 from ahvn_tools.json_types import JsonObject
 
 TRUNCATED_CALL = (
@@ -29,18 +29,49 @@ _WRAPPER_KEYS = ("tool_calls", "tool_call", "function_calls", "function_call", "
 _MAX_DEPTH = 4
 """A list in a wrapper in a list, and the call: no model nests deeper."""
 
+_TEXT_TYPES = frozenset({
+    None, "text", "output_text", "message", "text_delta", "content_block_delta", "response.output_text.delta", "ai",
+    "AIMessageChunk",
+})  # fmt: skip
+"""The types of text parts, messages, events, and LangChain's messages. Most providers set no type."""
 
-class TextReader:
-    """Collects the text of a stream, in fragments or in the events of any provider, and parses it at the end."""
+_MODEL_ROLES = frozenset({None, "assistant", "model"})
 
-    def __init__(self, known: Mapping[str, ToolDefinition] | None = None) -> None:
+_TEXT_KEYS = (
+    "data",  # an event of Mistral
+    "contentBlockDelta",  # an event of Bedrock
+    "delta",  # of a choice, a block, a text
+    "output",  # Responses, Bedrock
+    "message",
+    "content",
+    "parts",  # Gemini
+    "text",
+    "response",  # Ollama's completions
+)
+"""The keys of a text, or of an object that contains the text, in the order of preference."""
+
+_MAX_TEXT_DEPTH = 12
+"""No provider nests its text deeper."""
+
+
+class TextReader(Reader):
+    """Reads text: of a response, or of a stream, in fragments or in the events of any provider."""
+
+    def __init__(self, known: Mapping[str, ToolDefinition]) -> None:
         """Start with no text; `known` are the exported tools by wire name."""
-        self._known = known or {}
+        self._known = known
         self._texts: list[str] = []
+
+    def extract(self, data: Any) -> list[RawCall]:
+        """Return the calls that JSON data consists of, else the calls in its text if it is a provider's response."""
+        raw_calls = list(_extract_from_value(data, self._known))
+        if isinstance(data, list):
+            return raw_calls  # a list without calls is a list of events
+        return raw_calls or _extract_from_choices(data, self._known)
 
     def feed(self, event: Any) -> Iterable[RawCall]:
         """Read an event, or a fragment of text; calls come at the end."""
-        self._texts.append(extract_text(event))
+        self._texts.append(_extract_text(event))
         return ()
 
     def end(self) -> Iterator[RawCall]:
@@ -48,28 +79,21 @@ class TextReader:
         yield from _extract_from_text("".join(self._texts), self._known)
 
 
-def extract_from_data(data: Any, known: Mapping[str, ToolDefinition]) -> list[RawCall]:
-    """Return the calls that JSON data consists of, else the calls in its text if it is a provider's response."""
-    raw_calls = list(_extract_from_value(data, known))
-    if isinstance(data, list):
-        return raw_calls  # a list without calls is a list of events
-    return raw_calls or _extract_from_choices(data, known)
-
-
 def _extract_from_text(text: str, known: Mapping[str, ToolDefinition]) -> Iterator[RawCall]:
     try:
         data = json.loads(text, strict=False)
     except (ValueError, RecursionError):
-        for parsed in iter_json_objects(text, _is_wrapper):
+        for parsed in iter_json_objects(text, _WRAPPER_KEYS):
             yield from _extract_from_object(parsed, known)
         return
     if isinstance(data, dict | list):
-        yield from extract_from_data(data, known) or _extract_from_choices(data, known)
+        yield from list(_extract_from_value(data, known)) or _extract_from_choices(data, known)
 
 
 def _extract_from_choices(data: Any, known: Mapping[str, ToolDefinition]) -> list[RawCall]:
-    """Return the calls in the first choice that contains calls."""
-    return next(filter(None, (list(_extract_from_text(text, known)) for text in extract_choice_texts(data))), [])
+    """Return the calls in the first choice that contains calls; most responses have one choice."""
+    texts = map(_extract_text, _get_choices(data) or [data])
+    return next(filter(None, (list(_extract_from_text(text, known)) for text in texts)), [])
 
 
 def _extract_from_object(parsed: ParsedObject, known: Mapping[str, ToolDefinition]) -> Iterator[RawCall]:
@@ -144,5 +168,26 @@ def _get_values(parts: list[JsonObject], keys: Sequence[str]) -> list[Any]:
     return [part[key] for part in parts for key in keys if key in part]
 
 
-def _is_wrapper(value: JsonObject) -> bool:
-    return any(key in value for key in _WRAPPER_KEYS)
+def _extract_text(value: Any, depth: int = 0) -> str:
+    """Return the text of a response, a message, its parts or an event, as JSON data; of choices, the first one's."""
+    if isinstance(value, str):
+        return value
+    if depth == _MAX_TEXT_DEPTH:
+        return ""
+    if isinstance(value, list):
+        return "".join(_extract_text(item, depth + 1) for item in value)
+    if not isinstance(value, dict) or not _is_model_text(value):
+        return ""
+    if choices := _get_choices(value):
+        return "".join(_extract_text(choice, depth + 1) for choice in choices if not choice.get("index"))
+    return next((_extract_text(value[key], depth + 1) for key in _TEXT_KEYS if value.get(key)), "")
+
+
+def _get_choices(response: Any) -> list[JsonObject]:
+    return get_objects(response, "choices") or get_objects(response, "candidates")
+
+
+def _is_model_text(value: JsonObject) -> bool:
+    kind, role = value.get("type"), value.get("role")
+    is_hashable = all(isinstance(name, str | None) for name in (kind, role))
+    return is_hashable and kind in _TEXT_TYPES and role in _MODEL_ROLES and not value.get("thought")

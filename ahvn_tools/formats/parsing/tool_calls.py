@@ -1,16 +1,20 @@
-"""Tool calls from a provider's response, checked: broken arguments become an error that the model can act on."""
+"""Tool calls: as a provider wrote them, collected from a stream, and checked.
+
+Broken arguments become an error that the model can act on.
+"""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, overload
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats.json_data import replace_surrogates, to_json_data
-from ahvn_tools.formats.parsing.payload import parse_payload
-from ahvn_tools.formats.parsing.raw_call import RawCall, Reader
+from ahvn_tools.formats.parsing.payload import dump_models, is_stream, parse_payload
 from ahvn_tools.formats.rendering.names import index_by_wire_name
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall
@@ -21,15 +25,122 @@ MISSING_NAME = "The call does not name a tool. Send it again with the name of th
 ARGUMENTS_NOT_OBJECT = "The arguments are not a JSON object. Send one JSON object with the arguments by name."
 
 
-def parse_calls(
-    response: Any,
-    extract_calls: Callable[[Any], Iterable[RawCall]],
-    definitions: Iterable[ToolDefinition],
-    make_reader: Callable[[], Reader],
-) -> list[ToolCall]:
-    """Return the calls that `extract_calls` finds in the JSON of a response; unreadable calls have an `error`.
+@dataclass(frozen=True, kw_only=True)
+class RawCall:
+    """One call as the response contains it, unchecked."""
 
-    A list in which it finds none is read as the events of a stream. Raises TypeError for a `response` that is no
+    id: Any
+    name: Any
+    arguments: Any
+    """An object, JSON text, or None."""
+    provider: JsonObject = field(default_factory=dict)
+    is_truncated: bool = False
+    """Whether the response reached its length limit in this call."""
+    error: str | None = None
+    """What is wrong with the call, as a text for the model; None when only the arguments can be wrong."""
+
+
+class Reader(ABC):
+    """Reads one response, or the events of one stream, as JSON data."""
+
+    @abstractmethod
+    def extract(self, data: Any) -> Iterable[RawCall]:
+        """Return the calls in a complete response, or in a part of it."""
+
+    def feed(self, event: Any) -> Iterable[RawCall]:
+        """Return the calls that the next event completes. By default, an event contains complete calls or none."""
+        return self.extract(event) if isinstance(event, dict) else ()
+
+    def end(self) -> Iterable[RawCall]:
+        """Return the calls that are incomplete when the stream ends. By default, there are none."""
+        return ()
+
+
+@dataclass(eq=False)
+class CallAccumulator:
+    """One call whose arguments arrive as several fragments of text."""
+
+    id: Any = None
+    name: Any = None
+    provider: JsonObject = field(default_factory=dict)
+    _texts: list[str] = field(default_factory=list)
+    _complete_arguments: Any = None
+
+    def merge(self, piece: RawCall) -> CallAccumulator:
+        """Add a piece of the call, and return the accumulator. The first id and the first name count."""
+        self.id = self.id or piece.id
+        self.name = self.name or piece.name
+        self.provider |= piece.provider
+        self.add(piece.arguments)
+        return self
+
+    def add(self, fragment: Any) -> None:
+        """Add the next fragment of text, or the complete object, which some hosts send instead."""
+        if not isinstance(fragment, str):
+            self._complete_arguments = self._complete_arguments if fragment is None else fragment
+        elif fragment:
+            self._texts.append(fragment)
+
+    def is_complete(self) -> bool:
+        """Return whether the arguments are one complete JSON object."""
+        if not self._texts:
+            return isinstance(self._complete_arguments, dict)
+        if "}" not in self._texts[-1]:
+            return False  # saves parsing the text after most fragments
+        try:
+            return isinstance(json.loads("".join(self._texts), strict=False), dict)
+        except (ValueError, RecursionError):
+            return False
+
+    def to_raw_call(self, *, is_truncated: bool = False) -> RawCall:
+        """Return the call as far as it has arrived. Arguments as text count before the complete object."""
+        text = "".join(self._texts)
+        arguments = text if text.strip() else self._complete_arguments
+        return RawCall(
+            id=self.id, name=self.name, arguments=arguments, provider=self.provider, is_truncated=is_truncated
+        )
+
+
+@dataclass(frozen=True)
+class StreamParser:
+    """Parses streams: `for call in stream(events, definitions)`, or `async for` over an asynchronous stream.
+
+    Events are the SDK's objects or their dicts, in order; events without a call are ignored. Each call is yielded as
+    soon as it is complete. When a stream breaks off, its incomplete calls come last, with an `error`.
+    """
+
+    make_reader: Callable[..., Reader]
+    """Creates a reader for one stream."""
+    needs_definitions: bool = False
+    """Whether a reader is created from the exported tools by wire name; otherwise from nothing."""
+
+    @overload
+    def __call__(self, events: Iterable[Any], definitions: Iterable[ToolDefinition] = ()) -> Iterator[ToolCall]: ...
+    @overload
+    def __call__(
+        self, events: AsyncIterable[Any], definitions: Iterable[ToolDefinition] = ()
+    ) -> AsyncIterator[ToolCall]: ...
+    def __call__(
+        self, events: Iterable[Any] | AsyncIterable[Any], definitions: Iterable[ToolDefinition] = ()
+    ) -> Iterator[ToolCall] | AsyncIterator[ToolCall]:
+        """Yield the calls; with `definitions`, under the tools' own names. Raises TypeError if this is no stream."""
+        if not is_stream(events):
+            raise TypeError(f"{type(events).__name__} is no stream of events. Pass the SDK's stream, or its events.")
+        known = index_by_wire_name(definitions)
+        reader = self.get_reader(known)
+        if isinstance(events, AsyncIterable):
+            return _parse_async(events, reader, known)
+        return (_to_tool_call(raw_call, known) for raw_call in _read_events(map(dump_models, events), reader))
+
+    def get_reader(self, known: Mapping[str, ToolDefinition]) -> Reader:
+        """Return a new reader. `known` are the exported tools by wire name."""
+        return self.make_reader(known) if self.needs_definitions else self.make_reader()
+
+
+def parse_calls(response: Any, definitions: Iterable[ToolDefinition], stream: StreamParser) -> list[ToolCall]:
+    """Return the calls that the reader of `stream` extracts from a response; unreadable calls have an `error`.
+
+    A list from which it extracts none is read as the events of a stream. Raises TypeError for a `response` that is no
     response, text or stream.
     """
     known = index_by_wire_name(definitions)
@@ -37,15 +148,13 @@ def parse_calls(
         data = parse_payload(response)
     except (ValueError, RecursionError):
         return [ToolCall(id=_make_call_id(), name="", error=INVALID_RESPONSE)]
-    raw_calls = list(extract_calls(data))
+    raw_calls = list(stream.get_reader(known).extract(data))
     if not raw_calls and isinstance(data, list):
-        reader = make_reader()
-        raw_calls = [raw_call for event in data for raw_call in reader.feed(event)]
-        raw_calls += reader.end()
-    return [to_tool_call(raw_call, known) for raw_call in raw_calls]
+        raw_calls = list(_read_events(data, stream.get_reader(known)))
+    return [_to_tool_call(raw_call, known) for raw_call in raw_calls]
 
 
-def to_tool_call(raw_call: RawCall, known: dict[str, ToolDefinition]) -> ToolCall:
+def _to_tool_call(raw_call: RawCall, known: dict[str, ToolDefinition]) -> ToolCall:
     """Return the checked call, under the tool's own name if the tool is among `known`, by wire name.
 
     Its id, name and provider data can be sent back: lone surrogates are replaced.
@@ -76,12 +185,25 @@ def _parse_arguments(raw_call: RawCall) -> tuple[JsonObject, str | None]:
             if isinstance(value, str):
                 value = json.loads(value, strict=False) if value.strip() else None
     except (ValueError, RecursionError) as error:
-        return {}, TRUNCATED_CALL if raw_call.is_truncated else _describe_json_error(error)
+        position = f" (error at character {error.pos + 1})" if isinstance(error, json.JSONDecodeError) else ""
+        invalid = f"The arguments are not valid JSON{position}. Send one complete JSON object."
+        return {}, TRUNCATED_CALL if raw_call.is_truncated else invalid
     if value is None:
         return {}, None
     return (value, None) if isinstance(value, dict) else ({}, ARGUMENTS_NOT_OBJECT)
 
 
-def _describe_json_error(error: Exception) -> str:
-    position = f" (error at character {error.pos + 1})" if isinstance(error, json.JSONDecodeError) else ""
-    return f"The arguments are not valid JSON{position}. Send one complete JSON object."
+def _read_events(events: Iterable[Any], reader: Reader) -> Iterator[RawCall]:
+    for event in events:
+        yield from reader.feed(event)
+    yield from reader.end()
+
+
+async def _parse_async(
+    events: AsyncIterable[Any], reader: Reader, known: dict[str, ToolDefinition]
+) -> AsyncIterator[ToolCall]:
+    async for event in events:
+        for raw_call in reader.feed(dump_models(event)):
+            yield _to_tool_call(raw_call, known)
+    for raw_call in reader.end():
+        yield _to_tool_call(raw_call, known)

@@ -55,7 +55,7 @@ def to_parts_with_error_prefix(result: ToolResult) -> list[str | ImagePart]:
     parts = to_parts(result)
     if not result.is_error or result.text.lower().startswith("error"):
         return parts
-    return [f"Error: {part}" if isinstance(part, str) else part for part in parts]
+    return [f"Error: {part}" for part in parts]
 
 
 def is_blank(part: str | ImagePart) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, ToolLookupError, ToolSpecError, near_misses
@@ -62,20 +62,6 @@ def index_by_wire_name(definitions: Iterable[ToolDefinition]) -> dict[str, ToolD
 def to_list(names: str | Iterable[str]) -> list[str]:
     """Return names as a list; a single string is one name."""
     return [names] if isinstance(names, str) else list(names)
-
-
-def select_wire_names(tools: bool | Collection[str], known: dict[str, ToolDefinition]) -> list[str]:
-    """Return the wire names of the tools that an option selects: all, none, or those with these names.
-
-    Raises ToolLookupError for a name that is not among the `known` tools.
-    """
-    if isinstance(tools, bool):
-        return list(known) if tools else []
-    selected, names = to_list(tools), [definition.name for definition in known.values()]
-    for name in selected:
-        if name not in names:
-            raise ToolLookupError(f"There is no tool {name!r} in this export. {near_misses(name, names)}")
-    return [wire for wire, definition in known.items() if definition.name in selected]
 
 
 def resolve_choice(tools: str | Sequence[str], definitions: Iterable[ToolDefinition] = ()) -> list[str]:

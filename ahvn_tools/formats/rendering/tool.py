@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import DefinitionError
-from ahvn_tools.formats.rendering.names import index_by_wire_name, select_wire_names, to_list, wire_name
-from ahvn_tools.formats.rendering.portability import check_texts
+from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
+from ahvn_tools.formats.rendering.names import MAX_NAME_LENGTH, index_by_wire_name, to_list, wire_name
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.dialect import Dialect
 from ahvn_tools.schema.dialects.finding import Finding
@@ -16,6 +15,9 @@ from ahvn_tools.schema.dialects.flatten_root import add_missing_properties, flat
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.jsonschema import compile_validator
+
+MAX_DESCRIPTION_CHARS = 1_024
+"""The limit of some OpenAI models, and of some hosts with OpenAI's API."""
 
 StrictConverter = Callable[[JsonObject], tuple[JsonObject | None, list[Finding]]]
 """Returns a strict schema with the rules that it only describes; or None with the reasons why there is none."""
@@ -76,7 +78,7 @@ class ToolExporter:
     def findings(self, definition: ToolDefinition) -> list[Finding]:
         """Return what the provider sees in another form or not at all, and what cannot be strict."""
         exports = [self.export(definition, strict=strict) for strict in ((False, True) if self.to_strict else (False,))]
-        texts = check_texts(definition, self.max_description_chars)
+        texts = _check_texts(definition, self.max_description_chars)
         return list(dict.fromkeys([*texts, *(finding for tool in exports for finding in tool.findings)]))
 
     def _make_strict(self, schema: JsonObject, to_strict: StrictConverter) -> tuple[JsonObject | None, list[Finding]]:
@@ -119,14 +121,42 @@ def filter_example_inputs(definition: ToolDefinition, schema: JsonObject) -> lis
 
 def set_provider_options(
     tools: list[JsonObject],
-    known: dict[str, ToolDefinition],
+    definitions: Iterable[ToolDefinition],
     defer_loading: bool | Collection[str],
     allowed_callers: Sequence[str] | None,
 ) -> None:
-    """Set on exported tools, in place, which of them only the provider's search returns, and who may call them."""
-    deferred = select_wire_names(defer_loading, known)
-    for tool in tools:
-        if tool["name"] in deferred:
+    """Set on exported tools, in place, which of them only the provider's search returns, and who may call them.
+
+    Raises ToolLookupError when `defer_loading` contains a name that is not among the `definitions`.
+    """
+    names = [definition.name for definition in definitions]
+    if isinstance(defer_loading, bool):
+        defer_loading = names if defer_loading else []
+    deferred = to_list(defer_loading)
+    for name in deferred:
+        if name not in names:
+            raise ToolLookupError(f"There is no tool {name!r} in this export. {near_misses(name, names)}")
+    for tool, name in zip(tools, names, strict=True):
+        if name in deferred:
             tool["defer_loading"] = True
         if allowed_callers is not None:
             tool["allowed_callers"] = to_list(allowed_callers)
+
+
+def _check_texts(definition: ToolDefinition, max_description_chars: int | None) -> Iterator[Finding]:
+    """Yield a finding for a name that providers see in another form, and one for a description over the limit."""
+    wire = wire_name(definition.name)
+    if wire != definition.name:
+        yield Finding(
+            severity="note",
+            place="",
+            problem=f"the model sees the name {wire!r}",
+            fix=f"Use only letters, digits, '_' and '-', start with a letter or '_', at most {MAX_NAME_LENGTH} in all.",
+        )
+    if max_description_chars is not None and len(definition.description) > max_description_chars:
+        yield Finding(
+            severity="warning",
+            place="",
+            problem=f"the description has more than {max_description_chars:,} characters",
+            fix="Shorten it: some models and hosts refuse the whole request.",
+        )

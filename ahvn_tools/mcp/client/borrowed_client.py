@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from ahvn_tools.errors import InvalidResultError, SyncCallError, ToolConnectionError, ToolLookupError, near_misses
 from ahvn_tools.execution.background_loop import blocked_loops, running_loop
 from ahvn_tools.mcp.client.errors import CONNECTION_CLOSED
-from ahvn_tools.mcp.client.results import ResultParser
+from ahvn_tools.mcp.client.remote_tool import ResultParser
 
 _TRANSPORT_PACKAGES = frozenset({"anyio", "httpcore", "httpcore2", "httpx", "httpx2"})
 """Packages whose exceptions are about the connection."""
 
 
-class MCPClient(Protocol):
-    """The methods that a client needs; FastMCP's client and mcp's session have them."""
+async def find_tool(client: Any, name: str) -> Any:
+    """Return the server's tool of that name. `client` is FastMCP's client, mcp's session, or has their methods.
 
-    async def list_tools(self) -> Any:
-        """Return the server's tools, as a list or as an object with `tools`."""
-
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool."""
-
-
-async def find_tool(client: MCPClient, name: str) -> Any:
-    """Return the server's tool of that name. Raises ToolLookupError with near misses, ToolConnectionError."""
+    Raises ToolLookupError with near misses, ToolConnectionError.
+    """
     try:
         listed = await client.list_tools()
     except Exception as error:
@@ -42,33 +35,25 @@ async def find_tool(client: MCPClient, name: str) -> Any:
     return tools[name]
 
 
-def make_body(
-    client: MCPClient,
-    name: str,
-    owner_loop: asyncio.AbstractEventLoop | None = None,
-    *,
-    output_schema: Mapping[str, Any] | None = None,
-) -> Callable[..., Awaitable[Any]]:
-    """Return the body that calls `name` through `client` on the client's own loop, the only one where it works.
+class ClientToolBody:
+    """The body that calls one tool through a client on the client's own event loop, the only one where it works.
 
-    That is `owner_loop`, else the running loop, else the loop of the first call. Results are checked against the output
-    schema. Raises DefinitionError for an output schema that does not describe an object.
+    That is the loop which runs when the body is made, else the loop of the first call. The body cannot be pickled,
+    because a connection belongs to a loop and a process.
     """
-    return _ClientToolBody(client, name, owner_loop or running_loop(), ResultParser(name, output_schema))
 
+    def __init__(self, client: Any, name: str, output_schema: Mapping[str, Any] | None = None) -> None:
+        """Results are checked against the output schema.
 
-class _ClientToolBody:
-    """One remote tool. It cannot be pickled, because a connection belongs to a loop and a process."""
-
-    def __init__(
-        self, client: Any, name: str, owner_loop: asyncio.AbstractEventLoop | None, result_parser: ResultParser
-    ) -> None:
+        Raises DefinitionError for an output schema that does not describe an object.
+        """
         self._call_tool = getattr(client, "call_tool_mcp", None) or client.call_tool
-        self._result_parser = result_parser
+        self._result_parser = ResultParser(name, output_schema)
         self._name = name
-        self._owner_loop = owner_loop
+        self._owner_loop = running_loop()
 
     async def __call__(self, /, **arguments: Any) -> Any:
+        """Call the tool. Raises ToolConnectionError, SyncCallError, InvalidResultError, and the client's own errors."""
         result = await self._call_on_owner_loop(arguments)
         return self._result_parser.parse(result) if hasattr(result, "is_error") else result
 

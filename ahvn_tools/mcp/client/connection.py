@@ -1,4 +1,4 @@
-"""A connection to one server that any thread and any event loop may use. It reconnects after the server was lost."""
+"""A connection to one server. It reconnects after the server was lost."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import functools
 import logging
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ahvn_tools.context import ProgressCallback
-from ahvn_tools.errors import LimitExceededError, ToolConnectionError
+from ahvn_tools.errors import LimitExceededError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client import errors, server_process, session
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.errors import ConnectionLostError
-from ahvn_tools.mcp.client.handlers import Handlers, ListenerList
 from ahvn_tools.mcp.client.session import Session
-from ahvn_tools.mcp.client.targets import NO_HEADERS, Target
-from ahvn_tools.mcp.trust.limits import Limits
+from ahvn_tools.mcp.client.targets import Target
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_EXIT_SECONDS = 5.0  # for closing all connections when the process exits
-DEBOUNCE_SECONDS = 0.05  # between a change and the call of the listeners, so that a series of changes is one call
 
+T = TypeVar("T")
 
 ToolVerifier = Callable[..., Awaitable[None]]
 """Called as `verify_tool(name, is_new_connection=…)` before each call, and raises unless the tool is the accepted one.
@@ -38,7 +37,7 @@ ToolVerifier = Callable[..., Awaitable[None]]
 
 
 class Connection:
-    """A connection to one server with one set of credentials.
+    """A connection to one server with one set of credentials, used on the background loop only.
 
     It connects with the first request. After the server was lost, the next request connects again with a new client.
     """
@@ -46,53 +45,38 @@ class Connection:
     def __init__(
         self,
         target: Target,
+        settings: ClientSettings,
         *,
-        limits: Limits | None = None,
-        handlers: Handlers | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
-        verify_tool: ToolVerifier | None = None,
-        listeners: ListenerList | None = None,
+        verify_tool: ToolVerifier | None,
+        on_list_changed: Callable[[], None],
     ) -> None:
-        """`listeners` are called as those of `on_list_changed`; several connections may share them."""
-        self.target = target
-        self.limits = limits or Limits()
-        self._handlers = handlers or Handlers()
-        self._headers = dict(headers)
+        """`on_list_changed` is called when the server's tools may have changed, also after each reconnect."""
+        self._target = target
+        self._settings = settings
+        self._limits = settings.limits
         self._verify_tool = verify_tool
-        self._listeners = ListenerList() if listeners is None else listeners
-        self._listing_lock = asyncio.Lock()
+        self.on_list_changed = on_list_changed
         self._session: Session | None = None
-        self._sessions: set[Session] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._is_closed = False
         self._has_header_parameters = False
-        self._listed_session: Session | None = None
-        self._verified_session: Session | None = None
-        self._changed_at = 0.0
-        self._notify_timer: asyncio.TimerHandle | None = None
-
-    def __repr__(self) -> str:
-        return f"<Connection {self.target.name!r}>"
 
     async def tools(self) -> list[Tool]:
         """Return the server's tools from all pages. A malformed one is included as JSON, as it was sent.
 
         Raises ToolConnectionError, ToolTimeoutError, LimitExceededError, and ToolError for the server's own error.
         """
-        what = f"Listing the tools of server {self.target.name!r}"
-        tools: list[Tool] = await self._send_request(
-            self._fetch_tools, what=what, timeout=self.limits.listing, is_repeatable=True
-        )
-        return tools
+        what = f"Listing the tools of server {self._target.name!r}"
+        return await self._send_request(self._fetch_tools, what, self._limits.listing, is_repeatable=True)
 
     async def call(
         self,
         name: str,
         arguments: Mapping[str, Any],
         *,
-        timeout: float | None = None,
-        on_progress: ProgressCallback | None = None,
-        is_repeatable: bool = False,
+        timeout: float | None,
+        on_progress: ProgressCallback | None,
+        is_repeatable: bool,
     ) -> CallToolResult:
         """Call a tool and return the server's result unchanged, also an error result.
 
@@ -101,104 +85,71 @@ class Connection:
         error.
         """
 
-        async def call_tool(current: Session) -> Any:
+        async def call_tool(current: Session) -> CallToolResult:
             await self._prepare_call(current, name)
             report = None if on_progress is None else functools.partial(_report_progress, on_progress)
-            return await current.client.call_tool_mcp(name, dict(arguments), progress_handler=report)
+            result: CallToolResult = await current.client.call_tool_mcp(name, dict(arguments), progress_handler=report)
+            return result
 
-        what = f"Tool {name!r} of server {self.target.name!r}"
-        result: CallToolResult = await self._send_request(
-            call_tool, what=what, timeout=timeout, is_repeatable=is_repeatable, tool=name
-        )
-        return result
-
-    def on_list_changed(self, listener: Callable[[float], None]) -> Callable[[], None]:
-        """Call `listener` when the server's tools may have changed. Return a function that removes it.
-
-        It is called on the background loop, which it must not block, with the time of the last change by the loop's
-        clock: once for a series of changes, and after each reconnect.
-        """
-        return self._listeners.add(listener)
-
-    def was_used(self) -> bool:
-        """Return whether a request was ever sent."""
-        return self._loop is not None
+        what = f"Tool {name!r} of server {self._target.name!r}"
+        return await self._send_request(call_tool, what, timeout, is_repeatable=is_repeatable, tool=name)
 
     async def aclose(self) -> None:
         """Close permanently, and wait until the server's process has ended."""
         self._is_closed = True
-        if self._loop is not None:
-            await background_loop.arun(self._close)
+        loop = asyncio.get_running_loop()  # the other sessions of a forked child belong to its parent
+        await asyncio.gather(*(one.close() for one in list(self._sessions) if one.loop is loop))
 
-    def close(self) -> None:
-        """Close permanently; on the background loop, without waiting for it."""
-        self._is_closed = True
-        if self._loop is not None and self._loop is background_loop.get_loop():
-            run_close(self._close, self.limits.close + 2)
-
-    async def _send_request(self, send: session.SendRequest, **options: Any) -> Any:
-        return await background_loop.arun(functools.partial(self._send_with_retry, send, **options))
-
-    async def _send_with_retry(
+    async def _send_request(
         self,
-        send: session.SendRequest,
-        *,
+        send: Callable[[Session], Awaitable[T]],
         what: str,
         timeout: float | None,
+        *,
         is_repeatable: bool,
         tool: str | None = None,
-    ) -> Any:
+    ) -> T:
         is_first = True
         while True:
-            current = self._get_session(tool)
+            current = self._get_session()
             try:
-                return await current.send_request(send, timeout=timeout, what=what, tool=tool)
+                return await current.send_request(send, what, timeout, tool)
             except ConnectionLostError as error:
                 current.retire()
                 if self._is_closed:
-                    raise self._closed_error(tool) from error
+                    raise errors.to_closed_error(self._target.name, tool) from error
                 if not (is_first and current.was_ready() and (is_repeatable or error.is_unsent)):
-                    raise errors.to_connection_error(self.target.name, error.reason, tool) from error
+                    raise errors.to_connection_error(self._target.name, error.reason, tool) from error
             is_first = False
 
-    def _closed_error(self, tool: str | None) -> ToolConnectionError:
-        return ToolConnectionError(f"The connection to server {self.target.name!r} was closed.", tool=tool)
-
-    def _get_session(self, tool: str | None) -> Session:
+    def _get_session(self) -> Session:
         """Return a usable session. There is no `await` here, so that concurrent callers get the same one."""
-        if self._is_closed:
-            raise self._closed_error(tool)
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # the session and the timer of a forked child belong to its parent
-            self._loop, self._session, self._notify_timer = loop, None, None
-        if self._session is not None:
-            if self._session.is_usable():
-                return self._session
-            self._session.retire()
-            if self._session.was_ready():
-                self._schedule_notify()
+        current = self._session
+        if current is not None and current.loop is asyncio.get_running_loop():  # else a forked child has its parent's
+            if current.is_usable():
+                return current
+            current.retire()
+            if current.was_ready():
+                self.on_list_changed()
         self._session = self._start_session()
         return self._session
 
     def _start_session(self) -> Session:
         """Return a new session. It holds no reference to the connection, so that an unused connection is collected."""
-        make_client, headers, limits = self.target.make_client, self._headers, self.limits
-        get_schedule_notify = weakref.WeakMethod(self._schedule_notify)
+        reference = weakref.ref(self)
 
         def on_list_changed() -> None:
-            if (schedule_notify := get_schedule_notify()) is not None:
-                schedule_notify()
+            if (connection := reference()) is not None:
+                connection.on_list_changed()
 
-        self._listing_lock = asyncio.Lock()  # in a forked child the old one may be held forever
-        new = Session(lambda handlers: make_client(handlers, headers, limits), self._handlers, limits, on_list_changed)
+        new = Session(self._target, self._settings, on_list_changed)
         self._sessions.add(new)
-        new.owner_task.add_done_callback(lambda _, sessions=self._sessions: sessions.discard(new))  # type: ignore[misc]
         return new
 
     def __del__(self) -> None:
-        if self._session is not None and self._loop is not None:
+        if self._session is not None:
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._session.retire)
+                self._session.loop.call_soon_threadsafe(self._session.retire)
 
     async def _fetch_tools(self, current: Session) -> list[Tool]:
         tools: list[Tool] = []
@@ -207,48 +158,30 @@ class Connection:
             tools += [*page.tools, *current.status.malformed_tools]
             current.status.malformed_tools.clear()
             if (reason := self._find_listing_error(tools, cursors, page.next_cursor)) is not None:
-                raise LimitExceededError(f"The list of tools of server {self.target.name!r} {reason}.")
+                raise LimitExceededError(f"The list of tools of server {self._target.name!r} {reason}.")
             if page.next_cursor is None:
                 break
             cursors.append(page.next_cursor)
-        self._listed_session = current
-        self._has_header_parameters = self.target.takes_headers and any(map(_has_header_parameters, tools))
+        current.has_listed = True
+        self._has_header_parameters = self._target.takes_headers and any(map(_has_header_parameters, tools))
         return tools
 
     async def _prepare_call(self, current: Session, name: str) -> None:
         """List the tools first where mcp needs that for arguments in headers, and verify the tool."""
-        if self._has_header_parameters and self._listed_session is not current:
-            async with self._listing_lock:  # one listing serves all concurrent calls
-                if self._listed_session is not current:
+        if self._has_header_parameters and not current.has_listed:
+            async with current.listing_lock:  # one listing serves all concurrent calls
+                if not current.has_listed:
                     await self._fetch_tools(current)
         if self._verify_tool is not None:
-            await self._verify_tool(name, is_new_connection=self._verified_session is not current)
-            self._verified_session = current
+            await self._verify_tool(name, is_new_connection=not current.is_verified)
+            current.is_verified = True
 
     def _find_listing_error(self, tools: list[Tool], cursors: list[str], cursor: str | None) -> str | None:
-        if len(tools) > self.limits.tools:
-            return f"has more than {self.limits.tools} tools"
+        if len(tools) > self._limits.tools:
+            return f"has more than {self._limits.tools} tools"
         if cursor in cursors:
             return "repeats a page"
-        return f"has more than {self.limits.pages} pages" if len(cursors) >= self.limits.pages else None
-
-    def _schedule_notify(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._changed_at = loop.time()
-        if self._notify_timer is None:
-            self._notify_timer = loop.call_later(DEBOUNCE_SECONDS, self._notify)
-
-    def _notify(self) -> None:
-        self._notify_timer = None
-        for listener in self._listeners:
-            try:
-                listener(self._changed_at)
-            except Exception:
-                log.exception("A listener to changes of server %r raised.", self.target.name)
-
-    async def _close(self) -> None:
-        loop = asyncio.get_running_loop()  # the other sessions of a forked child belong to its parent
-        await asyncio.gather(*(one.close() for one in list(self._sessions) if one.owner_task.get_loop() is loop))
+        return f"has more than {self._limits.pages} pages" if len(cursors) >= self._limits.pages else None
 
 
 async def _report_progress(

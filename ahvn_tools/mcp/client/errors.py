@@ -94,6 +94,11 @@ def to_connection_error(server: str, reason: str, tool: str | None = None) -> To
     return ToolConnectionError(f"Server {server!r} is not available: {reason}. The next call reconnects.", tool=tool)
 
 
+def to_closed_error(server: str, tool: str | None = None) -> ToolConnectionError:
+    """Return the error for a call after the connection was closed."""
+    return ToolConnectionError(f"The connection to server {server!r} was closed.", tool=tool)
+
+
 def sanitize_text(text: str, max_chars: int = MAX_ERROR_CHARS) -> str:
     """Return a server's text with invisible characters escaped, cut after `max_chars` characters."""
     return clip(escape(text[:max_chars]) + text[max_chars:], max_chars)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from fastmcp.client.transports import (
     ClientTransport,
-    FastMCPTransport,
     SSETransport,
     StdioTransport,
     StreamableHttpTransport,
@@ -22,14 +20,12 @@ from fastmcp.client.transports import (
 from fastmcp.client.transports.base import TransportOptions
 from fastmcp.client.transports.config import MCPConfigTransport
 from mcp import ClientSession
-from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitResult
 
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.guarded_session import make_session_class
-from ahvn_tools.mcp.client.handlers import Handlers
 from ahvn_tools.mcp.client.http import BoundedHTTPFactory
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
-from ahvn_tools.mcp.trust.limits import Limits
 
 FASTMCP_TIMEOUT = 86_400.0  # seconds; a connection has its own timeouts, and a shorter one here would end long calls
 
@@ -38,16 +34,13 @@ _TRANSFORM_KEYS = frozenset({"tools", "include_tags", "exclude_tags"})
 
 
 class ObservedTransport(ClientTransport):
-    """A transport whose sessions report to `handlers`, are guarded by `limits`, and decline elicitation by default."""
+    """A transport whose sessions report to the settings' functions, are limited, and decline elicitation by default."""
 
-    def __init__(
-        self, inner: ClientTransport, handlers: Handlers, limits: Limits, *, is_own_client: bool = True
-    ) -> None:
+    def __init__(self, inner: ClientTransport, settings: ClientSettings, *, is_own_client: bool = True) -> None:
         """The client of a caller (not `is_own_client`) still logs as it is configured to."""
         self.inner = inner
         self.legacy_only = inner.legacy_only
-        self._handlers = handlers
-        self._limits = limits
+        self._settings = settings
         self._is_own_client = is_own_client
 
     @contextlib.asynccontextmanager
@@ -55,11 +48,10 @@ class ObservedTransport(ClientTransport):
         self, *, transport_options: TransportOptions | None = None, **session_kwargs: Any
     ) -> AsyncIterator[ClientSession]:
         """Yield a session of the inner transport."""
-        fastmcp_handler, own_handler = session_kwargs.get("message_handler"), self._handlers.on_message
+        fastmcp_handler = session_kwargs.get("message_handler")
 
         async def handle_message(message: Any) -> None:
-            if own_handler is not None:  # pragma: no branch  # a connection always has one
-                own_handler(message)
+            self._settings.on_message(message)
             if fastmcp_handler is not None:
                 await fastmcp_handler(message)
 
@@ -68,7 +60,7 @@ class ObservedTransport(ClientTransport):
         if self._is_own_client:
             session_kwargs.update(logging_callback=_ignore_log, log_level=None)
         if isinstance(self.inner, BoundedStdioTransport | StreamableHttpTransport | SSETransport):
-            session_class = make_session_class(self._limits, self._handlers)
+            session_class = make_session_class(self._settings)
             transport_options = replace(transport_options or TransportOptions(), session_class=session_class)
         if transport_options is not None:
             session_kwargs["transport_options"] = transport_options  # not every transport takes it
@@ -92,95 +84,68 @@ async def _decline_elicitation(_context: Any, _params: Any) -> ElicitResult:
     return ElicitResult(action="decline")
 
 
-def _make_client(transport: ClientTransport, handlers: Handlers, limits: Limits) -> Client[Any]:
+def make_client(transport: ClientTransport, settings: ClientSettings) -> Client[Any]:
+    """Return a client with a new transport."""
     return Client(
-        ObservedTransport(transport, handlers, limits),
-        elicitation_handler=handlers.elicitation,
-        sampling_handler=handlers.sampling,
+        ObservedTransport(transport, settings),
+        elicitation_handler=settings.elicitation,
+        sampling_handler=settings.sampling,
         timeout=FASTMCP_TIMEOUT,
         init_timeout=FASTMCP_TIMEOUT,
     )
 
 
-def make_stdio_client(
+def make_stdio_transport(
     command: Sequence[str],
-    handlers: Handlers,
-    limits: Limits,
+    settings: ClientSettings,
     *,
-    env: Mapping[str, str],
-    cwd: str | Path | None,
-    stderr: str | os.PathLike[str] | None,
-) -> Client[Any]:
-    """Return a client that starts a server process."""
-    log_file = None if stderr is None else Path(stderr)
-    return _make_client(_make_stdio_transport(command, handlers, limits, env, cwd, log_file), handlers, limits)
-
-
-def _make_stdio_transport(  # noqa: PLR0917
-    command: Sequence[str],
-    handlers: Handlers,
-    limits: Limits,
     env: Mapping[str, str] | None,
     cwd: str | Path | None,
     log_file: Path | TextIO | None,
 ) -> ClientTransport:
+    """Return a transport that starts a server process. Its stderr is appended to `log_file`, by default to ours."""
     if sys.platform == "win32":  # pragma: no cover  # it has no process groups; mcp's own transport uses job objects
         folder = str(cwd) if cwd else None
         return StdioTransport(
             command[0], list(command[1:]), env=dict(env or {}), cwd=folder, keep_alive=False, log_file=log_file
         )
-    return BoundedStdioTransport(command, env=env, cwd=cwd, log_file=log_file, limits=limits, handlers=handlers)
+    return BoundedStdioTransport(command, settings, env=env, cwd=cwd, log_file=log_file)
 
 
 def make_http_client(
-    url: str, handlers: Handlers, limits: Limits, *, headers: Mapping[str, str], auth: Any, is_sse: bool
+    url: str, settings: ClientSettings, *, headers: Mapping[str, str], auth: Any, is_sse: bool
 ) -> Client[Any]:
     """Return a client of a server over HTTP."""
-    factory = BoundedHTTPFactory(limits, handlers.status)
+    factory = BoundedHTTPFactory(settings.limits, settings.status)
     kind = SSETransport if is_sse else StreamableHttpTransport
-    return _make_client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory), handlers, limits)
+    return make_client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory), settings)
 
 
-def is_server(server: Any) -> bool:
-    """Return whether this is a server object of FastMCP or of mcp."""
-    return isinstance(server, FastMCP | MCPServer)
-
-
-def is_client(server: Any) -> bool:
-    """Return whether this is a client of FastMCP."""
-    return isinstance(server, Client)
-
-
-def make_memory_client(server: Any, handlers: Handlers, limits: Limits) -> Client[Any]:
-    """Return a client of a server object in this process."""
-    return _make_client(FastMCPTransport(server), handlers, limits)
-
-
-def clone(client: Client[Any], handlers: Handlers, limits: Limits, headers: Mapping[str, str]) -> Client[Any]:
-    """Return an independent client with the settings of another one."""
+def clone(client: Client[Any], settings: ClientSettings) -> Client[Any]:
+    """Return an independent client with the configuration of another one; `settings` have priority."""
     new = client.new()
-    if handlers.elicitation is not None:
-        new.set_elicitation_callback(handlers.elicitation)
-    if handlers.sampling is not None:
-        new.set_sampling_callback(handlers.sampling)
+    if settings.elicitation is not None:
+        new.set_elicitation_callback(settings.elicitation)
+    if settings.sampling is not None:
+        new.set_sampling_callback(settings.sampling)
     inner = new.transport
     if isinstance(inner, MCPConfigTransport):
         return new  # FastMCP asks for exactly this type
     if isinstance(inner, StdioTransport):
         command = (inner.command, *inner.args)
-        inner = _make_stdio_transport(command, handlers, limits, inner.env, inner.cwd, inner.log_file)
+        inner = make_stdio_transport(command, settings, env=inner.env, cwd=inner.cwd, log_file=inner.log_file)
     elif isinstance(inner, StreamableHttpTransport | SSETransport):
         inner = copy.copy(inner)
-        inner.headers = {name.lower(): value for name, value in {**inner.headers, **headers}.items()}
-        if "authorization" in (name.lower() for name in headers):
+        inner.headers = {name.lower(): value for name, value in {**inner.headers, **settings.headers}.items()}
+        if "authorization" in map(str.lower, settings.headers):
             inner.auth = None  # the client's own token would overwrite the call's
-    new.transport = ObservedTransport(inner, handlers, limits, is_own_client=False)
+    new.transport = ObservedTransport(inner, settings, is_own_client=False)
     return new
 
 
 def get_client_config(client: Any) -> dict[str, Any] | None:
     """Return the configuration that a client is made of; None where there is none, or where it changes the tools."""
-    if not (is_client(client) and isinstance(client.transport, MCPConfigTransport)):
+    if not (isinstance(client, Client) and isinstance(client.transport, MCPConfigTransport)):
         return None
     config: dict[str, Any] = client.transport.config.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     is_plain = all(_TRANSFORM_KEYS.isdisjoint(entry) for entry in config.get("mcpServers", {}).values())

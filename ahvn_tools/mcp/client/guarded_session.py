@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import binascii
 import math
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import anyio
+from anyio.abc import ObjectReceiveStream
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -23,47 +23,41 @@ from mcp_types.methods import validate_server_result
 from pydantic_core import ValidationError
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.errors import INTERNAL_ERROR
-from ahvn_tools.mcp.client.handlers import Handlers
 from ahvn_tools.mcp.trust.limits import Limits, RateGuard
 
 
-def make_session_class(limits: Limits, handlers: Handlers) -> type[ClientSession]:
-    """Return a session class with these limits: FastMCP takes a class, and makes the session itself."""
+def make_session_class(settings: ClientSettings) -> type[ClientSession]:
+    """Return a session class with these settings: FastMCP takes a class, and makes the session itself."""
 
-    class LimitedSession(GuardedSession):
+    class GuardedSession(ClientSession):
+        """A session that reads from a GuardedStream; mcp parses answers on the event loop, however large they are."""
+
         def __init__(self, read_stream: Any, *arguments: Any, **options: Any) -> None:
-            super().__init__(GuardedStream(read_stream, limits, handlers), *arguments, **options)
+            self._guarded_stream = GuardedStream(read_stream, settings)
+            super().__init__(self._guarded_stream, *arguments, **options)
 
-    return LimitedSession
-
-
-class GuardedSession(ClientSession):
-    """A session that reads from a GuardedStream; mcp parses answers on the event loop, however large they are."""
-
-    def __init__(self, guarded_stream: GuardedStream, *arguments: Any, **options: Any) -> None:
-        self._guarded_stream = guarded_stream
-        super().__init__(guarded_stream, *arguments, **options)
-
-    async def list_tools(self, *, params: PaginatedRequestParams | None = None) -> ListToolsResult:
-        """Request a page of tools; once more, without malformed ones, if mcp refuses the page because of them."""
-        try:
+        async def list_tools(self, *, params: PaginatedRequestParams | None = None) -> ListToolsResult:
+            """Request a page of tools; once more, without malformed ones, if mcp refuses the page because of them."""
+            try:
+                return await super().list_tools(params=params)
+            except ValidationError:
+                self._guarded_stream.protocol_version = self.protocol_version or LATEST_PROTOCOL_VERSION
             return await super().list_tools(params=params)
-        except ValidationError:
-            self._guarded_stream.protocol_version = self.protocol_version or LATEST_PROTOCOL_VERSION
-        return await super().list_tools(params=params)
+
+    return GuardedSession
 
 
-class GuardedStream:
+class GuardedStream(ObjectReceiveStream[Any]):
     """A stream of messages for mcp, in which answers are checked and requests counted."""
 
-    def __init__(self, stream: Any, limits: Limits, handlers: Handlers) -> None:
+    def __init__(self, stream: Any, settings: ClientSettings) -> None:
         self.protocol_version: str | None = None
         """The protocol version by which malformed tools are recognized; None: they are not looked for."""
         self._stream = stream
-        self._limits = limits
-        self._handlers = handlers
-        self._request_guard = RateGuard(limits.requests, "requests")
+        self._settings = settings
+        self._request_guard = RateGuard(settings.limits.requests, "requests")
 
     @property
     def last_context(self) -> Any:
@@ -72,40 +66,20 @@ class GuardedStream:
 
     async def receive(self) -> Any:
         """Wait for the next message."""
-        try:
-            return await anext(self)
-        except StopAsyncIteration:
-            raise anyio.EndOfStream from None
+        item = await self._stream.receive()
+        message = getattr(item, "message", None)
+        if isinstance(message, JSONRPCRequest) and (reason := self._request_guard.count_message()) is not None:
+            self._settings.on_connection_lost(reason)
+            raise anyio.EndOfStream
+        return self._check_response(item, message) if isinstance(message, JSONRPCResponse) else item
 
     async def aclose(self) -> None:
         """Close the stream."""
         await self._stream.aclose()
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        item = await self._stream.__anext__()
-        message = getattr(item, "message", None)
-        if isinstance(message, JSONRPCRequest) and (reason := self._request_guard.count_message()) is not None:
-            if self._handlers.on_connection_lost is not None:  # pragma: no branch  # a session always has it
-                self._handlers.on_connection_lost(reason)
-            raise StopAsyncIteration
-        return self._check_response(item, message) if isinstance(message, JSONRPCResponse) else item
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        suppresses: bool | None = await self._stream.__aexit__(kind, error, traceback)
-        return suppresses
-
     def _check_response(self, item: Any, message: JSONRPCResponse) -> Any:
         try:
-            check_result(message.result, self._limits)
+            check_result(message.result, self._settings.limits)
         except ToolCallError as error:  # `errors.to_call_error` reads it from `data`
             details = ErrorData(code=INTERNAL_ERROR, message=error.message, data=error)
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=details))
@@ -119,7 +93,7 @@ class GuardedStream:
         try:
             validate_server_result("tools/list", version, {**page, "tools": [tool]})
         except ValueError:
-            self._handlers.status.malformed_tools.append(tool)
+            self._settings.status.malformed_tools.append(tool)
             return False
         return True
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import httpx2
 
-from ahvn_tools.mcp.client.handlers import ConnectionStatus
+from ahvn_tools.mcp.client.client_settings import ConnectionStatus
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits
 
 CONNECT_TIMEOUT = 30.0  # seconds to connect and to send; reading has no limit here, because each call has its own

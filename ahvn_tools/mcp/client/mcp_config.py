@@ -85,12 +85,13 @@ class _EntryParser:
         self._folder = folder
         self._env = env
         self._inputs = inputs
-        self._predefined = {
+        self._known = {
             "workspaceFolder": str(folder),
             "workspaceFolderBasename": folder.name,
             "userHome": str(Path.home()),
             "pathSeparator": os.sep,
             "/": os.sep,
+            **{f"input:{name}": value for name, value in inputs.items()},
         }
 
     def parse(self, entry: Any) -> ServerEntry:
@@ -140,19 +141,15 @@ class _EntryParser:
         return _VARIABLE.sub(lambda match: self._resolve_variable(match[1]), text)
 
     def _resolve_variable(self, variable: str) -> str:
-        if variable in self._predefined:
-            return self._predefined[variable]
+        if variable in self._known:
+            return self._known[variable]
         if variable.startswith("input:"):
-            return self._resolve_input(variable.removeprefix("input:"))
+            name = variable.removeprefix("input:")
+            hint = f" {near_misses(name, self._inputs)}" if self._inputs else ""
+            raise DefinitionError(f"{self._where} asks for the input {name!r}; pass inputs={{{name!r}: …}}.{hint}")
         name, has_default, default = variable.removeprefix("env:").partition(":-")
         if name in self._env and (self._env[name] or not has_default):
             return self._env[name]
         if has_default:
             return default
         raise DefinitionError(f"{self._where} needs the environment variable {name!r}, which is not set.")
-
-    def _resolve_input(self, name: str) -> str:
-        if name in self._inputs:
-            return self._inputs[name]
-        hint = f" {near_misses(name, self._inputs)}" if self._inputs else ""
-        raise DefinitionError(f"{self._where} asks for the input {name!r}; pass inputs={{{name!r}: …}}.{hint}")

@@ -7,16 +7,16 @@ import contextlib
 import functools
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.context import ProgressCallback
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.execution import background_loop
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.connection import Connection, ToolVerifier, run_close
-from ahvn_tools.mcp.client.handlers import Handlers, ListenerList
-from ahvn_tools.mcp.client.targets import Target, is_valid_header
-from ahvn_tools.mcp.trust.limits import Limits
+from ahvn_tools.mcp.client.errors import to_closed_error
+from ahvn_tools.mcp.client.targets import Target
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
@@ -31,7 +31,7 @@ HeadersKey = tuple[tuple[str, str], ...]  # sorted, with lowercase names
 class _PooledConnection:
     connection: Connection
     user_count: int = 0
-    idle_since: float = 0.0
+    idle_timer: asyncio.TimerHandle | None = None
 
 
 class ConnectionPool:
@@ -40,32 +40,29 @@ class ConnectionPool:
     def __init__(
         self,
         target: Target,
+        settings: ClientSettings | None = None,
         *,
-        limits: Limits | None = None,
-        handlers: Handlers | None = None,
+        verify_tool: ToolVerifier | None = None,
+        on_list_changed: Callable[[], None] = lambda: None,
         max_connections: int = MAX_CONNECTIONS,
         idle_seconds: float = IDLE_SECONDS,
-        verify_tool: ToolVerifier | None = None,
     ) -> None:
-        """The connection without headers stays open; `max_connections` and `idle_seconds` apply to the others."""
+        """The connection without headers stays open; `max_connections` and `idle_seconds` apply to the others.
+
+        `on_list_changed` is called on the background loop, which it must not block, when the server's tools may have
+        changed, also after each reconnect.
+        """
         self.target = target
-        self._limits = limits or Limits()
+        self._settings = settings or ClientSettings()
         self._max_connections = max_connections
         self._idle_seconds = idle_seconds
-        self._listeners = ListenerList()
         self._make_connection = functools.partial(
-            Connection,
-            target,
-            limits=self._limits,
-            handlers=handlers,
-            verify_tool=verify_tool,
-            listeners=self._listeners,
+            Connection, target, verify_tool=verify_tool, on_list_changed=on_list_changed
         )
-        self._default_connection = self._make_connection()
+        self._default_connection = self._make_connection(self._settings)
         self._connections: OrderedDict[HeadersKey, _PooledConnection] = OrderedDict()
         self._closing_tasks: set[asyncio.Task[None]] = set()
         self._slot_freed = asyncio.Event()
-        self._sweep_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
 
@@ -76,7 +73,7 @@ class ConnectionPool:
         """Return the server's tools, as `Connection.tools` does, for one set of credentials."""
 
         async def fetch() -> list[Tool]:
-            async with self._use_connection(self._to_key(headers)) as connection:
+            async with self._use_connection(headers) as connection:
                 return await connection.tools()
 
         return await background_loop.arun(fetch)
@@ -87,80 +84,73 @@ class ConnectionPool:
         arguments: Mapping[str, Any],
         *,
         headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
         on_progress: ProgressCallback | None = None,
         is_repeatable: bool = False,
     ) -> CallToolResult:
         """Call a tool, as `Connection.call` does, over the connection of one set of credentials."""
 
         async def send() -> CallToolResult:
-            async with self._use_connection(self._to_key(headers, name)) as connection:
-                return await connection.call(name, arguments, on_progress=on_progress, is_repeatable=is_repeatable)
+            async with self._use_connection(headers, name) as connection:
+                return await connection.call(
+                    name, arguments, timeout=timeout, on_progress=on_progress, is_repeatable=is_repeatable
+                )
 
         return await background_loop.arun(send)
 
-    def on_list_changed(self, listener: Callable[[float], None]) -> Callable[[], None]:
-        """Add a listener to all connections, as `Connection.on_list_changed` does."""
-        return self._listeners.add(listener)
-
     async def aclose(self) -> None:
-        """Close all connections permanently."""
-        if self._was_used():
-            await background_loop.arun(self._close)
+        """Close all connections permanently, and wait until the servers' processes have ended."""
         self._is_closed = True
+        if self._loop is not None:
+            await background_loop.arun(self._close)
 
     def close(self) -> None:
         """Close all connections permanently; on the background loop, without waiting for it."""
-        if self._was_used():
-            run_close(self._close, self._limits.close + 2)
-        else:
-            self._is_closed = True
+        self._is_closed = True
+        if self._loop is not None:
+            run_close(self._close, self._settings.limits.close + 2)
 
-    def _was_used(self) -> bool:
-        return self._default_connection.was_used() or bool(self._connections)
-
-    def _to_key(self, headers: Mapping[str, str] | None, tool: str | None = None) -> HeadersKey:
+    @contextlib.asynccontextmanager
+    async def _use_connection(
+        self, headers: Mapping[str, str] | None, tool: str | None = None
+    ) -> AsyncIterator[Connection]:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # a forked child has a loop of another process here
+            self._loop, self._slot_freed = loop, asyncio.Event()
         if not headers:
-            return ()
+            if self._is_closed:
+                raise to_closed_error(self.target.name, tool)
+            yield self._default_connection
+            return
         if not self.target.takes_headers:
             raise ToolConnectionError(
                 f"Server {self.target.name!r} takes no headers: it is not reached over HTTP.", tool=tool
             )
-        for name, value in headers.items():
-            if not is_valid_header(name, value):
-                raise ToolConnectionError(f"The header {name!r} has a value that cannot be sent.", tool=tool)
-        return tuple(sorted((name.lower(), value) for name, value in headers.items()))
-
-    @contextlib.asynccontextmanager
-    async def _use_connection(self, key: HeadersKey) -> AsyncIterator[Connection]:
-        if not key:
-            if self._is_closed:
-                self._default_connection.close()
-            yield self._default_connection
-            return
-        member = await self._acquire(key)
+        key = tuple(sorted((name.lower(), value) for name, value in headers.items()))
+        member = await self._acquire(key, tool)
         try:
             yield member.connection
         finally:
             member.user_count -= 1
-            member.idle_since = asyncio.get_running_loop().time()
             self._slot_freed.set()
-            self._schedule_sweep()
+            if not member.user_count and self._connections.get(key) is member:
+                member.idle_timer = loop.call_later(self._idle_seconds, self._drop, key)
 
-    async def _acquire(self, key: HeadersKey) -> _PooledConnection:
+    async def _acquire(self, key: HeadersKey, tool: str | None) -> _PooledConnection:
         """Return the connection of a key, counted as used. Waits until a new one may be made."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # a forked child has a loop of another process here
-            self._loop, self._sweep_timer, self._slot_freed = loop, None, asyncio.Event()
         while key not in self._connections and not self._try_free_slot():
             self._slot_freed.clear()
             await self._slot_freed.wait()
         if self._is_closed:
-            raise ToolConnectionError(f"The connections to server {self.target.name!r} were closed.")
+            raise to_closed_error(self.target.name, tool)
         if key not in self._connections:
-            self._connections[key] = _PooledConnection(self._make_connection(headers=dict(key)))
+            settings = replace(self._settings, headers=dict(key))
+            self._connections[key] = _PooledConnection(self._make_connection(settings))
         member = self._connections[key]
         self._connections.move_to_end(key)
         member.user_count += 1
+        if member.idle_timer is not None:
+            member.idle_timer.cancel()
         return member
 
     def _try_free_slot(self) -> bool:
@@ -174,27 +164,15 @@ class ConnectionPool:
         return True
 
     def _drop(self, key: HeadersKey) -> None:
-        task = asyncio.get_running_loop().create_task(self._connections.pop(key).connection.aclose())
+        member = self._connections.pop(key)
+        if member.idle_timer is not None:
+            member.idle_timer.cancel()
+        task = asyncio.get_running_loop().create_task(member.connection.aclose())
         self._closing_tasks.add(task)
         task.add_done_callback(self._closing_tasks.discard)
 
-    def _schedule_sweep(self) -> None:
-        if self._sweep_timer is None and self._connections:
-            self._sweep_timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._close_idle)
-
-    def _close_idle(self) -> None:
-        self._sweep_timer = None
-        now = asyncio.get_running_loop().time()
-        for key, member in list(self._connections.items()):
-            if not member.user_count and now - member.idle_since >= self._idle_seconds:
-                self._drop(key)
-        self._schedule_sweep()
-
     async def _close(self) -> None:
-        self._is_closed = True
         for key in list(self._connections):
             self._drop(key)
         self._slot_freed.set()
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
         await asyncio.gather(self._default_connection.aclose(), *self._closing_tasks)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from ahvn_tools.mcp.trust.changes import Changes
 
@@ -13,6 +15,8 @@ log = logging.getLogger(__name__)
 
 INITIAL_REFRESH_DELAY = 0.1  # seconds after an announced change, in which more changes may be announced
 MAX_REFRESH_DELAY = 30.0  # seconds between two refreshes of a server that announces changes all the time
+INITIAL_RETRY_DELAY = 1.0  # seconds before a lost subscription is renewed; doubled each time
+MAX_RETRY_DELAY = 60.0
 
 
 class Refresher:
@@ -54,12 +58,13 @@ class Refresher:
             self.refreshed_at = began
             return changes
 
-    def schedule(self, changed_at: float) -> None:
-        """Refresh soon, unless an update begins after `changed_at` anyway."""
+    def schedule(self) -> None:
+        """Refresh soon, unless another update begins before that."""
         self._reset_for_running_loop()
-        self._changed_at = max(self._changed_at, changed_at)
+        loop = asyncio.get_running_loop()
+        self._changed_at = loop.time()
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._refresh_until_current())
+            self._task = loop.create_task(self._refresh_until_current())
 
     async def _refresh_until_current(self) -> None:
         """Refresh until no newer change is announced. The delay before each refresh doubles."""
@@ -79,3 +84,38 @@ class Refresher:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._lock, self._task = loop, asyncio.Lock(), None
+
+
+async def watch_list_changes(client: Any, on_list_changed: Callable[[], None]) -> None:
+    """Call `on_list_changed` whenever the server announces changed tools outside of any request.
+
+    The newer MCP protocol has subscriptions for that. Returns when the server has none. A lost subscription is renewed,
+    and counts as a change because an announcement may have been missed. Where that fails, the client is broken, and its
+    successor subscribes again.
+    """
+    from mcp.client.subscriptions import SubscriptionLost, listen
+
+    tools = getattr(client.server_capabilities, "tools", None)
+    if not getattr(tools, "list_changed", False):
+        return
+    delay, is_renewal = INITIAL_RETRY_DELAY, False
+    while True:
+        began = time.monotonic()
+        try:
+            async with listen(client.session, tools_list_changed=True) as announcements:
+                if is_renewal:
+                    on_list_changed()
+                is_renewal = True
+                async for _ in announcements:
+                    on_list_changed()
+        except SubscriptionLost:
+            pass
+        except Exception:  # calls work without a subscription, and a server may send anything in it
+            log.debug("A subscription to changes of tools has ended.", exc_info=True)
+            if is_renewal:
+                on_list_changed()
+            return
+        if time.monotonic() - began > MAX_RETRY_DELAY:
+            delay = INITIAL_RETRY_DELAY
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, MAX_RETRY_DELAY)

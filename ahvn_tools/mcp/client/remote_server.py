@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -21,14 +22,14 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import run_in_thread
-from ahvn_tools.mcp.client.handlers import Handlers, ListenerList, call_host_function
+from ahvn_tools.mcp.client.client_settings import ClientSettings, call_host_function
 from ahvn_tools.mcp.client.options import ChangeListener, ConnectOptions, check_options, is_credentials_provider
 from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.refresh import Refresher
-from ahvn_tools.mcp.client.remote_tool import RemoteTool, choose_unused_name, tool_changed_error
-from ahvn_tools.mcp.client.results import ResultParser
+from ahvn_tools.mcp.client.remote_tool import RemoteTool, ResultParser, tool_changed_error
 from ahvn_tools.mcp.client.targets import Target, is_valid_header, resolve_targets, reveal_secrets
 from ahvn_tools.mcp.trust.changes import Changes, compare
+from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen
 from ahvn_tools.mcp.trust.wire import to_wire
@@ -70,25 +71,24 @@ class RemoteServer:
         self._quarantined: frozenset[str] = frozenset()
         self._blocking_lock = threading.RLock()
         """Held while the set of blocked tools changes, so that two threads do not undo each other's change."""
-        self._listeners = ListenerList()
-        if on_change is not None:
-            self._listeners.add(on_change)
+        self._listeners: list[ChangeListener] = [] if on_change is None else [on_change]
         self._notifications: set[asyncio.Task[None]] = set()
         self._refresher = Refresher(self.name, self._update, self._notify)
         self._pool = ConnectionPool(
             target,
-            handlers=Handlers(elicitation=options.get("elicitation"), sampling=options.get("sampling")),
-            limits=options.get("limits"),
+            ClientSettings(
+                elicitation=options.get("elicitation"),
+                sampling=options.get("sampling"),
+                limits=options.get("limits") or Limits(),
+            ),
             verify_tool=None if pin is None else self._verify_tool,
+            on_list_changed=self._refresher.schedule,
         )
-        self._pool.on_list_changed(self._refresher.schedule)
 
     def __repr__(self) -> str:
         return f"<RemoteServer {self.name!r} of {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}>"
 
-    def templates(
-        self, *, timeout: float | None = mcp_source.DEFAULT_TIMEOUT
-    ) -> dict[str, tuple[ToolTemplate, RemoteTool]]:
+    def templates(self, *, timeout: float | None) -> dict[str, tuple[ToolTemplate, RemoteTool]]:
         """Return a template and a body for each tool. A tool for which that fails is added to `refused`.
 
         Raises DefinitionError for an invalid timeout.
@@ -104,21 +104,15 @@ class RemoteServer:
         self.refused = MappingProxyType(refused)
         return templates
 
-    def template(
-        self, name: str, *, timeout: float | None = mcp_source.DEFAULT_TIMEOUT
-    ) -> tuple[ToolTemplate, RemoteTool]:
-        """Return a template and a body for one tool. Raises ToolLookupError, DefinitionError."""
-        tools = self.tools
-        if name not in tools:
-            raise ToolLookupError(f"The MCP server {self.name!r} has no tool {name!r}. {near_misses(name, tools)}")
-        return self._build_template(tools[name], timeout)
-
     def _build_template(self, tool: WireTool, timeout: float | None) -> tuple[ToolTemplate, RemoteTool]:
         name, taken = tool.name, tool.input_schema.get("properties", {})
         result_parser = ResultParser(name, tool.output_schema)
         body = self._remote_tools.get(name)
         if body is None or body.context_name in taken:
-            body = RemoteTool(name, choose_unused_name(taken), result_parser, self._call_tool, lambda: self.changed)
+            context_name = "context"
+            while context_name in taken:
+                context_name += "_"
+            body = RemoteTool(name, context_name, result_parser, self._call_tool, lambda: self.changed)
             self._remote_tools[name] = body
         body.result_parser = result_parser
         template, _ = mcp_source.build_template(
@@ -169,8 +163,17 @@ class RemoteServer:
             self.changed |= {name}
 
     def on_change(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call `listener(server, changes)` after each change. Return a function that removes the listener."""
-        return self._listeners.add(listener)
+        """Call `listener(server, changes)` after each change.
+
+        Return a function that removes the listener and may be called more than once.
+        """
+        self._listeners.append(listener)
+
+        def remove() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return remove
 
     def close(self) -> None:
         """Close the connections. A later call is an error."""
@@ -232,7 +235,7 @@ class RemoteServer:
             raise tool_changed_error(name)
 
     async def _notify(self, changes: Changes) -> None:
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             outcome = await capture_outcome(call_host_function, listener, self, changes)  # catches SystemExit too
             if outcome.error is not None:
                 message = "A listener to changes of the MCP server %r failed."

@@ -1,15 +1,20 @@
-"""RemoteTool: the body of a tool that runs on an MCP server."""
+"""RemoteTool: the body of a tool that runs on an MCP server, and the parser of its results."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+import functools
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import ToolChangedError
-from ahvn_tools.mcp.client.results import ResultParser
-from ahvn_tools.results import ToolResult
+from ahvn_tools.errors import InvalidResultError, ToolChangedError, ToolError
+from ahvn_tools.mcp.client.errors import sanitize_text
+from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.schema.complexity import ValidationCost
+from ahvn_tools.schema.jsonschema import compile_validator
+from ahvn_tools.schema.output import Output
 
 RESERVED_META_KEYS: Final = frozenset({
     "approval", "attempts", "cached", "changed", "duration", "ends_session", "omitted_chars", "output", "progress",
@@ -24,7 +29,7 @@ class RemoteTool:
 
     name: str
     context_name: str
-    """The argument with the ToolContext."""
+    """The argument with the ToolContext; no parameter of the tool has this name."""
     result_parser: ResultParser
     call_tool: Callable[[str, dict[str, Any], ToolContext], Awaitable[Any]]
     """Calls a tool by its name on the server, with arguments and the context of the call."""
@@ -45,14 +50,61 @@ class RemoteTool:
         return replace(result, meta={key: item for key, item in result.meta.items() if key not in RESERVED_META_KEYS})
 
 
-def choose_unused_name(taken: Collection[str]) -> str:
-    """Return an argument name for the ToolContext that no parameter of a tool has."""
-    name = "context"
-    while name in taken:
-        name += "_"
-    return name
-
-
 def tool_changed_error(name: str) -> ToolChangedError:
     """Return the error about a tool whose new definition is not accepted yet."""
     return ToolChangedError(f"The tool {name!r} has changed and is blocked until the host accepts it.", tool=name)
+
+
+class ResultParser:
+    """Parses the results of one tool. Its output schema is compiled when the first result is checked."""
+
+    def __init__(self, name: str, output_schema: Mapping[str, Any] | None = None) -> None:
+        """Raises DefinitionError for an output schema that does not describe an object."""
+        self._name = name
+        self._output = Output(schema=None if output_schema is None else dict(output_schema))
+
+    def parse(self, call_result: Any) -> ToolResult:
+        """Return the ToolResult of an MCP `CallToolResult`.
+
+        The value is the structured content or its only property; without structured content the text; without text the
+        content blocks. Structured content that is not an object is the value alone. An error result has the server's
+        text, sanitized, and nothing else, because bound values are masked only in texts.
+
+        Raises InvalidResultError for structured content that is missing, is not JSON, does not fit the output schema or
+        would take too long to check; DefinitionError for an output schema with references that cannot be resolved.
+        """
+        if call_result.is_error:
+            return ToolResult(error=ErrorDetail(code=ToolError.code, message=_error_text(call_result)))
+        structured = call_result.structured_content
+        if reason := self._find_error(structured):
+            raise InvalidResultError(f"The result of {self._name!r} {reason}.", tool=self._name)
+        result = self._output.to_result(call_result)
+        return replace(result, structured_content=structured if isinstance(structured, dict) else None)
+
+    def _find_error(self, structured: Any) -> str | None:
+        """Return what is wrong with structured content, without quoting it."""
+        has_schema = self._output.schema_text is not None
+        if structured is None:
+            return "has no structured content, which its output schema requires" if has_schema else None
+        try:
+            text = json.dumps(structured, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            return "is not JSON"
+        if has_schema and self._validation_cost.exceeds_limit(structured, text):
+            return "would take too long to check against its output schema"
+        if has_schema and not self._validator.is_valid(structured):
+            return "does not fit its output schema"
+        return None
+
+    @functools.cached_property
+    def _validation_cost(self) -> ValidationCost:
+        return ValidationCost(self._output.schema or {})
+
+    @functools.cached_property
+    def _validator(self) -> Any:
+        return compile_validator(self._output.schema or {})
+
+
+def _error_text(call_result: Any) -> str:
+    texts = [block.text for block in call_result.content if getattr(block, "type", None) == "text"]
+    return sanitize_text("\n".join(texts)) or "The tool failed."

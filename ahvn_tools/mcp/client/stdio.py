@@ -20,8 +20,8 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
 
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.errors import PARSE_ERROR
-from ahvn_tools.mcp.client.handlers import Handlers
 from ahvn_tools.mcp.client.server_process import (
     get_exit_reason,
     kill_group,
@@ -44,21 +44,21 @@ class BoundedStdioTransport(ClientTransport):
     def __init__(
         self,
         command: Sequence[str],
+        settings: ClientSettings,
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
         log_file: TextIO | Path | None = None,
-        limits: Limits,
-        handlers: Handlers,
     ) -> None:
         self._command = tuple(command)
         self._env = {**get_default_environment(), **(env or {})}
         self._cwd = cwd
         self._log_file = log_file
-        self._limits = limits
-        self._handlers = handlers
+        self._limits = settings.limits
+        self._status = settings.status
+        self._on_connection_lost = settings.on_connection_lost
         self._close_seconds = SHORT_CLOSE_SECONDS
-        self._rate_guard = RateGuard(limits.notifications)
+        self._rate_guard = RateGuard(self._limits.notifications)
         self._is_ending = False
 
     @contextlib.asynccontextmanager
@@ -68,7 +68,7 @@ class BoundedStdioTransport(ClientTransport):
         """Start the server and yield a session with it."""
         session_class = (transport_options or TransportOptions()).session_class
         process = await self._start_process()
-        self._handlers.status.find_exit_reason = lambda: None if self._is_ending else get_exit_reason(process)
+        self._status.find_exit_reason = lambda: None if self._is_ending else get_exit_reason(process)
         incoming, read = anyio.create_memory_object_stream[Message](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         tasks = [
@@ -92,10 +92,8 @@ class BoundedStdioTransport(ClientTransport):
                 process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # mcp does it too
 
     async def _start_process(self) -> asyncio.subprocess.Process:
-        with contextlib.ExitStack() as stack:
-            stderr = self._log_file
-            if isinstance(stderr, Path):
-                stderr = stack.enter_context(stderr.open("a"))
+        log_file = self._log_file
+        with log_file.open("a") if isinstance(log_file, Path) else contextlib.nullcontext(log_file) as stderr:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,
@@ -136,10 +134,9 @@ class BoundedStdioTransport(ClientTransport):
             outgoing.close()
 
     def _report_lost(self, reason: str) -> None:
-        if self._handlers.status.failure_reason is None and not self._is_ending:
-            self._handlers.status.failure_reason = reason
-            if self._handlers.on_connection_lost is not None:
-                self._handlers.on_connection_lost(reason)
+        if self._status.failure_reason is None and not self._is_ending:
+            self._status.failure_reason = reason
+            self._on_connection_lost(reason)
 
     def _parse_message(self, line: bytes) -> SessionMessage | None:
         """Return the message of a line. Raises _StreamLimitError for too many notifications or stray lines."""
@@ -159,8 +156,8 @@ class BoundedStdioTransport(ClientTransport):
         if (match := _LEADING_ID.match(line[:200]) or _TRAILING_ID.search(line[-200:])) is not None:
             error = ErrorData(code=PARSE_ERROR, message="The server's answer is not a message that can be read.")
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(match[1]), error=error))
-        self._handlers.status.stray_lines += 1
-        if self._handlers.status.stray_lines > self._limits.stray_lines:
+        self._status.stray_lines += 1
+        if self._status.stray_lines > self._limits.stray_lines:
             raise _StreamLimitError(
                 f"the server wrote more than {self._limits.stray_lines} lines that are not messages"
             )

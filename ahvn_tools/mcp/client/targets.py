@@ -10,19 +10,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.mcp.client.handlers import Handlers
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.mcp_config import ServerEntry, parse_entries, read_config
-from ahvn_tools.mcp.trust.limits import Limits
-
-ClientFactory = Callable[[Handlers, Mapping[str, str], Limits], Any]
-"""Makes a client from handlers, headers and limits."""
-
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 _INTERPRETERS = {".py": sys.executable, ".js": "node", ".mjs": "node"}
 _RUNNERS = frozenset({"python", "python3", "node", "npx", "bunx", "bun", "deno", "uv", "uvx", "pipx", "docker"})
@@ -33,10 +26,8 @@ class Target:
     """One server, and how to make a client of it."""
 
     name: str
-    make_client: ClientFactory = field(repr=False)
+    make_client: Callable[[ClientSettings], Any] = field(repr=False)
     """Returns a new FastMCP client that is not connected and shares no transport."""
-    is_stdio: bool = False
-    """Whether each client starts a process."""
     takes_headers: bool = False
     """Whether the server is reached over HTTP, so that headers can be sent."""
 
@@ -126,15 +117,17 @@ def _command_target(entry: ServerEntry, name: str, stderr: str | os.PathLike[str
     for variable, value in entry.env.items():
         if not isinstance(value, str):
             raise DefinitionError(f"`env` has a {type(value).__name__} for {variable!r}; write it as a string.")
+    log_file = None if stderr is None else Path(stderr)
 
-    def make_client(handlers: Handlers, _headers: Mapping[str, str], limits: Limits) -> Any:
+    def make_client(settings: ClientSettings) -> Any:
         from ahvn_tools.mcp.client import fastmcp_clients
 
-        return fastmcp_clients.make_stdio_client(
-            entry.command, handlers, limits, env=entry.env, cwd=entry.cwd, stderr=stderr
+        transport = fastmcp_clients.make_stdio_transport(
+            entry.command, settings, env=entry.env, cwd=entry.cwd, log_file=log_file
         )
+        return fastmcp_clients.make_client(transport, settings)
 
-    return Target(name=name or _command_name(entry.command), make_client=make_client, is_stdio=True)
+    return Target(name=name or _command_name(entry.command), make_client=make_client)
 
 
 def _command_name(words: Sequence[str]) -> str:
@@ -159,14 +152,13 @@ def _url_target(url: str, entry: ServerEntry, name: str) -> Target:
 
         return OAuth(url) if entry.auth == "oauth" else entry.auth
 
-    def make_client(handlers: Handlers, headers: Mapping[str, str], limits: Limits) -> Any:
+    def make_client(settings: ClientSettings) -> Any:
         from ahvn_tools.mcp.client import fastmcp_clients
 
-        merged = {name.lower(): value for name, value in {**entry.headers, **headers}.items()}
-        has_own_auth = any(name.lower() == "authorization" for name in headers)  # a call's credentials have priority
-        return fastmcp_clients.make_http_client(
-            url, handlers, limits, headers=merged, auth=None if has_own_auth else get_auth(), is_sse=is_sse
-        )
+        merged = {name.lower(): value for name, value in {**entry.headers, **settings.headers}.items()}
+        has_own_auth = "authorization" in map(str.lower, settings.headers)  # a call's credentials have priority
+        auth = None if has_own_auth else get_auth()
+        return fastmcp_clients.make_http_client(url, settings, headers=merged, auth=auth, is_sse=is_sse)
 
     return Target(name=name or _host(url), make_client=make_client, takes_headers=True)
 
@@ -199,27 +191,27 @@ def _host(url: str) -> str:
 
 
 def _object_target(server: Any, *, has_options: bool) -> Target:
-    from ahvn_tools.mcp.client import fastmcp_clients
+    from fastmcp import Client, FastMCP
+    from fastmcp.client.transports import FastMCPTransport
+    from mcp.server.mcpserver import MCPServer
+
+    from ahvn_tools.mcp.client.fastmcp_clients import clone, get_location, make_client
 
     if has_options:
         raise DefinitionError(f"A {type(server).__name__} takes no auth, headers or env; set them where it is created.")
-    if fastmcp_clients.is_server(server):
-        return Target(
-            name=server.name,
-            make_client=lambda handlers, _headers, limits: fastmcp_clients.make_memory_client(server, handlers, limits),
-        )
-    if not fastmcp_clients.is_client(server):
+    if isinstance(server, FastMCP | MCPServer):
+        return Target(name=server.name, make_client=lambda settings: make_client(FastMCPTransport(server), settings))
+    if not isinstance(server, Client):
         raise DefinitionError(
             f"A {type(server).__name__} is not an MCP server; pass a URL, a command, a path, an mcp.json or a FastMCP "
             "server or client."
         )
-    location = fastmcp_clients.get_location(server)
+    location = get_location(server)
     name = server.name
     if name.startswith("Client-") and location is not None:  # FastMCP made that name up
         name = _host(location) if isinstance(location, str) else _command_name(location)
     return Target(
         name=name,
-        make_client=lambda handlers, headers, limits: fastmcp_clients.clone(server, handlers, limits, headers),
-        is_stdio=isinstance(location, list),
+        make_client=functools.partial(clone, server),
         takes_headers=isinstance(location, str),
     )

@@ -1,6 +1,6 @@
 """An MCP server over anything that lists tool definitions and runs calls.
 
-`app` builds the FastMCP server, `provider` answers its requests for tools, and `tool` turns a definition into a FastMCP
-tool. `request` is what a client sent, `progress` what it receives during a call, `subscriptions` what it receives
-between calls. `run` runs a server over stdio or HTTP, `signals` and `standard_streams` end it.
+`app` is the FastMCP server, and `tool` turns a definition into a FastMCP tool. `request` is what a client sent,
+`progress` what it receives during a call. `run` runs a server over stdio or HTTP, `signals` and `standard_streams` end
+it.
 """

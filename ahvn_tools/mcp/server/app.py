@@ -2,43 +2,167 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import asyncio
+import functools
+import logging
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ServerEvent, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams
 
-from ahvn_tools.mcp.server.provider import ServedTools, ServedToolsProvider, install_schema_lookup
-from ahvn_tools.mcp.server.subscriptions import enable_subscriptions
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution import convert
+from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
+from ahvn_tools.execution.runner import capture_outcome
+from ahvn_tools.formats.json_data import replace_surrogates
+from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
+from ahvn_tools.results import ErrorDetail, ToolResult
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 0.5
+"""Seconds between two checks for changes while a client is subscribed: a change may come from any thread."""
 
 
-def build_server(served_tools: ServedTools, name: str, **options: Any) -> FastMCP:
-    """Return a FastMCP server of some tools; `options` are those of FastMCP."""
-    provider = ServedToolsProvider(served_tools)
-    server = _Server(name, **{"dereference_schemas": False, "mask_error_details": True, **options})
-    server.served_tools_provider = provider
-    install_schema_lookup(server, provider)
-    server.close_subscriptions = enable_subscriptions(server, served_tools.get_revision)
-    return server
+class ServedTools(Protocol):
+    """What a server needs of the tools that it serves."""
+
+    async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
+        """Return the definitions to list to the client of a request."""
+
+    async def find(self, name: str, request: Request) -> ToolDefinition | None:
+        """Return the tool of that name, listed or not; None if there is none for the client of the request."""
+
+    def find_for_any_client(self, name: str) -> ToolDefinition | None:
+        """Return the tool of that name without a request, for answers that are the same for all clients."""
+
+    def get_revision(self) -> Any:
+        """Return a value that differs whenever the list of tools may have changed."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
+        """Run a call. Errors of all kinds are results."""
 
 
-class _Server(FastMCP):
-    """Asks the served tools first, then FastMCP's providers for what the host added to the server.
+class ServedToolsServer(FastMCP):
+    """Looks served tools up for each request, so that a change is served with the next request.
 
-    A served tool hides others of its name. If the served tools cannot be listed, that is an error; FastMCP ignores a
-    provider that fails.
+    FastMCP's providers have what the host added to the server; a served tool hides others of its name. If the served
+    tools cannot be listed, that is an error; FastMCP ignores a provider that fails.
     """
 
-    served_tools_provider: ServedToolsProvider
-    close_subscriptions: Callable[[], None]
-    """Ends the streams of subscribed clients, which would delay the end of a server over HTTP."""
+    def __init__(self, served_tools: ServedTools, name: str, **options: Any) -> None:
+        """Serve these tools; `options` are those of FastMCP."""
+        super().__init__(name, **{"dereference_schemas": False, "mask_error_details": True, **options})
+        self._served_tools = served_tools
+        self._spec_tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
+        self._listen_handler = ListenHandler(PollingSubscriptionBus(served_tools.get_revision))
+        self._install_handlers()
+
+    def close_subscriptions(self) -> None:
+        """End the streams of subscribed clients, which would delay the end of a server over HTTP."""
+        self._listen_handler.close()
 
     async def _list_tools(self) -> Sequence[Tool]:
-        served = await self.served_tools_provider.list_tools()
+        outcome = await capture_outcome(self._served_tools.definitions, Request.current())
+        if outcome.error is not None:  # the host's own functions may raise anything
+            raise MCPError(INTERNAL_ERROR, _to_client_message(outcome.error, "The tools cannot be listed.")) from None
+        served = [self._to_spec_tool(definition) for definition in outcome.value]
         names = {tool.name for tool in served}
         return [*served, *(tool for tool in await super()._list_tools() if tool.name not in names)]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        served = await self.served_tools_provider.get_tool(name, version)
-        return await super()._get_tool(name, version) if served is None else served
+        outcome = await capture_outcome(self._served_tools.find, name, Request.current())
+        if outcome.error is not None:
+            raise ToolError(_to_client_message(outcome.error, f"Error calling tool {name!r}")) from None
+        definition: ToolDefinition | None = outcome.value
+        if definition is None or not (version is None or version.matches(definition.version)):
+            return await super()._get_tool(name, version)
+        return self._to_spec_tool(definition)
+
+    def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
+        """Return the FastMCP tool of a definition, created once for equal definitions."""
+        tool = self._spec_tools.get(definition)
+        if tool is None:
+            run = functools.partial(self._call_served_tool, definition.name)
+            tool = self._spec_tools[definition] = to_fastmcp_tool(definition, run)
+        return tool
+
+    async def _call_served_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+        """Run a call in its own task, so that a call which ignores its cancellation does not block the server."""
+        task = asyncio.create_task(capture_outcome(self._served_tools.call_tool, name, arguments, Request.current()))
+        try:
+            await asyncio.wait({task})
+        finally:
+            await cancel_and_wait(task)
+        outcome = outcome_of(task)
+        if outcome.error is None:
+            result: ToolResult = outcome.value
+            return result
+        code = getattr(outcome.error, "code", "tool_error")
+        message = _to_client_message(outcome.error, f"Error calling tool {name!r}")
+        return ToolResult(error=ErrorDetail(code=code, message=message))
+
+    def _install_handlers(self) -> None:
+        """Answer `subscriptions/listen`, and let mcp look up the schema of a called tool by its name.
+
+        With protocol 2026-07-28 over HTTP, mcp compares headers with the schema before each call and lists all tools to
+        find it, unless it has this function. FastMCP 4 has no public API for either. Without the private attribute,
+        clients learn of a change with their next call, and a call is slow, not wrong.
+        """
+        mcp_server: Any = getattr(self, "_mcp_server", None)
+        if hasattr(mcp_server, "add_request_handler"):
+            mcp_server.add_request_handler(
+                "subscriptions/listen", SubscriptionsListenRequestParams, self._listen_handler
+            )
+        if hasattr(mcp_server, "get_tool_input_schema"):
+            mcp_server.get_tool_input_schema = self._get_input_schema
+
+    def _get_input_schema(self, name: str) -> Mapping[str, Any] | None:
+        definition = self._served_tools.find_for_any_client(name)
+        return None if definition is None else self._to_spec_tool(definition).parameters
+
+
+class PollingSubscriptionBus(InMemorySubscriptionBus):
+    """A subscription bus of mcp that notifies each listener when the revision of the tool list changes."""
+
+    def __init__(self, get_revision: Callable[[], Any]) -> None:
+        """Use `get_revision`, which returns another value whenever the list of tools may have changed."""
+        super().__init__()
+        self._get_revision = get_revision
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Notify a listener of changes from now on; return the function that ends the subscription."""
+        poll_task = asyncio.get_running_loop().create_task(self._poll(listener))
+        unsubscribe = super().subscribe(listener)
+
+        def stop() -> None:
+            unsubscribe()
+            poll_task.cancel()
+
+        return stop
+
+    async def _poll(self, listener: Callable[[ServerEvent], None]) -> None:
+        last = self._get_revision()
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            revision = self._get_revision()
+            if revision != last:
+                last = revision
+                listener(ToolsListChanged())
+
+
+def _to_client_message(error: BaseException, message: str) -> str:
+    """Return the text of an error of ours; of another error, `message`, and log the error."""
+    if isinstance(error, ToolCallError):
+        return replace_surrogates(error.message)
+    log.error("%s: %s.", message.rstrip("."), convert.summarize_exception(error))
+    return message

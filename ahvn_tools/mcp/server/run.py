@@ -16,11 +16,12 @@ from fastmcp import FastMCP
 from uvicorn.config import LOG_LEVELS
 
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.standard_streams import interruptible_stdin, line_buffered_stdout
 
 log = logging.getLogger(__name__)
 
-GRACEFUL_SHUTDOWN_SECONDS: Final = 2.0
+GRACEFUL_SHUTDOWN_SECONDS: Final = 2
 """Seconds that running calls have to end when a server is stopped."""
 
 CLOSE_SECONDS: Final = 1.0
@@ -53,6 +54,9 @@ class ServerRunOptions(TypedDict, total=False):
     """`"warning"` by default."""
 
 
+_DEFAULTS: Final[ServerRunOptions] = {"host": "127.0.0.1", "port": 8000, "path": "/mcp", "log_level": "warning"}
+
+
 async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRunOptions]) -> None:
     """Run a server until its client disconnects (stdio) or this task is cancelled; it then ends within seconds.
 
@@ -61,8 +65,9 @@ async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRu
     unknown = options.keys() - ServerRunOptions.__annotations__.keys()
     if unknown:
         raise ToolSpecError(f"Unknown options {sorted(unknown)}; known: {', '.join(ServerRunOptions.__annotations__)}.")
+    options = {**_DEFAULTS, **options}
     if transport == "stdio":
-        await _run_stdio(server, options.get("log_level", "warning"))
+        await _run_stdio(server, options["log_level"])
     elif transport == "http":
         _check_http_options(options)
         await _run_http(server, options)
@@ -73,8 +78,8 @@ async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRu
 def _check_http_options(options: ServerRunOptions) -> None:
     """Raise ToolSpecError for options on which uvicorn or FastMCP would fail without an explanation."""
     untyped: Mapping[str, Any] = options  # a caller may pass anything
-    path, host, port = untyped.get("path", "/mcp"), untyped.get("host", "127.0.0.1"), untyped.get("port", 8000)
-    level, repeated = untyped.get("log_level", "warning"), options.get("http", {}).keys() & _HTTP_APP_OPTIONS
+    path, host, port, level = (untyped[name] for name in ("path", "host", "port", "log_level"))
+    repeated = options.get("http", {}).keys() & _HTTP_APP_OPTIONS
     for is_valid, rule in (
         (isinstance(path, str) and path.startswith("/"), f"`path` must start with a slash, not be {path!r}"),
         (isinstance(host, str), f"`host` must be a string, not a {type(host).__name__}"),
@@ -92,22 +97,25 @@ async def _run_stdio(server: FastMCP, log_level: str) -> None:
 
 
 async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
-    path = options.get("path", "/mcp")
     app = server.http_app(
-        path,
+        options["path"],
         host_origin_protection=True,
         allowed_hosts=_to_list(options.get("allowed_hosts")),
         allowed_origins=_to_list(options.get("allowed_origins")),
         **options.get("http", {}),
     )
-    level = options.get("log_level", "warning")
-    config = uvicorn.Config(
-        app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=int(GRACEFUL_SHUTDOWN_SECONDS)
-    )
+    level, grace = options["log_level"], GRACEFUL_SHUTDOWN_SECONDS
+    config = uvicorn.Config(app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=grace)
+    uvicorn_server = _UvicornServer(config)
+
+    def request_exit() -> None:
+        uvicorn_server.should_exit = True
+        if isinstance(server, ServedToolsServer):
+            server.close_subscriptions()
+
     with _open_sockets(options) as sockets:
-        _print_addresses(server, sockets, path)
-        uvicorn_server = _UvicornServer(config, getattr(server, "close_subscriptions", None))
-        await _wait_until_stopped(uvicorn_server.serve(sockets), uvicorn_server.request_exit)
+        _print_addresses(server, sockets, options["path"])
+        await _wait_until_stopped(uvicorn_server.serve(sockets), request_exit)
 
 
 async def _wait_until_stopped(serving: Coroutine[Any, Any, None], request_stop: Callable[[], None]) -> None:
@@ -127,18 +135,9 @@ async def _wait_until_stopped(serving: Coroutine[Any, Any, None], request_stop: 
 class _UvicornServer(uvicorn.Server):
     """Handles no signals: the owner of the process does."""
 
-    def __init__(self, config: uvicorn.Config, close_subscriptions: Callable[[], None] | None) -> None:
-        super().__init__(config)
-        self._close_subscriptions = close_subscriptions
-
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
-
-    def request_exit(self) -> None:
-        self.should_exit = True
-        if self._close_subscriptions is not None:
-            self._close_subscriptions()
 
 
 @contextlib.contextmanager
@@ -147,7 +146,7 @@ def _open_sockets(options: ServerRunOptions) -> Generator[list[socket.socket]]:
     if sockets is not None:
         yield list(sockets)
         return
-    host, port = options.get("host", "127.0.0.1"), options.get("port", 8000)
+    host, port = options["host"], options["port"]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listener:
         yield [listener]

@@ -8,12 +8,9 @@ from typing import Any, Final
 
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult as FastMCPResult
-from mcp_types import Icon, ToolAnnotations
-from mcp_types import Tool as WireTool
 from pydantic import PrivateAttr
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.formats.mcp import to_listed_tool
 from ahvn_tools.results import ErrorDetail, ToolResult, to_sendable
 from ahvn_tools.schema.jsonschema import compile_validator
 
@@ -61,17 +58,7 @@ class SpecTool(Tool):
 
 def to_fastmcp_tool(definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None) -> SpecTool:
     """Return the FastMCP tool of a definition; `run` receives the arguments as the client sent them."""
-    fields = definition.memoize(_to_json_fields)
-    tool = SpecTool(
-        **{
-            **fields,
-            "description": fields["description"] or None,
-            "icons": [Icon.model_validate(icon) for icon in fields["icons"]] if fields["icons"] else None,
-            "tags": set(fields["tags"]),
-            "annotations": ToolAnnotations.model_validate(fields["annotations"]) if fields["annotations"] else None,
-            "timeout": timeout,
-        }
-    )
+    tool = SpecTool(**definition.memoize(_to_json_fields), timeout=timeout)
     tool._run_spec = run  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
     return tool
 
@@ -82,16 +69,11 @@ def _to_json_fields(definition: ToolDefinition) -> dict[str, Any]:
         "name": definition.name,
         "version": definition.version,
         "title": definition.title,
-        "description": definition.description,
-        "icons": definition.icons,
+        "description": definition.description or None,
+        "icons": definition.icons or None,
         "tags": sorted(definition.tags),
         "meta": definition.meta,
         "parameters": definition.input_schema,
         "output_schema": definition.output_schema,
-        "annotations": definition.annotations,
+        "annotations": definition.annotations or None,
     }
-
-
-def to_mcp_tool(definition: ToolDefinition) -> WireTool:
-    """Return MCP's form of a definition, as `tools/list` sends it."""
-    return WireTool.model_validate(to_listed_tool(definition))

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import clip
-from ahvn_tools.schema.ref_graph import RefGraph
+from ahvn_tools.schema.complexity import RefGraph
 
 RATE_WINDOW_SECONDS = 10.0
 """Notifications and requests are counted over this many seconds."""
-
-_MAX_TYPE_NAME_CHARS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +142,7 @@ def _count_bytes(value: Any) -> int:
         raise RefusedToolError("it contains NaN or Infinity, which are not JSON")
     if value is None or isinstance(value, bool | int | float):
         return 4 + (value.bit_length() // 4 if isinstance(value, int) else 0)
-    raise RefusedToolError(f"it contains a {clip(type(value).__name__, _MAX_TYPE_NAME_CHARS)}, which is not JSON")
+    raise RefusedToolError(f"it contains a {type(value).__name__}, which is not JSON")
 
 
 def check_schema(schema: JsonObject, budgets: Budgets) -> None:

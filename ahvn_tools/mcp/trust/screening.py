@@ -71,9 +71,8 @@ class _Screening:
         self._refusal_counts: dict[str, int] = {}
 
     def add_tool(self, tool: Any) -> None:
-        raw: JsonObject = {}
+        raw = to_wire(tool)
         try:
-            raw = to_wire(tool)
             name = _validate_name(raw)
             normalized_name = unicodedata.normalize("NFKC", name)
             if normalized_name in self._normalized_names:

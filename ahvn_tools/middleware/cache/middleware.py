@@ -16,7 +16,6 @@ from ahvn_tools.context import resolve_transport_context
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.call import Call, Middleware, Next
-from ahvn_tools.execution.cancellation import normalize_cancellation
 from ahvn_tools.execution.deadline import timeout_error
 from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import run_resolvers
@@ -75,18 +74,16 @@ async def _resolve_bound_values(call: Call) -> Arguments:
     plan, scopes = call.plan, call.state_scopes
     resolved: Arguments = {}
     if plan.has_async_resolvers:
-        resolved = normalize_cancellation(plan, await run_resolvers(plan, scopes)).get()
-    to_read = {
-        bound.parameter.name: bound
-        for bound in plan.bound_parameters
-        if bound.binding.resolver is not resolve_transport_context
-    }
+        resolved = await run_resolvers(plan, scopes)
 
     def read() -> Arguments:
-        values = {name: resolved[name] if name in resolved else bound.read(scopes) for name, bound in to_read.items()}
-        return {
-            name: to_read[name].binding.default_value() if value is MISSING else value for name, value in values.items()
-        }
+        values: Arguments = {}
+        for bound in plan.bound_parameters:
+            name, binding = bound.parameter.name, bound.binding
+            if binding.resolver is not resolve_transport_context:
+                value = resolved[name] if name in resolved else bound.read(scopes)
+                values[name] = binding.default_value() if value is MISSING else value
+        return values
 
     if any(bound.binding.resolver for bound in plan.bound_parameters if bound.parameter.name not in resolved):
         return (await run_in_thread(lambda _: read())).get()  # type: ignore[no-any-return]  # a resolver may block
@@ -100,6 +97,7 @@ class _CachedCall:
         self._call, self._run, self._values = call, run, values
         self._session_id, self._secret_key = session_id, secret_key
         self._started = monotonic()
+        self._deadline = self._started + (inf if call.plan.timeout is None else call.plan.timeout)
         self.cache_key = self._compute_cache_key()
         """Equal for equal calls; None if a value has no reliable identity."""
 
@@ -124,23 +122,18 @@ class _CachedCall:
                 return await self._run_and_store(store, own)
             if _has_waiters.get() or stored.loop in background_loop.blocked_loops.get():
                 return await self._run_and_store(store, None)
-            if not await stored.wait(self._remaining(stored.started + max_wait - monotonic())):
+            if not await stored.wait(min(stored.started + max_wait, self._deadline) - monotonic()):
                 return await self._run_after_wait(store)
             if stored.future.cancelled():
                 continue
             result = stored.future.result()
             return await self._run_after_wait(store) if result is None else self._copy_for_call(result)
 
-    def _remaining(self, seconds: float = inf) -> float:
-        """Return the rest of the call's own timeout in seconds, at most `seconds`."""
-        timeout = self._call.plan.timeout
-        return seconds if timeout is None else min(seconds, self._started + timeout - monotonic())
-
     async def _run_after_wait(self, store: ResultStore) -> ToolResult:
         """Run the call in the time that the wait has left. Raises ToolTimeoutError."""
         plan = self._call.plan
         if plan.timeout is not None:
-            seconds = self._remaining()
+            seconds = self._deadline - monotonic()
             if seconds <= 0:
                 raise timeout_error(plan, "an equal call is still running")
             self._call = replace(self._call, plan=plan.with_timeout(seconds))

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from contextlib import suppress
+from concurrent.futures import Future
 from time import monotonic
 from typing import Any
 
 from ahvn_tools.results import ToolResult
-
-ResultFuture = concurrent.futures.Future[ToolResult | None]
-"""The result for the waiters; None if it cannot be shared; cancelled if the call was."""
 
 
 class InFlight:
@@ -23,19 +19,12 @@ class InFlight:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.started = monotonic()
-        self.future: ResultFuture = concurrent.futures.Future()
+        self.future: Future[ToolResult | None] = Future()
+        """The result for the waiters; None if it cannot be shared; cancelled if the call was."""
 
     async def wait(self, seconds: float) -> bool:
         """Wait in any event loop for at most `seconds`, and return whether the call has ended."""
-        loop = asyncio.get_running_loop()
-        woken: asyncio.Future[None] = loop.create_future()
-
-        def wake(_: ResultFuture) -> None:
-            with suppress(RuntimeError):  # the loop was closed in the meantime: there is no waiter
-                loop.call_soon_threadsafe(woken.set_result, None)
-
-        self.future.add_done_callback(wake)
-        await asyncio.wait({woken}, timeout=seconds)
+        await asyncio.wait({asyncio.wrap_future(self.future)}, timeout=seconds)
         return self.future.done()
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware import redaction
+from ahvn_tools.middleware import reporting
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 logger = logging.getLogger("ahvn_tools.middleware.record")
@@ -74,16 +74,16 @@ def read(file: Path) -> Iterator[JsonObject]:
         raise ToolSpecError(f"Cannot replay {str(file)!r}: {error.strerror}. Record it first.") from error
 
 
-def dump_result(result: ToolResult, redactor: redaction.Redactor) -> JsonObject:
+def dump_result(result: ToolResult, redactor: reporting.Redactor) -> JsonObject:
     """Return a result as redacted JSON, without empty members."""
     error, blocks = result.error, result.blocks
     is_content = blocks is not None and result.value == list(blocks)
     parts = {
-        "value": None if is_content else redactor(redaction.as_json(result.value)),
+        "value": None if is_content else redactor(reporting.as_json(result.value)),
         "is_content": is_content or None,
-        "structured_content": redactor(redaction.as_json(result.structured_content)),
+        "structured_content": redactor(reporting.as_json(result.structured_content)),
         "error": None if error is None else {"code": error.code, "message": redactor(error.message)},
-        "meta": redactor(redaction.as_json(result.meta), redact_keys=False),
+        "meta": redactor(reporting.as_json(result.meta), redact_keys=False),
         "is_interrupted": result.is_interrupted or None,
         "blocks": None if blocks is None else [_dump_block(block, redactor) for block in blocks],
     }
@@ -106,7 +106,7 @@ def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResul
     return ToolResult(**parts, id=id, is_last=is_last)
 
 
-def _dump_block(block: Any, redactor: redaction.Redactor) -> JsonObject:
+def _dump_block(block: Any, redactor: reporting.Redactor) -> JsonObject:
     plain: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {**redactor(plain, redact_keys=False), "type": plain["type"]}
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware import redaction
+from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest
-from ahvn_tools.middleware.error_codes import exception_result
 from ahvn_tools.middleware.record import jsonl
 from ahvn_tools.results import ErrorDetail, ToolResult
 
@@ -31,14 +30,14 @@ def record(path: str | PathLike[str]) -> Middleware:
         line = {
             "tool": call.name,
             "fingerprint": call.definition.fingerprint,
-            "arguments": redaction.redact_arguments(call),  # before the body can change them
+            "arguments": reporting.redact_arguments(call),  # before the body can change them
             "digest": arguments_digest(call.arguments),
         }
         chunks: list[ToolResult] = []
         try:
             result = await next(_collect_chunks(call, chunks))
         except Exception as error:
-            _append_line(file, call, line, chunks, exception_result(call, error))
+            _append_line(file, call, line, chunks, reporting.exception_result(call, error))
             raise
         is_cancelled = result.is_interrupted and (result.error is None or result.error.code == "cancelled")
         if not is_cancelled:
@@ -104,7 +103,7 @@ def _collect_chunks(call: Call, chunks: list[ToolResult]) -> Call:
 
 
 def _append_line(file: Path, call: Call, line: JsonObject, chunks: list[ToolResult], result: ToolResult) -> None:
-    redactor = redaction.Redactor(call)
+    redactor = reporting.Redactor(call)
     results = {
         "result": jsonl.dump_result(result, redactor),
         "chunks": [jsonl.dump_result(chunk, redactor) for chunk in chunks],

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.describe import to_json_text
+from ahvn_tools.schema.dialects.finding import to_json_text
 from ahvn_tools.schema.keywords import iter_schemas, type_names
 from ahvn_tools.schema.refs import resolve_ref, without_unused_definitions
 

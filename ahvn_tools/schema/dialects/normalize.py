@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.finding import Finding, Severity
@@ -29,8 +29,6 @@ TYPE_ALIASES: Final = {
     "none": "null", "null": "null",
 }  # fmt: skip
 """Type names of several languages, in lower case, and the JSON Schema types that they mean."""
-
-T = TypeVar("T")
 
 _ANY_TYPE_NAMES = frozenset({"any", "anything", "*", ""})
 
@@ -151,14 +149,15 @@ class _Normalizer:
         members = node.get("properties", {})
         marked = [name for name, child in members.items() if isinstance(child, dict) and child.get("required") is True]
         if marked or "required" in node:
-            node["required"] = _unique([*node.get("required", ()), *marked])
+            node["required"] = list(dict.fromkeys([*node.get("required", ()), *marked]))
         if "dependentRequired" in node:
-            node["dependentRequired"] = {name: _unique(names) for name, names in node["dependentRequired"].items()}
+            dependent = node["dependentRequired"]
+            node["dependentRequired"] = {name: list(dict.fromkeys(names)) for name, names in dependent.items()}
 
     def _normalize_type(self, node: JsonObject, path: str) -> None:
         stated = node.get("type")
         words = [word for word in (stated if isinstance(stated, list) else [stated]) if isinstance(word, str)]
-        types = _unique([self._parse_type_name(word, path) for word in words])
+        types = list(dict.fromkeys(self._parse_type_name(word, path) for word in words))
         if None in types or not types:
             node.pop("type", None)
             implied = _IMPLIED_TYPES.items() if _TYPING_KEYWORDS.isdisjoint(node) else ()
@@ -250,7 +249,3 @@ def _drop_irrelevant_keywords(node: JsonObject) -> None:
 def _value_key(value: Any) -> str:
     """Return the same text for values that JSON Schema considers equal, such as 1 and 1.0."""
     return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value, sort_keys=True)
-
-
-def _unique(names: list[T]) -> list[T]:
-    return list(dict.fromkeys(names))

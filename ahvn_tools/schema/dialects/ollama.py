@@ -8,8 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.describe import UNDESCRIBED_KEYWORDS, append_description, describe_rule, to_json_text
-from ahvn_tools.schema.dialects.finding import Finding, not_enforced
+from ahvn_tools.schema.dialects.finding import (
+    UNDESCRIBED_KEYWORDS,
+    Finding,
+    append_description,
+    describe_rule,
+    not_enforced,
+    to_json_text,
+)
 from ahvn_tools.schema.keywords import type_keyword, type_names, value_types
 
 _SUPPORTED_KEYWORDS = ("type", "items", "description", "enum")

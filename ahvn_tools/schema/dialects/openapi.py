@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.describe import append_description
-from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.schema.dialects.finding import Finding, append_description
 from ahvn_tools.schema.keywords import iter_schemas
 
 ANY_TYPE: tuple[JsonObject, ...] = (

@@ -11,8 +11,7 @@ import re
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.describe import append_description, describe_rule
-from ahvn_tools.schema.dialects.finding import Finding, not_enforced
+from ahvn_tools.schema.dialects.finding import Finding, append_description, describe_rule, not_enforced
 from ahvn_tools.schema.keywords import iter_schemas, join_path, type_keyword, type_names, value_types
 from ahvn_tools.schema.refs import DEFS_PREFIX
 

@@ -8,9 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.describe import UNDESCRIBED_KEYWORDS, append_description, describe_rule, to_json_text
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC, MCP, Dialect
-from ahvn_tools.schema.dialects.finding import NOT_ENFORCED_FIX, Finding, not_enforced
+from ahvn_tools.schema.dialects.finding import (
+    NOT_ENFORCED_FIX,
+    UNDESCRIBED_KEYWORDS,
+    Finding,
+    append_description,
+    describe_rule,
+    not_enforced,
+    to_json_text,
+)
 from ahvn_tools.schema.keywords import map_subschemas, type_keyword, type_names, value_types
 from ahvn_tools.schema.refs import DEFS_PREFIX, find_cyclic_refs, without_unused_definitions
 
@@ -159,30 +166,24 @@ class _Translator:
         if dialect.supports_references and not (is_needed and is_loop) and siblings.keys() <= {"description"}:
             bare = {"$ref": reference}
             return {**siblings, "anyOf": [bare]} if siblings else bare
-        inlined = self._inline(reference, siblings)
-        if inlined is None:
-            return self._describe_reference(reference, siblings, path)
-        translated = self.translate_node(inlined, path, is_needed=is_needed)
-        self._inlining.pop()
+        depth = len(self._inlining)
+        translated = self.translate_node(self._inline(reference, siblings, path), path, is_needed=is_needed)
+        del self._inlining[depth:]
         return translated
 
-    def _inline(self, reference: str, siblings: JsonObject) -> JsonObject | None:
-        """Return the target of a reference with the reference's siblings; None when it is only described.
+    def _inline(self, reference: str, siblings: JsonObject, path: str) -> JsonObject:
+        """Return the target of a reference with the reference's siblings, or a description of the target.
 
-        The reference is added to `_inlining`, for the caller to remove.
+        A target that is returned is added to `_inlining`, for the caller to remove.
         """
-        target = self._definitions.get(reference.removeprefix(DEFS_PREFIX))
+        name = reference.removeprefix(DEFS_PREFIX)
+        target = self._definitions.get(name)
         self._remaining_inlines -= 1
-        if target is None or reference in self._inlining or self._remaining_inlines < 0:
-            return None
-        self._inlining.append(reference)
-        return {**target, **siblings}
-
-    def _describe_reference(self, reference: str, siblings: JsonObject, path: str) -> JsonObject:
-        """Return a schema that names the target of a reference instead of repeating it."""
+        if target is not None and reference not in self._inlining and self._remaining_inlines >= 0:
+            self._inlining.append(reference)
+            return {**target, **siblings}
         problem = "it is recursive, or too large to repeat"
         self.findings.append(Finding(severity="warning", place=path, problem=problem, fix=NOT_ENFORCED_FIX))
-        name = reference.removeprefix(DEFS_PREFIX)
         target = self._definitions.get(name, {"type": "object"})
         described = {"type": target["type"]} if "type" in target else {}
         self._add_missing_items(described)
@@ -205,10 +206,7 @@ class _Translator:
         """Return a branch of an `allOf` with its reference replaced and its own branches merged."""
         if "$ref" in node:
             siblings = {key: value for key, value in node.items() if key != "$ref"}
-            inlined = self._inline(node["$ref"], siblings)
-            if inlined is None:
-                return self._describe_reference(node["$ref"], siblings, path)
-            return self._resolve_branch(inlined, path)
+            return self._resolve_branch(self._inline(node["$ref"], siblings, path), path)
         merged = {key: value for key, value in node.items() if key != "allOf"}
         clashes: list[str] = []
         for branch in node.get("allOf", ()):

@@ -10,8 +10,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.guarded_session import GuardedStream, check_result
-from ahvn_tools.mcp.client.handlers import Handlers
 from ahvn_tools.mcp.trust.limits import Limits
 
 SMALL = Limits(tools_per_page=2, blocks=2, values_per_message=20)
@@ -75,7 +75,8 @@ def test_media_must_be_base64_with_a_printable_type(block: Any, is_good: bool) -
 async def test_too_many_requests_of_a_server_end_the_connection() -> None:
     reasons: list[str] = []
     send, receive = anyio.create_memory_object_stream[Any](10)
-    incoming = GuardedStream(receive, Limits(requests=2), Handlers(on_connection_lost=reasons.append))
+    settings = ClientSettings(limits=Limits(requests=2), on_connection_lost=reasons.append)
+    incoming = GuardedStream(receive, settings)
     for number in range(3):
         await send.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method="ping")))
     async with send, incoming:
@@ -88,7 +89,7 @@ async def test_too_many_requests_of_a_server_end_the_connection() -> None:
 async def pass_through(message: Any, version: str | None = None) -> tuple[Any, GuardedStream]:
     """Send one message through a guarded stream, and return the result and the stream."""
     send, receive = anyio.create_memory_object_stream[Any](1)
-    incoming = GuardedStream(receive, SMALL, Handlers())
+    incoming = GuardedStream(receive, ClientSettings(limits=SMALL))
     incoming.protocol_version = version
     await send.send(message)
     async with send, incoming:
@@ -116,12 +117,12 @@ async def test_malformed_tool_is_left_out_and_recorded() -> None:
     page = {"tools": [good, {"name": "bad"}]}
     item, incoming = await pass_through(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=7, result=page)), "2025-11-25")
     assert item.message.result["tools"] == [good]
-    assert incoming._handlers.status.malformed_tools == [{"name": "bad"}]
+    assert incoming._settings.status.malformed_tools == [{"name": "bad"}]
 
 
 async def test_stream_ends_with_the_inner_stream() -> None:
     send, receive = anyio.create_memory_object_stream[Any](2)
-    incoming = GuardedStream(receive, SMALL, Handlers())
+    incoming = GuardedStream(receive, ClientSettings(limits=SMALL))
     await send.send("one")
     await send.aclose()
     assert [item async for item in incoming] == ["one"]

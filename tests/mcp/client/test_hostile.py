@@ -14,7 +14,8 @@ import pytest
 
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import takes a second of the time to connect
-from ahvn_tools.mcp.client.connection import Connection
+from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.hostile import stdio
 from tests.mcp.hostile.behaviours import BEHAVIOURS
@@ -167,7 +168,8 @@ async def test_hostile_server_has_the_expected_outcome(name: str) -> None:
     """Each request ends within seconds with the expected result, no loop is blocked, no process is left."""
     mark = uuid.uuid4().hex
     (target,) = resolve_targets(command(name, mark))
-    connection = Connection(target, limits=replace(LIMITS, connect=0.4) if name in NO_CONNECTION else LIMITS)
+    limits = replace(LIMITS, connect=0.4) if name in NO_CONNECTION else LIMITS
+    connection = ConnectionPool(target, ClientSettings(limits=limits))
     listed, bad, echo = EXPECTED[name]
     async with measured() as stalls:
         outcomes = [
@@ -196,14 +198,14 @@ async def test_meter_detects_a_blocked_loop() -> None:
 
 FIRST = """
 import asyncio
-from ahvn_tools.mcp.client.connection import Connection
+from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.hostile.driver import command
 from tests.mcp.hostile.meter import measured
 
 async def main():
     async with measured() as stalls:
-        connection = Connection(resolve_targets(command("modern"))[0])
+        connection = ConnectionPool(resolve_targets(command("modern"))[0])
         await connection.tools()
         await connection.aclose()
     print(max(stall.worst for stall in stalls))
@@ -221,7 +223,7 @@ def test_first_connection_in_a_process_blocks_no_loop() -> None:
 async def use_connection() -> None:
     """List the tools over a connection and close it."""
     (target,) = resolve_targets(command("modern"))
-    connection = Connection(target)
+    connection = ConnectionPool(target)
     await connection.tools()
     await connection.aclose()
 

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import takes a second of the time to connect
-from ahvn_tools.mcp.client.connection import Connection
+from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, get_outcome, is_clean, select_by_default
 from tests.mcp.hostile.meter import measured
@@ -57,10 +58,10 @@ ANSWERS = {
 TOKEN = "token-of-the-first-server"
 
 
-def make_connection(web: Web) -> Connection:
+def make_connection(web: Web) -> ConnectionPool:
     """Return a connection that sends a token."""
     (target,) = resolve_targets(web.url, auth=TOKEN)
-    return Connection(target, limits=LIMITS)
+    return ConnectionPool(target, ClientSettings(limits=LIMITS))
 
 
 def test_every_behaviour_has_an_expected_outcome() -> None:

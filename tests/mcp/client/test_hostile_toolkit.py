@@ -136,7 +136,7 @@ async def test_slow_pattern_does_not_delay_the_check_of_an_argument(imported: To
     began = time.monotonic()
     assert (await imported.aexec("bad", {"value": "a" * 40 + "!"})).error.code == "invalid_parameters"
     assert (await imported.aexec("bad", {"value": "aaa"})).value == "well"
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < LONGEST
 
 
 async def test_server_error_does_not_reveal_a_bound_value_to_the_model() -> None:

@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from fastmcp import Context, FastMCP
 from fastmcp.server.dependencies import get_http_headers
 from fastmcp.server.middleware import Middleware
+from mcp_types import ToolListChangedNotification
 
 from ahvn_tools import Toolkit, ToolSpec, mcp
 from ahvn_tools.errors import ToolChangedError, ToolLookupError
@@ -205,6 +207,36 @@ class TestPins:
         description.write_text("Add very well.")
         kit.exec("add")
         assert until(lambda: len(notified) == 2)
+
+
+async def test_series_of_announced_changes_refreshes_once():
+    server, lists, notified = FastMCP("changing"), [], []
+
+    class Counter(Middleware):
+        async def on_list_tools(self, context, call_next):
+            lists.append("list")
+            return await call_next(context)
+
+    @server.tool
+    async def change(context: Context) -> None:
+        server.tool(lambda: "here", name=f"tool_{len(lists)}")
+        for _ in range(50):
+            await context.send_notification(ToolListChangedNotification())
+
+    server.add_middleware(Counter())
+    kit = await Toolkit("kit").aadd_mcp(server)
+    remove = kit.servers["changing"].on_change(lambda _, changes: notified.append(changes.added))
+    assert len(lists) == 1
+    await kit.acall("change")
+    assert await asyncio.to_thread(until, lambda: notified)
+    await asyncio.sleep(0.5)
+    assert (len(lists), notified) == (2, [("tool_1",)])
+    remove()
+    remove()
+    await kit.acall("change")
+    assert await asyncio.to_thread(until, lambda: "tool_2" in kit)
+    assert notified == [("tool_1",)]
+    await kit.aremove_mcp("changing")
 
 
 SERVED = """

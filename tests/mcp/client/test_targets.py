@@ -11,15 +11,15 @@ from typing import Any
 import httpx2
 import pytest
 from fastmcp import Client, FastMCP
-from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
+from fastmcp.client.transports import FastMCPTransport, StdioTransport, StreamableHttpTransport
 from mcp.server.mcpserver import MCPServer
 from pydantic import SecretStr
 
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.mcp.client.connection import Connection
-from ahvn_tools.mcp.client.handlers import Handlers
+from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
 from ahvn_tools.mcp.client.targets import Target, resolve_targets
-from ahvn_tools.mcp.trust.limits import Limits
 
 RAW = Path(__file__).parents[1] / "raw_server.py"
 
@@ -36,11 +36,11 @@ def site(headers: dict[str, str]) -> dict[str, Any]:
 
 def transport(target: Target, **headers: str) -> Any:
     """What a client of the target would send through."""
-    return target.make_client(Handlers(), headers, Limits()).transport.inner
+    return target.make_client(ClientSettings(headers=headers)).transport.inner
 
 
 async def environment(target: Target) -> dict[str, str]:
-    connection = Connection(target)
+    connection = ConnectionPool(target)
     try:
         seen: dict[str, str] = (await connection.call("env", {})).structured_content["result"]
     finally:
@@ -51,7 +51,7 @@ async def environment(target: Target) -> dict[str, str]:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "https://tools.example/mcp"])
 def test_url_is_reached_over_http(url: str) -> None:
     target = one(url)
-    assert (target.takes_headers, target.is_stdio) == (True, False)
+    assert target.takes_headers
     assert target.name in url
     assert isinstance(transport(target), StreamableHttpTransport)
     assert transport(target).url == url
@@ -117,7 +117,8 @@ def test_one_login_serves_all_clients() -> None:
 )
 async def test_command_or_script_is_started(server: Any, name: str) -> None:
     target = one(server)
-    assert (target.name, target.is_stdio, target.takes_headers) == (name, True, False)
+    assert (target.name, target.takes_headers) == (name, False)
+    assert isinstance(transport(target), BoundedStdioTransport)
     assert (await environment(target))["PATH"]
 
 
@@ -152,8 +153,9 @@ async def test_server_object_is_called_in_memory(kind: Any) -> None:
         return a + b
 
     target = one(server)
-    assert (target.name, target.is_stdio, target.takes_headers) == ("inside", False, False)
-    connection = Connection(target)
+    assert (target.name, target.takes_headers) == ("inside", False)
+    assert isinstance(transport(target), FastMCPTransport)
+    connection = ConnectionPool(target)
     assert (await connection.call("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
     await connection.aclose()
 
@@ -166,7 +168,7 @@ async def test_client_is_cloned_and_stays_unchanged() -> None:
         return 1
 
     async with Client(server, name="theirs") as client:
-        connection = Connection(one(client))
+        connection = ConnectionPool(one(client))
         assert connection.target.name == "theirs"
         assert [tool.name for tool in await connection.tools()] == ["number"]
         await connection.aclose()
@@ -177,7 +179,8 @@ async def test_client_is_cloned_and_stays_unchanged() -> None:
 async def test_clients_process_is_not_shared() -> None:
     command = StdioTransport(sys.executable, [str(RAW)], env={"TOKEN": "theirs"})
     target = one(Client(command))
-    assert (target.name, target.is_stdio) == ("raw_server", True)
+    assert target.name == "raw_server"
+    assert isinstance(transport(target), BoundedStdioTransport)
     assert (await environment(target))["TOKEN"] == "theirs"
     assert command._connect_task is None
 
@@ -195,8 +198,7 @@ async def test_handlers_of_a_client_still_work(tmp_path: Path) -> None:
         command = StdioTransport(sys.executable, [str(RAW), "grumble"], log_file=errors)
         client = Client(command, message_handler=hear, elicitation_handler=elicit)
         ours: list[str] = []
-        connection = Connection(one(client))
-        connection.on_list_changed(lambda _: ours.append("changed"))
+        connection = ConnectionPool(one(client), on_list_changed=lambda: ours.append("changed"))
         await connection.call("change", {"times": 1})
         answer = await connection.call("elicit", {})
         await asyncio.sleep(0.2)
@@ -216,8 +218,8 @@ async def test_passed_handler_has_priority_over_the_clients(tmp_path: Path) -> N
 
     command = StdioTransport(sys.executable, [str(RAW), "grumble"], log_file=tmp_path / "errors")
     client = Client(command, elicitation_handler=theirs)
-    handlers = Handlers(elicitation=ours, sampling=lambda *_: "ours")
-    connection = Connection(one(client), handlers=handlers)
+    settings = ClientSettings(elicitation=ours, sampling=lambda *_: "ours")
+    connection = ConnectionPool(one(client), settings)
     asked = await connection.call("elicit", {})
     sampled = await connection.call("sample", {})
     await connection.aclose()
@@ -247,16 +249,16 @@ def test_credentials_of_a_call_have_priority_over_those_of_a_client(own: dict[st
 def test_client_of_a_configuration_resolves_to_its_servers() -> None:
     two = {"mcpServers": {"a": {"url": "http://127.0.0.1:1"}, "b": {"command": "server", "args": ["x"]}}}
     found = resolve_targets(Client(two, name="both"))
-    assert [(target.name, target.takes_headers, target.is_stdio) for target in found] == [
-        ("a", True, False),
-        ("b", False, True),
+    assert [(target.name, target.takes_headers, type(transport(target))) for target in found] == [
+        ("a", True, StreamableHttpTransport),
+        ("b", False, BoundedStdioTransport),
     ]
 
 
 def test_client_whose_configuration_transforms_tools_is_used_unchanged() -> None:
     entry = {"url": "http://127.0.0.1:1", "tools": {"find": {"name": "search"}}}
     two = {"mcpServers": {"a": entry, "b": {"url": "http://127.0.0.1:1"}}}
-    client = one(Client(two, name="both")).make_client(Handlers(), {}, Limits())
+    client = one(Client(two, name="both")).make_client(ClientSettings())
     assert type(client.transport).__name__ == "MCPConfigTransport"
 
 

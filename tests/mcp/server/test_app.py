@@ -9,14 +9,14 @@ import time
 from typing import Any
 
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair, StaticTokenVerifier
 from fastmcp.tools import Tool
 from mcp.shared.exceptions import MCPError
 
 from ahvn_tools import ToolContext, Toolkit, ToolSpec
-from ahvn_tools.mcp.server.provider import ServedToolsProvider, install_schema_lookup
+from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.toolkit.mcp_server import ToolkitServer
 from tests.mcp.server.test_run import create_kit, post_hello, reversed_text
 from tests.mcp.serving import ENVIRONMENT, over_http
@@ -239,10 +239,9 @@ async def test_fastmcp_still_has_the_private_attribute_for_the_schema_lookup():
 
 
 def test_a_server_without_that_attribute_is_unchanged():
-    provider = ServedToolsProvider(ToolkitServer(create_kit()._view, {}))
-    server = FastMCP("other", providers=[provider])
+    server = ServedToolsServer(ToolkitServer(create_kit()._view, {}), "other")
     server._mcp_server = None
-    install_schema_lookup(server, provider)
+    server._install_handlers()
     assert server._mcp_server is None
 
 

@@ -13,7 +13,7 @@ from mcp.client.subscriptions import listen
 from mcp.server.subscriptions import ToolsListChanged
 
 from ahvn_tools import Toolkit
-from ahvn_tools.mcp.server.subscriptions import POLL_SECONDS
+from ahvn_tools.mcp.server.app import POLL_SECONDS
 from tests.mcp.serving import LONGEST
 
 

@@ -532,7 +532,7 @@ def test_a_tool_that_calls_itself_does_not_wait_for_itself():
     kit = kit_of(look)
     started = time.monotonic()
     assert kit.call("look") == 2
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_two_tools_that_call_each_other_do_not_wait_for_each_other():
@@ -555,7 +555,7 @@ def test_two_tools_that_call_each_other_do_not_wait_for_each_other():
     started = time.monotonic()
     one, two = at_once(lambda: kit.call("a"), lambda: kit.call("b"))
     assert (one[0], two[0]) == ("a", "b")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 async def test_a_sync_call_does_not_wait_for_a_call_in_the_loop_that_it_blocks():
@@ -565,7 +565,7 @@ async def test_a_sync_call_does_not_wait_for_a_call_in_the_loop_that_it_blocks()
     await asyncio.sleep(0.05)
     started = time.monotonic()
     assert kit.call("look") == "guest:"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     assert (await first).value == "guest:"
 
 
@@ -581,7 +581,7 @@ def test_a_forked_child_does_not_wait_for_a_call_of_its_parent():
         counter.pause = 0
         os._exit(0 if kit.call("look") == "guest:" else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     first.join()
 
 

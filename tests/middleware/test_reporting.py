@@ -1,7 +1,8 @@
-"""What logs, spans and records may show of a call."""
+"""What logs, spans, metrics and recordings report of a call."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from ahvn_tools import ToolError, Toolkit, ToolResult
-from ahvn_tools.middleware import Call, Next, approve, inline, redaction
+from ahvn_tools.middleware import Call, Next, approve, inline, reporting
 from ahvn_tools.redaction import Secret
 
 
@@ -29,10 +30,10 @@ class Watch:
     def middleware(self):
         @inline
         async def watch(call: Call, next: Next):
-            self.arguments.append(redaction.redact_arguments(call))
+            self.arguments.append(reporting.redact_arguments(call))
             self.digests.append(approve.arguments_digest(call.arguments))
             result = await next(call)
-            self.results.append(redaction.redact_result(call, result))
+            self.results.append(reporting.redact_result(call, result))
             return result
 
         return watch
@@ -202,9 +203,21 @@ def test_circular_arguments_are_represented_by_their_type():
 
 
 def test_a_value_without_a_json_form_is_represented_by_its_type():
-    assert redaction.as_json({1: object(), "b": b"\xff"}) == {"1": "<object>", "b": "_w=="}
+    assert reporting.as_json({1: object(), "b": b"\xff"}) == {"1": "<object>", "b": "_w=="}
 
 
 def test_long_texts_are_cut_and_lone_surrogates_escaped():
-    assert redaction.as_text("x" * 10_000).endswith("more characters)")
-    assert redaction.as_text("\ud800") == "\\ud800"
+    assert reporting.as_text("x" * 10_000).endswith("more characters)")
+    assert reporting.as_text("\ud800") == "\\ud800"
+
+
+def test_the_code_of_a_result_is_that_of_its_error():
+    assert reporting.error_code(ToolResult(1)) is None
+    assert reporting.error_code(ToolResult(is_interrupted=True)) == "cancelled"
+
+
+def test_every_exception_has_a_code():
+    errors = [ToolError("no"), ValueError("no"), asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt()]
+    assert [reporting.exception_code(error) for error in errors] == [
+        "tool_error", "tool_error", "cancelled", "cancelled", "KeyboardInterrupt",
+    ]  # fmt: skip

@@ -12,7 +12,7 @@ from mcp_types import CallToolResult, EmbeddedResource, ImageContent, ResourceLi
 
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.mcp.client.errors import MAX_ERROR_CHARS, sanitize_text
-from ahvn_tools.mcp.client.results import ResultParser
+from ahvn_tools.mcp.client.remote_tool import ResultParser
 from ahvn_tools.mcp.trust import invisible
 
 IMAGE = ImageContent(type="image", data="AAAA", mimeType="image/png")
@@ -162,7 +162,7 @@ def test_sanitized_text_is_escaped_and_cut(text, most):
 HOSTILE = """
 from mcp_types import CallToolResult
 from ahvn_tools.errors import InvalidResultError
-from ahvn_tools.mcp.client.results import ResultParser
+from ahvn_tools.mcp.client.remote_tool import ResultParser
 answers = ResultParser("x", {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
 try:
     answers.parse(CallToolResult(content=[], structured_content={"a": "a" * 60 + "!"}))

@@ -1,9 +1,12 @@
-"""Redaction of calls: their arguments and results without secrets and bound values, for logs, spans and recordings."""
+"""Reports of calls, for logs, spans, metrics and recordings: how a call ended, and what it received and returned.
+
+Arguments and results are reported without secrets and bound values.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -13,11 +16,35 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.call import Call
 from ahvn_tools.redaction import MASK, MaskedValues, clip, find_secrets, is_secret_name, is_secret_schema, text_redactor
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.state import MISSING
 
 MAX_LOGGED_CHARS: Final = 4_000
 """The maximum length of an argument or a result in a log or span."""
+
+
+def error_code(result: ToolResult) -> str | None:
+    """Return the code of a failed result; None for a successful one."""
+    if result.error is not None:
+        return result.error.code
+    return "cancelled" if result.is_interrupted else None
+
+
+def exception_code(error: BaseException) -> str:
+    """Return the code of an exception, or its type's name if it ends the program."""
+    if isinstance(error, ToolCallError):
+        return error.code
+    if isinstance(error, Exception):
+        return "tool_error"
+    is_cancelled = type(error).__name__ in {"CancelledError", "GeneratorExit"}  # by name: asyncio need not be imported
+    return "cancelled" if is_cancelled else type(error).__name__
+
+
+def exception_result(call: Call, error: Exception) -> ToolResult:
+    """Return the error result for an exception that an inner middleware raised."""
+    message = error.message if isinstance(error, ToolCallError) else f"A middleware of tool {call.name!r} failed."
+    return ToolResult(error=ErrorDetail(code=exception_code(error), message=message))
 
 
 class Redactor:
@@ -79,19 +106,15 @@ def type_placeholder(value: Any) -> str:
 def _hidden_values(call: Call) -> Mapping[str, Any]:
     """Return secret arguments and bound values by name: those that the body received, else those in the state."""
     hidden = find_secrets(call.arguments, _secret_names(call))
-    for name, value in {**_read_bound_values(call), **call.scope.bound_values}.items():
-        hidden.setdefault(name, MaskedValues()).append(value)
-    return hidden
-
-
-def _read_bound_values(call: Call) -> dict[str, Any]:
-    """Return the bound values that are in the state now; resolvers are not called."""
-    values = {}
+    values = dict(call.scope.bound_values)
     for bound in call.plan.bound_parameters:
-        if bound.binding.resolver is None:
+        if bound.parameter.name not in values and bound.binding.resolver is None:
             with suppress(ToolCallError):
                 values[bound.parameter.name] = bound.read(call.state_scopes)
-    return {name: value for name, value in values.items() if value is not MISSING}
+    for name, value in values.items():
+        if value is not MISSING:
+            hidden.setdefault(name, MaskedValues()).append(value)
+    return hidden
 
 
 def _secret_names(call: Call) -> frozenset[str]:
@@ -100,15 +123,9 @@ def _secret_names(call: Call) -> frozenset[str]:
 
 
 def _schema_secret_names(definition: ToolDefinition) -> dict[str, list[str]]:
-    return {"names": sorted(set(_iter_secret_properties(definition.input_schema)))}
-
-
-def _iter_secret_properties(schema: Any) -> Iterator[str]:
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if isinstance(properties, dict):
-        yield from (name for name, part in properties.items() if is_secret_schema(part))
-    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
-        yield from _iter_secret_properties(part)
+    groups = [node["properties"] for node in iter_objects(definition.input_schema) if "properties" in node]
+    properties = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
+    return {"names": sorted({name for name, part in properties if is_secret_schema(part)})}
 
 
 def _mask_secrets(value: Any, names: Collection[str]) -> Any:

@@ -1,16 +1,16 @@
-"""Functions of the host that are called back: handlers of a server's requests, and listeners to changes."""
+"""ClientSettings: what a client of an MCP server needs, and the functions of the host that it calls back."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.mcp.trust.limits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +38,8 @@ class ConnectionStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Handlers:
-    """What a client calls when a server sends a request or a notification, and the status that it keeps up to date.
+class ClientSettings:
+    """What a client needs: functions that it calls back, limits, headers, and the status that it keeps up to date.
 
     `elicitation(message, response_type, params, context)` and `sampling(messages, params, context)` are FastMCP's
     handlers, async or sync. Async ones run on the background loop and must not block it.
@@ -49,31 +49,14 @@ class Handlers:
     """Answers a question to the user; without it the client declines."""
     sampling: Callable[..., Any] | None = None
     """Answers a request to a model; without it the client answers that sampling is not supported."""
-    on_message: Callable[[Any], None] | None = None
+    on_message: Callable[[Any], None] = field(default=lambda _: None)
     """Called with every notification."""
-    on_connection_lost: Callable[[str], None] | None = None
+    on_connection_lost: Callable[[str], None] = field(default=lambda _: None)
     """Called with the reason when the connection is lost."""
+    limits: Limits = field(default_factory=Limits)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of one set of credentials, in addition to those of the server's target."""
     status: ConnectionStatus = field(default_factory=ConnectionStatus)
-
-
-class ListenerList:
-    """Functions to call when something changes, in the order in which they were added."""
-
-    def __init__(self) -> None:
-        self._listeners: list[Callable[..., Any]] = []
-
-    def __iter__(self) -> Iterator[Callable[..., Any]]:
-        return iter(tuple(self._listeners))
-
-    def add(self, listener: Callable[..., Any]) -> Callable[[], None]:
-        """Add a listener. Return a function that removes it and may be called more than once."""
-        self._listeners.append(listener)
-
-        def remove() -> None:
-            with contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return remove
 
 
 async def call_host_function(function: Callable[..., Any], *arguments: Any) -> Any:

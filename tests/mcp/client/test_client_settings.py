@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ahvn_tools.mcp.client.handlers import wrap_handler
+from ahvn_tools.mcp.client.client_settings import wrap_handler
 
 
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit])

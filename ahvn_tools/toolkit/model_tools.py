@@ -1,22 +1,87 @@
-"""GroupsTool: the tool with which a model switches groups of tools on and off."""
+"""The tools with which a model uses its toolkit: it finds and calls other tools, and switches groups of tools.
+
+Each acts on the toolkit as its caller sees it: with the caller's session, selection, audience and middleware.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
-from typing import Annotated, Any, NoReturn
+from dataclasses import replace
+from typing import Annotated, Any, Final, NoReturn
 
 from pydantic import Field
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import PickleError
-from ahvn_tools.execution.compiled import CompiledTool
+from ahvn_tools.errors import PickleError, ToolError
+from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.spec import ToolSpec
+from ahvn_tools.toolkit import calls
+from ahvn_tools.toolkit.entry import DELEGATES
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
-from ahvn_tools.toolkit.groups import Group
-from ahvn_tools.toolkit.search_tools import require_toolkit
-from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.store import Group, ToolStore
+
+
+def search_tools(
+    query: str, context: ToolContext, limit: Annotated[int, Field(ge=1, le=20)] = 5
+) -> list[dict[str, Any]]:
+    """Find tools that are not listed to you. Call a tool that you find with `call_tool`.
+
+    Args:
+        query: What the tool should do, in a few words.
+        limit: The maximum number of tools to return.
+
+    Returns:
+        The best matching tools, each with its name, description and the JSON Schema of its arguments. If the list is
+        empty, try other words.
+    """
+    specs = _require_toolkit(context).search(query, limit + len(SEARCH_TOOLS))
+    matches = [spec.definition for spec in specs if spec.function not in SEARCH_TOOLS][:limit]
+    return [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in matches]
+
+
+async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] | None = None) -> ToolResult:
+    """Call a tool that `search_tools` has found.
+
+    Args:
+        name: The name of the tool.
+        arguments: The tool's arguments; they must match its input schema.
+    """
+    if name == context.tool:
+        raise ToolError(f"{name!r} does not call itself: pass the name of the tool that you want.")
+    view = _require_toolkit(context)._view  # noqa: SLF001  # of this package
+    # the same id: an approval of this call answers the one that the model made
+    options = calls.CallOptions(
+        id=context.call_id,
+        run_id=context.run_id,
+        scope=CallScope(),
+        is_served=context.is_served,
+        shows_errors=context.shows_errors,
+        report=context.report_progress,
+    )
+    return await calls.aexecute(view, name, arguments, options)
+
+
+setattr(call_tool, DELEGATES, True)
+
+SEARCH_TOOLS: Final = (search_tools, call_tool)
+"""The functions with which a model finds and calls tools."""
+
+
+def inner_call(call: ToolCall) -> ToolCall | None:
+    """Return the call that a call of `call_tool` asks for, with the same id; None when its arguments are invalid."""
+    name, arguments = call.arguments.get("name"), call.arguments.get("arguments") or {}
+    try:
+        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return None
+    if not (isinstance(name, str) and isinstance(arguments, dict)):
+        return None
+    return replace(call, name=name, arguments=arguments)
 
 
 class GroupsTool(ToolSpec):
@@ -50,7 +115,7 @@ def _to_template(groups: Mapping[str, Group]) -> Any:
 
     def set_groups(group_: ToolContext, **switches: bool) -> str:
         """Choose the groups of tools that you need now. Groups that you leave out are switched off."""
-        toolkit = require_toolkit(group_)
+        toolkit = _require_toolkit(group_)
         active = {_group_name(parameter): is_active for parameter, is_active in switches.items()}
         toolkit.set_groups({name: False for name in toolkit.groups if name != BASIC_GROUP} | active)
         return _active_groups_text(toolkit)
@@ -79,3 +144,10 @@ def _active_groups_text(toolkit: Any) -> str:
     active = [name for name, is_active in toolkit.groups.items() if is_active and name != BASIC_GROUP]
     summary = f"Active groups: {', '.join(active)}." if active else "No group is active."
     return f"{summary}\n\n{toolkit.notes}" if toolkit.notes else summary
+
+
+def _require_toolkit(context: ToolContext) -> Any:
+    """Return the toolkit of a call. Raises ToolError for a tool that is called outside a toolkit."""
+    if context.toolkit is None:
+        raise ToolError(f"{context.tool or 'This tool'!r} works in a toolkit only.")
+    return context.toolkit

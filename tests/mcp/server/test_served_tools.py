@@ -1,4 +1,4 @@
-"""The provider finds tools by name, and creates each FastMCP tool once for as long as its definition exists."""
+"""A server finds tools by name, and creates each FastMCP tool once for as long as its definition exists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from fastmcp import Client, FastMCP
 
 from ahvn_tools import Toolkit, ToolResult
-from ahvn_tools.mcp.server.provider import ServedToolsProvider
+from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.toolkit.mcp_server import ToolkitServer
 
 
@@ -17,14 +17,13 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def serve(kit: Toolkit) -> tuple[ServedToolsProvider, FastMCP]:
-    provider = ServedToolsProvider(ToolkitServer(kit._view, {}))
-    return provider, FastMCP("test", providers=[provider])
+def serve(kit: Toolkit) -> ServedToolsServer:
+    return ServedToolsServer(ToolkitServer(kit._view, {}), "test")
 
 
 async def test_equal_definitions_share_one_tool():
     kit = Toolkit("math").add(add)
-    provider, server = serve(kit)
+    server = serve(kit)
     async with Client(server) as client:
         await client.list_tools()
         for number in range(3):
@@ -32,19 +31,19 @@ async def test_equal_definitions_share_one_tool():
         kit.remove("add")
         kit.add(add)
         await client.list_tools()
-    assert len(provider._tools) == 1
+    assert len(server._spec_tools) == 1
 
 
 async def test_a_removed_tool_is_released():
     kit = Toolkit("math")
-    provider, server = serve(kit)
+    server = serve(kit)
     async with Client(server) as client:
         for number in range(50):
             kit.add(add, rename=f"add{number}")
             await client.list_tools()
             kit.remove(f"add{number}")
     gc.collect()
-    assert len(provider._tools) == 0
+    assert len(server._spec_tools) == 0
 
 
 async def test_a_served_toolkit_can_be_mounted_in_another_server():

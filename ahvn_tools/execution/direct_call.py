@@ -1,0 +1,163 @@
+"""Direct calls: without middleware, and nothing observes or cancels them.
+
+From sync code a sync body runs in its caller's thread, and any other on the background loop. From async code an async
+body runs in its caller's task, and a sync one in a worker thread with the caller's contextvars, unless
+`run_in_thread=False`. A timeout runs a body in another task. asyncio is imported only for what needs an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+from ahvn_tools.binding import StateScopes
+from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution.consume import aconsume, consume
+from ahvn_tools.execution.convert import call_error_detail, error_result, returned_result, to_result, unwrap_value
+from ahvn_tools.execution.outcome import (
+    Outcome,
+    is_cancellation,
+    is_consumable,
+    is_iterator,
+    is_self_cancellation,
+    self_cancelled_error,
+)
+from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.results import ToolResult
+
+
+def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
+    """Return the value, or raise the body's exception unchanged or a ToolCallError."""
+    values = _prepare(plan, positional, arguments, scopes)
+    if plan.runs_in_caller_thread:
+        return call_body(plan, body, values)
+    from ahvn_tools.execution.async_to_sync import run_body_on_loop
+
+    return unwrap_value(plan, body, run_body_on_loop(plan, body, values).get(tool=plan.name), values)
+
+
+async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
+    """Return the value, or raise the body's exception unchanged or a ToolCallError."""
+    values = await _aprepare(plan, positional, arguments, scopes)
+    if not plan.runs_in_caller_task:
+        from ahvn_tools.execution.runner import run_body
+
+        return unwrap_value(plan, body, (await run_body(plan, body, values)).get(tool=plan.name), values)
+    try:
+        returned = await (body(**values) if plan.is_keyword_callable else plan.invoke(body, values))
+    except BaseException as error:
+        if is_self_cancellation(error):
+            raise self_cancelled_error(plan.name) from None
+        raise
+    return await aunwrap_value(plan, body, returned, values)
+
+
+def call_body(plan: Plan, body: Body, values: Arguments) -> Any:
+    """Call a sync body in this thread and return the value of what it returned.
+
+    A CancelledError that the body raises becomes a CallCancelledError: a sync call cannot be cancelled by its caller.
+    """
+    try:
+        returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
+    except BaseException as error:
+        if is_cancellation(error):
+            raise self_cancelled_error(plan.name) from error
+        raise
+    if type(returned) is plan.exact_type:
+        return returned
+    if is_consumable(returned):
+        returned = Outcome.capture(lambda: _consume_returned(returned)).get(tool=plan.name)
+    return unwrap_value(plan, body, returned, values)
+
+
+async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> Any:
+    """Return the value of what an async body returned."""
+    if type(returned) is plan.exact_type:
+        return returned
+    if is_consumable(returned):
+        from ahvn_tools.execution.runner import capture_outcome
+
+        returned = (await capture_outcome(aconsume, returned)).get(tool=plan.name)
+    return unwrap_value(plan, body, returned, values)
+
+
+def execute(
+    plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
+) -> ToolResult:
+    """Return a result, an error result for any Exception that the body raises."""
+    started = perf_counter()
+    try:
+        values = _prepare(plan, positional, arguments, scopes)
+    except ToolCallError as error:
+        return error_result(call_error_detail(error), started)
+    if not plan.runs_in_caller_thread:
+        from ahvn_tools.execution.async_to_sync import run_body_on_loop
+
+        return to_result(plan, body, run_body_on_loop(plan, body, values), values, started)
+    try:
+        returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
+        if type(returned) is not plan.exact_type and is_consumable(returned):
+            returned = _consume_returned(returned)
+    except BaseException as error:  # noqa: BLE001  # a body's own CancelledError is a result; `to_result` raises the others
+        return to_result(plan, body, Outcome(error=error), values, started)
+    return returned_result(plan, body, returned, values, started)
+
+
+async def aexecute(
+    plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
+) -> ToolResult:
+    """Return a result, an error result for any Exception that the body raises."""
+    started = perf_counter()
+    try:
+        if plan.has_async_resolvers:
+            values = await _aprepare(plan, positional, arguments, scopes)
+        else:
+            values = plan.prepare(positional, arguments, scopes)
+    except ToolCallError as error:
+        return error_result(call_error_detail(error), started)
+    if not plan.runs_in_caller_task:
+        from ahvn_tools.execution.runner import run_body
+
+        outcome = await run_body(plan, body, values)
+        if outcome.error is None:
+            return returned_result(plan, body, outcome.value, values, started)
+        return to_result(plan, body, outcome, values, started)
+    try:
+        returned = await (body(**values) if plan.is_keyword_callable else plan.invoke(body, values))
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_self_cancellation(error)):
+            raise
+        return to_result(plan, body, Outcome(error=error), values, started)
+    if type(returned) is plan.exact_type or not is_consumable(returned):
+        return returned_result(plan, body, returned, values, started)
+    from ahvn_tools.execution.runner import capture_outcome
+
+    return to_result(plan, body, await capture_outcome(aconsume, returned), values, started)
+
+
+def _prepare(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
+    """Return the body's arguments; async resolvers run on the background loop."""
+    if not plan.has_async_resolvers:
+        return plan.prepare(positional, arguments, scopes)
+    from ahvn_tools.execution.async_to_sync import run_resolvers_on_loop
+
+    return plan.prepare(positional, arguments, scopes, run_resolvers_on_loop(plan, scopes))
+
+
+async def _aprepare(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
+    """Return the body's arguments; async resolvers are awaited, for as long as the body may take."""
+    if not plan.has_async_resolvers:
+        return plan.prepare(positional, arguments, scopes)
+    from ahvn_tools.execution.runner import run_resolvers
+
+    return plan.prepare(positional, arguments, scopes, await run_resolvers(plan, scopes))
+
+
+def _consume_returned(returned: Any) -> Any:
+    """Iterate what a body returned in this thread; an awaitable or async iterator runs on the background loop."""
+    if is_iterator(returned):
+        return consume(returned)
+    from ahvn_tools.execution.async_to_sync import consume_on_loop
+
+    return consume_on_loop(returned)
