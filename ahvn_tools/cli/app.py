@@ -1,4 +1,4 @@
-"""The command `ahvn-tools`: `serve` gives the tools of a file to any MCP client, over stdio or HTTP."""
+"""The command `ahvn-tools`: `serve` serves the tools of a file to any MCP client, over stdio or HTTP."""
 
 from __future__ import annotations
 
