@@ -25,7 +25,7 @@ _UNTYPED_OUTPUT: Final = Output()
 
 
 class ChunkReader:
-    """Runs a call in a task of its own, and reads what it emits; the body waits until the next chunk is requested."""
+    """Runs a call in a separate task, and reads what it emits; the body waits until the next chunk is requested."""
 
     def __init__(self, run: Callable[[EmitItem], Coroutine[Any, Any, Outcome]]) -> None:
         """`run(emit)` runs the call. `emit` raises CancelledError when the reader has left."""

@@ -128,7 +128,8 @@ class StoreView:
             raise ToolkitError(f"k is the number of tools to return, at least 1, not {k!r}.")
         entries = dict(self.store.entries)
         k = min(k, len(entries))
-        revision = self.store.bindings_revision, [(entry, entry.spec.compiled) for entry in entries.values()]
+        compiled = [entry.spec.compiled for entry in entries.values()]
+        revision = self.store.bindings_revision, [*entries.values()], compiled
         visible = {name: entry for name, entry in entries.items() if self.is_visible(entry)}
         tools = map(self.compiled_tool, entries.values())
         ranked = dict.fromkeys([query.strip(), *self.store.search_index.rank(query, k, revision, tools, visible)])
