@@ -85,7 +85,10 @@ class ToolContext:
             self._emit(ToolResult(message, meta=meta, is_last=False, id=self.call_id))
 
     def append_output(self, output: Any) -> None:
-        """Send the reader of a stream a chunk before the result, with `meta["output"]` true."""
+        """Send the reader of a stream a chunk before the result, with `meta["output"]` true.
+
+        Raises LimitExceededError after more chunks than a generator may yield items (`max_items`, `max_bytes`).
+        """
         if self._emit is not None:
             self._emit(ToolResult(output, meta={"output": True}, is_last=False, id=self.call_id))
 

@@ -17,6 +17,7 @@
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
     ├── ApprovalRequiredError     approval_required
+    ├── InputRequiredError        input_required  only a client of a served toolkit can provide the input
     ├── ToolChangedError          changed        the server's tool differs from the accepted one
     ├── ToolConnectionError       connection     there is no connection to the server
     ├── LimitExceededError        limit_exceeded too many calls per time, run or session
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ToolSpecError(Exception):
@@ -72,6 +73,8 @@ class ToolCallError(Exception):
     """A call failed. For the caller: `code` is stable, and the message may be sent to a model."""
 
     code: ClassVar[str] = "tool_error"
+    mcp_response: Any = None
+    """What a client of a served toolkit receives instead: an MCP result, or an MCPError. None: this error."""
 
     def __init__(self, message: str, *, tool: str | None = None) -> None:
         super().__init__(message)
@@ -141,6 +144,12 @@ class ApprovalRequiredError(ToolCallError):
     code = "approval_required"
 
 
+class InputRequiredError(ToolCallError):
+    """The tool asks its client for input; `mcp_response` is the request. A local caller cannot answer it."""
+
+    code = "input_required"
+
+
 class ToolChangedError(ToolCallError):
     """The tool has changed since it was accepted."""
 
@@ -177,12 +186,17 @@ def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolC
     return error
 
 
+UNREADABLE_TEXT = "its text cannot be read"
+
+
 def exception_text(error: BaseException) -> str:
     """Return the text of an exception, whose `__str__` may fail."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # a user's __str__ may raise anything
-        return "its text cannot be read"
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  # a user's __str__ may raise anything, also a SystemExit
+        return UNREADABLE_TEXT
 
 
 MIN_SIMILARITY = 0.7
@@ -194,6 +208,16 @@ MAX_COMPARED_NAMES = 500
 MAX_LISTED_NAMES = 12
 """How many known names a message lists completely."""
 
+MAX_NAME_CHARS = 200
+"""A message quotes at most this many characters of an unknown name, which may come from a model; a longer name is
+compared with no known one."""
+
+
+def quote_name(name: object) -> str:
+    """Return an unknown name in quotes, cut after `MAX_NAME_CHARS` characters."""
+    text = str(name)
+    return repr(text) if len(text) <= MAX_NAME_CHARS else f"{text[:MAX_NAME_CHARS]!r}…"
+
 
 def near_misses(name: str, known: Iterable[str]) -> str:
     """Return a sentence with the known names that are similar to `name`, or with all of them if they are few."""
@@ -202,8 +226,7 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     names = compared = list(known)
     if len(names) > MAX_COMPARED_NAMES:
         compared = [known for known in names if known[:1] == name[:1]][:MAX_COMPARED_NAMES]
-    close = difflib.get_close_matches(name, compared, n=3, cutoff=MIN_SIMILARITY)
-    if close:
+    if len(name) <= MAX_NAME_CHARS and (close := difflib.get_close_matches(name, compared, 3, MIN_SIMILARITY)):
         return f"Did you mean {' or '.join(map(repr, close))}?"
     if names and len(names) <= MAX_LISTED_NAMES:
         return f"Known: {', '.join(map(repr, names))}."

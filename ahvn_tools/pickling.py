@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextvars
 import copyreg
 import functools
+import io
 import pickle
+import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
-from ahvn_tools.execution.pickling import ImportPath, dumps, is_picklable, to_import_path
+from ahvn_tools.execution.pickling import ImportPath, is_picklable, pickler_class, to_import_path
 from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.schema.secret_parameters import without_secret_defaults
 from ahvn_tools.state import MISSING, UNSET, StateKey, without_keys
 
 _is_pickling: contextvars.ContextVar[bool] = contextvars.ContextVar("is_pickling", default=False)
@@ -44,7 +47,7 @@ def reduce_spec(spec: Any) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(spec),), spec.__getstate__()  # type: ignore[attr-defined]  # public, but not in typeshed
     token = _is_pickling.set(True)
     try:
-        return load_spec, (dumps(spec),)
+        return load_spec, (_dumps_without_secret_defaults(spec),)
     except Exception as error:  # a foreign __reduce__ may raise anything
         raise _pickle_error(spec, error) from error
     finally:
@@ -81,13 +84,24 @@ def to_pickled_spec(
     bound = (*template.bindings.values(), *compiled.bindings.values())
     secret = frozenset(secrets) | {binding.key for binding in bound if binding.is_secret and binding.key is not None}
     return PickledSpec(
-        rebuild=functools.partial(template.rebuild, options=template.options, **template.rebuild_arguments),
+        rebuild=functools.partial(
+            template.rebuild, options=_options_without_secrets(compiled), **template.rebuild_arguments
+        ),
         body=to_import_path(body) if "tool" not in template.rebuild_arguments else None,
         bindings={name: _without_secrets(binding, state, secret) for name, binding in compiled.bindings.items()},
         state=without_keys(state, secret),
         secrets=secret,
         extra_attributes=extra_attributes,
     )
+
+
+def _options_without_secrets(compiled: CompiledTool) -> Mapping[str, Any]:
+    """Return the options of a tool, whose examples have no values of secret parameters that are bound."""
+    template = compiled.template
+    secret = frozenset(name for name, binding in compiled.bindings.items() if binding.is_secret)
+    if not secret or not template.examples:
+        return template.options
+    return {**template.options, "examples": template.visible_examples(secret)}
 
 
 def _without_secrets(binding: Binding, state: Mapping[str, Any], secrets: Iterable[StateKey]) -> Binding:
@@ -146,3 +160,25 @@ def _unpicklable_keys(state: Mapping[str, Any], seen: set[int], prefix: str = ""
         inside = _unpicklable_keys(value, seen, f"{prefix}{name}.") if isinstance(value, dict) else []
         keys.extend(inside or [f"{prefix}{name}"])
     return keys
+
+
+def _dumps_without_secret_defaults(spec: Any) -> bytes:
+    buffer = io.BytesIO()
+    _spec_pickler_class()(buffer).dump(spec)
+    return buffer.getvalue()
+
+
+@functools.cache
+def _spec_pickler_class() -> type[Any]:
+    """Return a pickler class that leaves secret defaults out of functions that are pickled by value."""
+    base: Any = pickler_class()
+
+    class SpecPickler(base):  # type: ignore[misc]  # cloudpickle is imported when it is needed
+        def reducer_override(self, value: Any) -> Any:
+            reduced = super().reducer_override(value)
+            if reduced is NotImplemented or not isinstance(value, types.FunctionType):
+                return reduced
+            public = without_secret_defaults(value)
+            return reduced if public is value else super().reducer_override(public)
+
+    return SpecPickler

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
+
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.plain_data import plain_attributes, plain_members, plain_text
 
 MIN_MASKED_CHARS = 6
 """The minimum length of a masked text: masking shorter ones would make messages unreadable."""
@@ -20,9 +22,19 @@ MASK = "***"
 """The replacement of a secret argument."""
 
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:password|passwd|passphrase|secret|token|api_?key|access_?key|private_?key|authorization|credentials?)$"
+    r"(?:^|_)(?:passwords?|passwd|pwd|passphrase|secrets?|token|jwt|auth|authorization|credentials?|cookies?|dsn"
+    r"|(?:api|access|auth|encryption|master|private|secret|session|shared|signing)_?keys?|connection_?string"
+    r"|(?:access|api|auth|bearer|refresh|session)_?tokens)$|^tokens$"
 )
 """Names, in snake case, of parameters whose value is secret."""
+
+_URL = re.compile(r"""://[^\s"'<>`]+""")
+"""A URL without its scheme, or several that no space or quote separates."""
+
+_URL_PARAMETER = re.compile(r"(?<=[?&#;])([^=&#;?]+)=([^&#;]+)")
+
+_SECRET_URL_PARAMETERS = ("key", "sig", "signature", "x-amz-signature", "x-goog-signature")
+"""Parameters of a URL that are secret in addition to those with a secret name."""
 
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 """The position before a word in camel case."""
@@ -36,12 +48,20 @@ _MAX_ITEMS = 1_000
 _ATOMIC_TYPES = frozenset({type(None), bool, int, float, str, bytes})
 """Types whose values contain no other values."""
 
+_MAX_QUOTED_CHARS = 1_000_000
+"""How many characters are also masked as a Python literal and as JSON."""
+
 _MAX_WHOLE_ITEMS = 100
 """A container with at most this many items is also masked as a whole."""
 
 
 class Secret:
-    """Marker for a secret parameter: `token: Annotated[str, Secret]`."""
+    """Marker for a secret parameter, or a field of a model: `token: Annotated[str, Secret]`."""
+
+    @staticmethod
+    def __get_pydantic_json_schema__(core_schema: Any, handler: Callable[[Any], JsonObject]) -> JsonObject:
+        """Mark the JSON Schema, too, as that of pydantic's secret types is."""
+        return {**handler(core_schema), "writeOnly": True}
 
 
 def is_secret_annotation(annotation: object) -> bool:
@@ -84,11 +104,11 @@ def find_secrets(arguments: Mapping[str, Any], secrets: Collection[str] = ()) ->
     secret_types = _secret_types()
     while pending and len(seen) < _MAX_LEAVES:
         name, here = pending.popleft()
-        if name in secrets or is_secret_name(name) or isinstance(here, secret_types):
+        if name in secrets or is_secret_name(name) or issubclass(type(here), secret_types):
             result.setdefault(name, MaskedValues()).append(here)
-        elif type(here) not in _ATOMIC_TYPES and id(here) not in seen and (members := _members(here)) is not None:
+        elif type(here) not in _ATOMIC_TYPES and id(here) not in seen and (members := plain_members(here)) is not None:
             seen[id(here)] = here
-            pending.extend((name if key is None else str(key), part) for key, part in members[:_MAX_ITEMS])
+            pending.extend((name if key is None else plain_text(key) or "", part) for key, part in members[:_MAX_ITEMS])
     return result
 
 
@@ -102,8 +122,16 @@ def reveal_secrets(value: Any) -> Any:
 
 
 def redact(text: str, bound: Mapping[str, Any]) -> str:
-    """Return `text` with every bound value of at least six characters replaced by `<parameter>`."""
+    """Return `text` with every bound value of at least six characters replaced by `<parameter>`.
+
+    Credentials in URLs are replaced by `***`, whether bound or not.
+    """
     return text_redactor(bound)(text)
+
+
+def mask_urls(text: str) -> str:
+    """Return `text` with `***` for the credentials in its URLs: `https://user:password@host`, `?token=abc`."""
+    return _URL.sub(_mask_credentials, text) if "://" in text else text
 
 
 def text_redactor(bound: Mapping[str, Any]) -> Callable[[str], str]:
@@ -116,9 +144,9 @@ def text_redactor(bound: Mapping[str, Any]) -> Callable[[str], str]:
 
     def mask(text: str) -> str:
         longest_first = sorted((form for form in names if form in text), key=len, reverse=True)
-        if not longest_first:
-            return text
-        return re.sub("|".join(map(re.escape, longest_first)), lambda match: f"<{names[match[0]]}>", text)
+        if longest_first:
+            text = re.sub("|".join(map(re.escape, longest_first)), lambda match: f"<{names[match[0]]}>", text)
+        return mask_urls(text)
 
     return mask
 
@@ -128,6 +156,30 @@ def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars} more characters)"
 
 
+def _mask_credentials(match: re.Match[str]) -> str:
+    scheme = match.string[max(match.start() - 5, 0) : match.start()]
+    _, *urls = match[0].split("://")
+    return "".join(f"://{_mask_url(before, url)}" for before, url in zip((scheme, *urls), urls, strict=False))
+
+
+def _mask_url(scheme: str, rest: str) -> str:
+    """Return what follows the scheme of a URL; `scheme` is the text before it."""
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    end = authority.rfind("@")
+    host, _, port = authority.rpartition(":")
+    if end < 0 and host and not (port.isdecimal() or port.endswith("]")):
+        end = rest.rfind("@")  # a password that is not percent-encoded
+    is_http = scheme[-5:].lower().endswith(("http", "https"))
+    if end > 0 and (is_http or ":" in rest[:end]):  # a user alone, as in `ssh://git@host`, is no credential
+        rest = MASK + rest[end:]
+    return _URL_PARAMETER.sub(_mask_url_parameter, rest)
+
+
+def _mask_url_parameter(match: re.Match[str]) -> str:
+    name = match[1]
+    return f"{name}={MASK}" if is_secret_name(name) or name.lower() in _SECRET_URL_PARAMETERS else match[0]
+
+
 def _secret_types() -> tuple[Any, ...]:
     """Return pydantic's secret types; none if they are not imported, since there is no value of them then."""
     module = sys.modules.get("pydantic.types")
@@ -135,10 +187,19 @@ def _secret_types() -> tuple[Any, ...]:
 
 
 def _text_forms(value: Any) -> set[str]:
-    """Return the forms in which a value may appear in a text: plain, as a Python literal and as JSON."""
+    """Return the forms in which a value may appear in a text: plain, as a Python literal and as JSON.
+
+    Only plain data has forms: no code of a foreign class runs.
+    """
     forms: set[str] = set()
-    for leaf in _iter_leaves(value):
-        plain = _text(leaf)
+    quoted_chars = 0
+    for leaf in iter_parts(value):
+        if (plain := plain_text(leaf)) is None:
+            continue
+        quoted_chars += len(plain)
+        if quoted_chars > _MAX_QUOTED_CHARS:
+            forms.update({plain} if len(plain) >= MIN_MASKED_CHARS else ())
+            continue
         quoted = [repr(plain), json.dumps(plain), json.dumps(plain, ensure_ascii=False)]
         if isinstance(leaf, bytes | bytearray):
             quoted.append(repr(bytes(leaf))[1:])
@@ -146,41 +207,20 @@ def _text_forms(value: Any) -> set[str]:
     return forms
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bytes | bytearray):
-        return value.decode("utf-8", "replace")
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
-        return ""
-
-
-def _iter_leaves(value: Any) -> Iterator[Any]:
-    """Yield a value and its parts, outer ones first, each object once."""
+def iter_parts(value: Any) -> Iterator[Any]:
+    """Yield a value and its parts, outer ones first, each object once; the parts of plain data alone."""
     pending = deque([value])
     seen: dict[int, Any] = {}
     while pending and len(seen) < _MAX_LEAVES:
         here = pending.popleft()
-        if isinstance(here, _secret_types()):
-            here = here.get_secret_value()
-        if isinstance(here, bool | type(None)) or id(here) in seen:
+        if issubclass(type(here), _secret_types()):
+            here = object.__getattribute__(here, "_secret_value")
+        if type(here) in (bool, type(None)) or id(here) in seen:
             continue
         seen[id(here)] = here
-        members = _members(here)
+        members = plain_members(here)
         if members is None or len(members) <= _MAX_WHOLE_ITEMS:
             yield here
-        pending.extend(part for _, part in (members or [])[:_MAX_ITEMS])
-
-
-def _members(value: Any) -> list[tuple[Any, Any]] | None:
-    """Return the (name, value) pairs of a container or record, with None for no name; None for any other value."""
-    try:
-        if isinstance(value, Mapping):
-            return list(value.items())
-        if isinstance(value, list | tuple | set | frozenset | deque):
-            return [(None, part) for part in value]
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return list(vars(value).items()) if hasattr(type(value), "__pydantic_fields__") else None
-    except Exception:  # noqa: BLE001  # a foreign container may raise anything, which must not hide the call's own error
-        return None
+        if members is None:
+            members = [(name, part) for name, part in plain_attributes(here).items() if is_secret_name(str(name))]
+        pending.extend(part for _, part in members[:_MAX_ITEMS])

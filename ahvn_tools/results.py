@@ -41,6 +41,8 @@ class ErrorDetail:
 
     code: str
     message: str
+    mcp_response: Any = field(default=None, repr=False, compare=False)
+    """What a client of a served toolkit receives instead: MCP's InputRequiredResult, or an MCPError."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", self.message.encode("utf-8", "backslashreplace").decode())
@@ -179,6 +181,14 @@ def result_from_content(value: Any) -> ToolResult:
     )
 
 
+def find_input_request(value: Any) -> Any:
+    """Return the InputRequiredResult of MCP that a value is, or that FastMCP has put into its own; None otherwise."""
+    if isinstance(value, _loaded_classes("mcp_types", "InputRequiredResult")):
+        return value
+    is_wrapped = isinstance(value, _loaded_classes("fastmcp.tools.base", "InputRequiredToolResult"))
+    return value.input_required if is_wrapped else None
+
+
 def item_value(item: Any) -> Any:
     """Return what an item of a stream adds to the list of all items: the value of a result, or the item itself."""
     if isinstance(item, _result_kinds()):
@@ -205,11 +215,22 @@ def _to_text(value: Any) -> str:
 
 def _is_serializable(result: ToolResult) -> bool:
     try:
+        if _is_text_alone(result):
+            result.value.encode()
+            return not result.meta or bool(to_json(result.meta))
         content = result.content if result.blocks is not None or result.is_error else _to_text(result.value)
         to_json((content, result.structured_content, result.meta))
     except Exception:  # noqa: BLE001  # a value of a foreign class may raise anything
         return False
     return True
+
+
+def _is_text_alone(result: ToolResult) -> bool:
+    """Return whether a result is only a text, which is JSON if UTF-8 can encode it: much faster than encoding JSON."""
+    if type(result.value) is not str or result.blocks is not None or result.is_error:
+        return False
+    structured = result.structured_content
+    return structured is None or (len(structured) == 1 and structured.get("result") is result.value)
 
 
 def _to_blocks(value: Any) -> tuple[Any, ...]:

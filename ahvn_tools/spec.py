@@ -8,8 +8,6 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from pydantic_core import ValidationError
-
 from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
 from ahvn_tools.errors import BindError, DefinitionError, near_misses
 from ahvn_tools.execution import direct_call
@@ -18,12 +16,13 @@ from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import caller_locals
+from ahvn_tools.schema.inputs import NOT_ACCEPTED
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec_exports import ToolExports
-from ahvn_tools.state import UNSET, StateKey, copy_containers, copy_state
+from ahvn_tools.state import UNSET, StateKey, copy_state
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
@@ -76,7 +75,6 @@ class ToolSpec(ToolExports):
         self.state_scopes: StateScopes = ({},)
         """The states that bound parameters are looked up in, in this order. For code built on specs."""
         self._adapter = None
-        self.examples = template.examples
 
     @classmethod
     def from_function(cls, func: Function, /, **options: Unpack[ToolOptions]) -> Self:
@@ -242,16 +240,14 @@ class ToolSpec(ToolExports):
             parameters, bindings = template.inputs.parameters, self.compiled.bindings.values()
             own = {item.parameter: item for item in bindings if item.key is not None and item.parameter in parameters}
             self.compiled, self.body = CompiledTool(template, {**template.bindings, **own}), body
-            self.examples = template.examples
 
     def clone(self) -> Self:
-        """Return a copy of the same class with separate bindings, state and examples, nested containers included."""
+        """Return a copy of the same class with separate bindings and state, nested containers included."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._lock = threading.Lock()
         twin.state_scopes = (copy_state(self.state),)
         twin._adapter = None
-        twin.examples = copy_containers(self.examples)
         return twin
 
     def _clear_cache(self) -> None:
@@ -270,7 +266,7 @@ class ToolSpec(ToolExports):
             return direct_call.call(plan, self.body, args, arguments, self.state_scopes)
         try:
             values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # such a plan has one
-        except ValidationError:
+        except NOT_ACCEPTED:
             values = plan.validate(arguments)
         if plan.bound_parameters:
             plan.add_bound_values(values, self.state_scopes)
@@ -285,7 +281,7 @@ class ToolSpec(ToolExports):
             return await direct_call.acall(plan, self.body, args, arguments, self.state_scopes)
         try:
             values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # such a plan has one
-        except ValidationError:
+        except NOT_ACCEPTED:
             values = plan.validate(arguments)
         try:
             returned = await self.body(**values)

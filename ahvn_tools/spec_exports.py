@@ -62,6 +62,12 @@ class ToolExports:
         return schema
 
     @property
+    def examples(self) -> list[JsonObject] | None:
+        """The sample calls, the object that was passed; a copy without bound parameters if there are any. Or None."""
+        template, bindings = self.compiled.template, self.compiled.bindings
+        return template.visible_examples(frozenset(bindings)) or None if bindings else template.examples
+
+    @property
     def docstring(self) -> str:
         """A Google-style docstring made from the definition."""
         return text.docstring(self.definition)

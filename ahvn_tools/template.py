@@ -15,11 +15,18 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.docstring import Docstring, parse
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
+from ahvn_tools.state import copy_containers
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
 
 Isolation = Literal["process"]
+
+MAX_ITEMS = 100_000
+"""How many items a generator may yield in one call, by default."""
+
+MAX_BYTES = 100_000_000
+"""How large they may be together, by default."""
 
 MAX_SECONDS = 1e9
 """The longest duration in seconds, about thirty years; longer ones overflow the clock of some platforms."""
@@ -28,6 +35,11 @@ MAX_SECONDS = 1e9
 def is_duration(seconds: Any) -> bool:
     """Return whether a value is a number of seconds that a timer accepts."""
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds <= MAX_SECONDS
+
+
+def is_count(value: Any) -> bool:
+    """Return whether a value is a positive whole number."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +75,7 @@ class Texts:
         return parse(docstring) if self.parse_docstring else Docstring(short_description=(docstring or "").strip())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ToolTemplate:
     """All parts of a tool that do not depend on bindings and state, except the body."""
 
@@ -85,9 +97,15 @@ class ToolTemplate:
     """The original object of the option."""
     timeout: float | None = None
     """Seconds."""
+    max_items: int | None = MAX_ITEMS
+    """How many items a generator may yield in one call; None: any number."""
+    max_bytes: int | None = MAX_BYTES
+    """How large they may be together; None: any size."""
     run_in_thread: bool = True
     isolation: Isolation | None = None
     """`"process"`: the body runs in a worker process."""
+    keep_children: bool = False
+    """Whether processes that an isolated body has started run on after its call."""
     is_repeatable: bool | None = None
     """Whether a call may be repeated; None: its annotations, which are the host's own, decide."""
     source: str | None = None
@@ -105,8 +123,6 @@ class ToolTemplate:
 
     def definition(self, hidden: frozenset[str]) -> ToolDefinition:
         """Return what a model sees if the parameters in `hidden` are bound."""
-        parameters = self.inputs.parameters
-        hidden_properties = {parameters[name].property_name for name in hidden if name in parameters}
         return ToolDefinition(
             name=self.name,
             title=self.title,
@@ -115,7 +131,7 @@ class ToolTemplate:
             output_schema=self.output.schema,
             tags=self.tags,
             annotations=self.annotations,
-            examples=[_visible_example(example, hidden_properties) for example in self.examples or ()] or None,
+            examples=to_jsonable_python(self.visible_examples(hidden, in_full=True)) or None,
             meta=self.meta,
             version=self.version,
             icons=self.icons,
@@ -123,10 +139,17 @@ class ToolTemplate:
             usage=self.texts.details.usage,
         )
 
+    def visible_examples(self, hidden: frozenset[str], *, in_full: bool = False) -> list[JsonObject]:
+        """Return the sample calls without the parameters in `hidden`: as they were written, or each as `{"inputs": …}`.
 
-def _visible_example(example: Any, hidden: set[str]) -> JsonObject:
-    is_full = "inputs" in example and example.keys() <= {"inputs", "expected", "note"}
-    full = example if is_full else {"inputs": example}
-    inputs = {name: value for name, value in full["inputs"].items() if name not in hidden}
-    visible: JsonObject = to_jsonable_python({**full, "inputs": inputs})
-    return visible
+        An example is written in full, or as the inputs alone.
+        """
+        parameters = self.inputs.parameters
+        names = hidden | {parameters[name].property_name for name in hidden if name in parameters}
+        examples = []
+        for example in map(copy_containers, self.examples or ()):
+            is_full = "inputs" in example and example.keys() <= {"inputs", "expected", "note"}
+            full = example if is_full else {"inputs": example}
+            inputs = {name: value for name, value in full["inputs"].items() if name not in names}
+            examples.append({**full, "inputs": inputs} if is_full or in_full else inputs)
+        return examples

@@ -1,8 +1,13 @@
-"""Hypothesis without deadlines: how long an example takes depends on the machine, and is no claim of a test."""
+"""Settings of the whole suite: Hypothesis has no deadlines, since they depend on the machine; Ctrl-C works."""
 
 from __future__ import annotations
+
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job of a shell; child processes inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -187,6 +187,7 @@ def test_codes_are_stable():
         "ToolTimeoutError": "timeout",
         "CallCancelledError": "cancelled",
         "ApprovalRequiredError": "approval_required",
+        "InputRequiredError": "input_required",
         "ToolChangedError": "changed",
         "ToolConnectionError": "connection",
         "LimitExceededError": "limit_exceeded",
@@ -215,6 +216,7 @@ def test_errors_of_a_call_keep_their_attributes_in_a_pickle():
         ("serch", [*(f"tool{i}" for i in range(9_999)), "search"], "Did you mean 'search'?"),
         ("zzz", [f"tool{i}" for i in range(9_999)], "None of the 9999 known names is similar."),
         ("zzz", [], "No names are known."),
+        ("search" * 40, ["search" * 41], f"Known: {'search' * 41!r}."),
     ],
 )
 def test_near_misses_suggest_similar_names(name, known, text):

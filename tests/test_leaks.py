@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
-from ahvn_tools import Secret, ToolCallError, ToolError, ToolRegistry, ToolSpec, reg_toolspec
+from ahvn_tools import Secret, ToolCallError, ToolError, Toolkit, ToolRegistry, ToolSpec, reg_toolspec
+from ahvn_tools.formats import BUILT_IN
 
 CANARY = "canary-7f3a9c"
 
@@ -339,3 +340,128 @@ class TestPickled:
         buffer = io.BytesIO()
         pickle.Pickler(buffer).dump({"tools": [spec, spec.clone()]})
         assert CANARY.encode() not in buffer.getvalue()
+
+
+class Login(BaseModel):
+    """A model with secrets in it."""
+
+    user: str = "guest"
+    phrase: Annotated[str, Secret] = CANARY
+    password: SecretStr = SecretStr(CANARY)
+    pin: SecretStr = CANARY  # type: ignore[assignment]  # pydantic does not check defaults
+
+
+def marked(query: str, key: Annotated[str, Secret] = CANARY) -> str:
+    """Look something up."""
+    return query
+
+
+def typed(query: str, key: SecretStr = SecretStr(CANARY)) -> str:
+    return query
+
+
+def in_field(query: str, key: Annotated[str, Secret, Field(description="The key.")] = Field(CANARY, alias="k")) -> str:
+    return query
+
+
+def in_annotation(query: str, key: Annotated[str, Secret, Field(default=CANARY)]) -> str:
+    return query
+
+
+def in_containers(
+    query: str, keys: list[SecretStr] = [CANARY], named: dict[str, Annotated[str, Secret]] = {"a": CANARY}
+) -> str:
+    return query
+
+
+def in_model(login: Login, other: Login = Login(), plain: Any = None) -> str:
+    return login.user
+
+
+EXPLICIT = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string"},
+        "key": {"type": "string", "format": "password", "default": CANARY},
+        "more": {"type": "object", "properties": {"pin": {"writeOnly": True, "default": CANARY}}},
+        "all": {"$ref": "#/$defs/All", "default": {"pins": [{"pin": CANARY}]}},
+    },
+    "$defs": {"All": {"properties": {"pins": {"items": {"properties": {"pin": {"writeOnly": True}}}}}}},
+}
+
+
+def explicit(query: str, key: str = "", more: Any = None, all: Any = None) -> str:
+    return query
+
+
+SECRET_DEFAULTS: dict[str, Callable[[], ToolSpec]] = {
+    **{
+        function.__name__: functools.partial(ToolSpec.from_function, function)
+        for function in (marked, typed, in_field, in_annotation, in_containers, in_model)
+    },
+    "explicit": lambda: ToolSpec.from_function(explicit, input_schema=EXPLICIT),
+}
+
+
+class TestSecretDefaults:
+    """The default of a parameter that is marked as secret is not shown, whether the parameter is bound or not."""
+
+    @pytest.fixture(params=SECRET_DEFAULTS)
+    def spec(self, request) -> ToolSpec:
+        return SECRET_DEFAULTS[request.param]()
+
+    def test_no_export_shows_it(self, spec):
+        shown = [
+            json.dumps([spec.input_schema, spec.params, spec.to_jsonschema(), spec.to_jsonschema(strict=False)]),
+            spec.docstring,
+            spec.code,
+            spec.signature(query="q"),
+            spec.to_prompt(),
+            repr([spec.definition, spec.to_mcp(), spec.to_fastmcp().parameters, spec.compiled.template]),
+            repr(list(spec.compiled.template.inputs.parameters.values())),
+            *[json.dumps(spec.to(name)) for name in BUILT_IN],
+        ]
+        assert CANARY not in "\n".join(shown)
+        assert "*****" not in "\n".join(shown)
+
+    def test_the_parameter_stays_optional(self, spec):
+        assert set(spec.input_schema.get("required", ())) <= {"query", "login"}
+        arguments = {"query": "q"} if "query" in spec.params else {"login": {}}
+        assert spec(**arguments) in {"q", "guest"}
+
+    def test_the_body_gets_it(self):
+        def look(query: str, key: Annotated[str, Secret] = CANARY) -> bool:
+            return key == CANARY
+
+        assert ToolSpec.from_function(look)(query="q") is True
+
+    def test_an_empty_default_and_other_defaults_are_shown(self):
+        def look(
+            query: str = "q", key: Annotated[str | None, Secret] = None, phrase: Annotated[str, Secret] = ""
+        ) -> str:
+            return query
+
+        params = ToolSpec.from_function(look).params
+        assert {name: node["default"] for name, node in params.items()} == {"query": "q", "key": None, "phrase": ""}
+
+
+class TestExamples:
+    def test_examples_of_a_spec_have_no_value_of_a_bound_parameter(self):
+        full = {"inputs": {"query": "q", "token": CANARY}, "note": "N."}
+        spec = ToolSpec.from_function(strictly, examples=[{"query": "q", "token": CANARY}, full]).bind("token")
+        assert spec.examples == [{"query": "q"}, {"inputs": {"query": "q"}, "note": "N."}]
+        assert CANARY not in repr([spec.examples, spec.clone().examples, spec.compiled.template, vars(spec)])
+        assert spec.unbind("token").examples[0] == {"query": "q", "token": CANARY}
+
+    def test_a_tool_of_a_toolkit_has_no_value_of_what_the_toolkit_binds(self):
+        spec = ToolSpec.from_function(strictly, examples=[{"query": "q", "token": CANARY}])
+        kit = Toolkit("k").add(spec).bind("token", default=CANARY)
+        assert kit["strictly"].examples == kit["strictly"].clone().examples == [{"query": "q"}]
+
+    def test_a_parameter_named_inputs_is_a_parameter(self):
+        def look(inputs: dict[str, int], note: str = "") -> str:
+            return note
+
+        spec = ToolSpec.from_function(look, examples=[{"inputs": {"inputs": {"a": 1}, "note": CANARY}}]).bind("note")
+        assert spec.examples == [{"inputs": {"inputs": {"a": 1}}}]
+        assert spec.definition.examples == spec.examples

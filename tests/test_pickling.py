@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import cloudpickle
 import pytest
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from ahvn_tools import Secret, ToolRegistry, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import PickleError, ToolConnectionError, ToolSpecError, UnboundStateError
@@ -734,3 +734,93 @@ class TestBetweenProcesses:
             tmp_path,
         )
         assert shown.strip() == "120"
+
+
+class SecretiveShop(ToolRegistry):
+    """A registry with a secret default."""
+
+    @reg_toolspec
+    def price(self, item: str, key: Annotated[str, Secret] = CANARY) -> str:
+        return item
+
+
+class TestSecretDefaults:
+    """The default of a parameter that is marked as secret is in no pickle of a function by value."""
+
+    @staticmethod
+    def secretive() -> Any:
+        def look(
+            query: str,
+            key: Annotated[str, Secret] = CANARY,
+            *,
+            pin: Annotated[str, Secret] = Field(CANARY, description="The PIN.", min_length=3),
+            password: SecretStr = SecretStr(CANARY),
+            limit: int = 3,
+            token: Annotated[str | None, Secret] = None,
+        ) -> str:
+            return f"{query} {key} {pin} {limit} {token}"
+
+        return look
+
+    @pytest.mark.parametrize("dumps", PICKLERS)
+    def test_it_is_left_out_and_the_definition_stays(self, dumps):
+        spec = ToolSpec.from_function(self.secretive())
+        assert CANARY.encode() not in dumps({"spec": [spec, spec.clone()]})
+        twin = carried(spec, dumps)
+        assert twin.definition == spec.definition
+        assert "Secret" not in repr(twin.input_schema)
+
+    def test_a_call_that_needs_it_says_what_to_do(self):
+        twin = carried(ToolSpec.from_function(self.secretive()))
+        with pytest.raises(UnboundStateError, match=r"'key' has no default here: .* left out of the pickle\. Bind"):
+            twin(query="q")
+        assert twin(query="q", key="k", pin="123", password="p") == "q k 123 3 None"
+        assert twin.exec(query="q", key="k", pin="1", password="p").error.code == "invalid_parameters"
+        twin.bind("key", default="k").bind("pin", default="123").bind("password", default=SecretStr("p"))
+        assert twin(query="q") == "q k 123 3 None"
+
+    def test_it_is_left_out_when_the_parameter_is_bound(self):
+        spec = ToolSpec.from_function(self.secretive()).bind("key", default=CANARY).bind("pin").bind("password")
+        assert CANARY.encode() not in pickle.dumps(spec)
+
+    def test_it_is_left_out_of_a_function_inside_of_a_wrapper(self):
+        def doubled(function: Any) -> Any:
+            @functools.wraps(function)
+            def call(*args: Any, **arguments: Any) -> Any:
+                return 2 * function(*args, **arguments)
+
+            return call
+
+        data = pickle.dumps(ToolSpec.from_function(doubled(self.secretive())))
+        assert CANARY.encode() not in data
+        twin = pickle.loads(data)
+        assert twin(query="q", key="k", pin="123", password="p") == "q k 123 3 None" * 2
+
+    def test_a_function_that_calls_itself_still_does(self):
+        def count(number: int, key: Annotated[str, Secret] = CANARY) -> int:
+            return 1 + count(number - 1, key) if number else 0
+
+        data = pickle.dumps(ToolSpec.from_function(count))
+        assert CANARY.encode() not in data
+        assert pickle.loads(data)(number=3, key="k") == 3
+
+    def test_an_importable_function_keeps_its_default(self):
+        spec = SecretiveShop().toolspec("price")
+        data = pickle.dumps(spec)
+        assert CANARY.encode() not in data
+        assert pickle.loads(data)(item="tea") == "tea"
+
+    def test_the_annotation_of_a_local_marker_counts(self):
+        from ahvn_tools import Secret as LocalSecret
+
+        def look(query: str, key: Annotated[str, LocalSecret] = CANARY) -> str:
+            return query
+
+        assert CANARY.encode() not in pickle.dumps(ToolSpec.from_function(look))
+
+    def test_examples_of_a_secret_parameter_are_left_out(self):
+        spec = ToolSpec.from_function(greet, examples=[{"name": "Ann", "tone": CANARY}])
+        assert carried(spec).examples == [{"name": "Ann", "tone": CANARY}]
+        data = pickle.dumps(spec.bind("tone", default="t", secret=True))
+        assert CANARY.encode() not in data
+        assert pickle.loads(data).unbind("tone").examples == [{"name": "Ann"}]

@@ -141,6 +141,60 @@ class TestRedact:
         assert value not in masked.replace("<k>", "\N{NULL}" if "\N{NULL}" not in value else "|")
 
 
+class TestURLs:
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("no route to db://user:pw@host/x!", "no route to db://***@host/x!"),
+            ("'https://user:pw@host'", "'https://***@host'"),
+            ("https://ghp-token@host/path", "https://***@host/path"),
+            ("HTTPS://user:pw@host", "HTTPS://***@host"),
+            ("redis://:pw@host", "redis://***@host"),
+            ("postgres://user:p@ss@host", "postgres://***@host"),
+            ("postgres://user:p/w?#@host/db", "postgres://***@host/db"),
+            ("mongodb+srv://u:p@a,b:2/db?x=1", "mongodb+srv://***@a,b:2/db?x=1"),
+            ("a://u:p@h,b://u:p@h b://u:p@h", "a://***@h,b://***@h b://***@h"),
+            ("https://h/p?api_key=abc&page=1#access_token=d", "https://h/p?api_key=***&page=1#access_token=***"),
+            ("https://h/p?X-Amz-Signature=a&key=b;sig=c", "https://h/p?X-Amz-Signature=***&key=***;sig=***"),
+            ("jdbc:postgresql://h/db?user=a&password=b", "jdbc:postgresql://h/db?user=a&password=***"),
+        ],
+    )
+    def test_credentials_in_a_url_are_masked(self, text, masked):
+        assert redact(text, {}) == masked
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "https://host/path?page=1", "https://host:8080/@user", "https://[::1]:80/@user", "https://[::a]/@user",
+            "https://host/@user", "ssh://git@host/repo", "mail ann@host, see https://host, or a:b@c", "://", "a://@h",
+            "https://host/?=1&key&token=",
+        ],
+    )  # fmt: skip
+    def test_other_urls_stay_as_they_are(self, text):
+        assert redact(text, {}) == text
+
+    def test_a_bound_url_is_masked_as_a_whole(self):
+        assert redact("no route to db://user:pw@host", {"dsn": "db://user:pw@host"}) == "no route to <dsn>"
+        assert redact("no route to db://user:pw-123@host", {"pin": "pw-123"}) == "no route to db://user:<pin>@host"
+
+    @pytest.mark.parametrize("error", [ValueError, ToolError, ConnectionError])
+    def test_no_error_of_a_tool_shows_them(self, error):
+        def connect(host: str) -> str:
+            raise error(f"cannot reach db://admin:hunter2@{host}")
+
+        spec = ToolSpec.from_function(connect)
+        assert "db://***@h" in spec.exec(host="h").error.message
+        with pytest.raises(error, match="hunter2"):
+            spec.call(host="h")
+
+    @pytest.mark.parametrize("part", ["a://b:c", "://", "a", "a:", "?a", "?token=a", "@", "a@"])
+    def test_a_long_text_is_searched_in_linear_time(self, part):
+        """In quadratic time this would take hours."""
+        long = part * 100_000
+        text = f"https://host/?{long} https://{long} {long}://host"
+        assert "host" in redact(text, {})
+
+
 class TestClip:
     def test_a_short_text_is_not_cut(self):
         assert clip("x" * MAX_TEXT_CHARS) == "x" * MAX_TEXT_CHARS
@@ -227,7 +281,7 @@ class TestInCalls:
             raise ValueError(f"closed: {handle}")
 
         spec = ToolSpec.from_function(use).bind("handle", default=SimpleNamespace(token=CANARY))
-        assert spec.exec().error.message == "ValueError: closed: <handle>"
+        assert spec.exec().error.message == "ValueError: closed: namespace(token='<handle>')"
 
     def test_a_long_text_is_masked_before_it_is_cut(self):
         def use(token: str) -> str:
@@ -238,13 +292,24 @@ class TestInCalls:
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "api_key", "apikey", "apiKey", "access-token", "user_token", "Authorization", "clientSecret"]
-)
+    "name",
+    [
+        "password", "api_key", "apikey", "apiKey", "access-token", "user_token", "Authorization", "clientSecret",
+        "secret_key", "pwd", "auth", "signing_key", "encryption_key", "session_key", "jwt", "JWT", "cookie", "tokens",
+        "dsn", "passwords", "secrets", "api_keys", "set-cookie", "refreshTokens", "connection_string", "basicAuth",
+    ],
+)  # fmt: skip
 def test_parameters_are_secret_by_their_name(name):
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["query", "max_tokens", "token_count", "key", "secretary", "passwordless", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "query", "max_tokens", "output_tokens", "token_count", "key", "public_key", "sort_key", "secretary", "author",
+        "passwordless", "authors", "cookie_banner", "",
+    ],
+)  # fmt: skip
 def test_names_similar_to_those_of_secrets_are_not_secret(name):
     assert not is_secret_name(name)
 

@@ -703,9 +703,9 @@ def test_the_instance_is_masked_in_the_error_of_an_injected_method():
 
         @reg_toolspec
         def close(self, tok: str = Depends(secret_token)) -> None:
-            raise LookupError(f"{self} is open")
+            raise LookupError(self)
 
-    assert Account().toolspec("close").exec().error.message == "LookupError: <self> is open"
+    assert Account().toolspec("close").exec().error.message == "LookupError: <self>"
 
 
 # forward references

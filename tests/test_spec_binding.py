@@ -551,9 +551,11 @@ class TestOddParameters:
 
     def test_bound_parameters_are_removed_from_the_examples(self):
         examples = [{"user_id": CANARY, "action": "go"}, {"inputs": {"user_id": CANARY}, "expected": "x"}]
-        spec = spec_of(examples=examples).bind("user_id")
-        assert spec.definition.examples == [{"inputs": {"action": "go"}}, {"inputs": {}, "expected": "x"}]
+        spec = spec_of(examples=examples)
         assert spec.examples is examples
+        spec.bind("user_id")
+        assert spec.definition.examples == [{"inputs": {"action": "go"}}, {"inputs": {}, "expected": "x"}]
+        assert spec.examples == [{"action": "go"}, {"inputs": {}, "expected": "x"}]
 
 
 class TestSchemaTools:

@@ -21,8 +21,6 @@ INTERRUPTED_STATUS = 130
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8000
 
-_WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104  # compared, not bound
-
 Names = Annotated[list[str] | None, Parameter(negative="")]
 
 app = App(
@@ -110,9 +108,8 @@ def serve(
         serve_toolkit(kit, "stdio", **options)
         return
     host, port = DEFAULT_HOST if host is None else host, DEFAULT_PORT if port is None else port
-    allowed_hosts = [*(allowed_host or ()), *(() if host in _WILDCARD_HOSTS else (host,))]
     try:
-        serve_toolkit(kit, "http", host=host, port=port, allowed_hosts=allowed_hosts, auth=auth, **options)
+        serve_toolkit(kit, "http", host=host, port=port, allowed_hosts=allowed_host or (), auth=auth, **options)
     except OSError as error:
         raise CommandError(f"Cannot serve at {host}:{port}: {error}.") from error
 

@@ -21,3 +21,21 @@ def abandoned() -> int:
     from ahvn_tools.execution import deadline, threads
 
     return threads.count_abandoned_threads() + deadline.count_abandoned_tasks()
+
+
+def set_max_processes(max_processes: int | None = None) -> None:
+    """Set how many calls with `isolation="process"` may run at once in this process; None: as many as there are cores.
+
+    Further calls wait for their turn, within their timeouts. Calls that run are not affected. Raises DefinitionError
+    for a value that is not a whole number of at least 1.
+
+    >>> from ahvn_tools import execution
+    >>> execution.set_max_processes(4)
+    """
+    from ahvn_tools.errors import DefinitionError
+    from ahvn_tools.execution.isolation import slots
+    from ahvn_tools.template import is_count
+
+    if max_processes is not None and not is_count(max_processes):
+        raise DefinitionError(f"max_processes must be a whole number of at least 1, or None, not {max_processes!r}.")
+    slots.process_slots.max_processes = max_processes or slots.count_cores()

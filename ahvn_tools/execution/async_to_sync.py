@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -15,9 +16,10 @@ from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.consume import aconsume
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS, max_wait_seconds, timeout_error
+from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.runner import capture_outcome, run_body, run_resolvers
+from ahvn_tools.execution.runner import capture_outcome, prepare, run_body, run_resolvers
 from ahvn_tools.execution.scope import CallScope
 
 T = TypeVar("T")
@@ -29,6 +31,7 @@ def run_on_loop(
     """Run `start(*arguments)` on the background loop, and wait for it as `wait_for_loop` does."""
     loop_call = background_loop.LoopCall(start, *arguments)
     try:
+        loop_call.start()
         return wait_for_loop(plan, loop_call.outcome, scope)
     except ToolTimeoutError as error:
         loop_call.cancel(0)
@@ -62,9 +65,18 @@ def _is_late(plan: Plan, scope: CallScope) -> bool:
     return deadline is not None and deadline.remaining_seconds() + plan.startup_seconds < -CANCEL_GRACE_SECONDS
 
 
-def run_body_on_loop(plan: Plan, body: Body, values: Arguments) -> Outcome:
-    """Run the body to its end and return its outcome."""
-    return run_on_loop(plan, run_body, plan, body, values)
+def run_body_on_loop(plan: Plan, body: Body, values: Arguments, seconds: float | None = None) -> Outcome:
+    """Run the body to its end and return its outcome; `seconds` are left of its timeout."""
+    return run_on_loop(plan, functools.partial(run_body, plan, body, values, seconds=seconds))
+
+
+def prepare_on_loop(
+    plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
+) -> tuple[Arguments, float | None]:
+    """Return the body's arguments, and how many seconds are left for the body; None without a timeout."""
+    outcome = run_on_loop(plan, capture_outcome, prepare, plan, positional, arguments, scopes)
+    prepared: tuple[Arguments, float | None] = outcome.get(tool=plan.name)
+    return prepared
 
 
 def run_resolvers_on_loop(plan: Plan, scopes: StateScopes) -> Arguments:
@@ -73,10 +85,10 @@ def run_resolvers_on_loop(plan: Plan, scopes: StateScopes) -> Arguments:
     return values
 
 
-def consume_on_loop(returned: Any) -> Any:
+def consume_on_loop(returned: Any, limits: ItemLimits) -> Any:
     """Await or iterate what a body returned, to its end."""
     try:
-        return background_loop.run(capture_outcome, aconsume, returned).get()
+        return background_loop.run(capture_outcome, aconsume, returned, limits).get()
     except SyncCallError:
         if hasattr(returned, "close"):
             returned.close()  # a coroutine that cannot be awaited here
@@ -85,7 +97,7 @@ def consume_on_loop(returned: Any) -> Any:
 
 def iterate_on_loop(plan: Plan, returned: Any) -> Generator[Any, None, Any]:
     """Await or iterate what a body returned; yield the items as they are made, and return the value."""
-    reader = ChunkReader(lambda emit: capture_outcome(aconsume, returned, emit))
+    reader = ChunkReader(lambda emit: capture_outcome(aconsume, returned, plan.item_limits, emit))
     yield from read_on_loop(plan, reader.read())
     return reader.outcome.get()
 
@@ -107,9 +119,9 @@ def read_on_loop(
                 await next_requested.acquire()
         return Outcome()
 
-    loop_call = background_loop.LoopCall(capture_outcome, read)
-    loop_call.on_end(lambda: made.put(end))
+    loop_call = background_loop.LoopCall(capture_outcome, read, on_end=lambda: made.put(end))
     try:
+        loop_call.start()
         while (chunk := wait_for_loop(plan, lambda timeout: made.get(timeout=timeout), scope)) is not end:
             yield chunk
             background_loop.call_soon(next_requested.release)

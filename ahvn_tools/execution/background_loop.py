@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import contextlib
 import contextvars
 import logging
+import queue
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -26,6 +27,9 @@ blocked_loops: contextvars.ContextVar[tuple[asyncio.AbstractEventLoop, ...]] = c
     "blocked", default=()
 )
 """The loops that are blocked because their thread waits for the background loop: they cannot run anything."""
+
+_running_tasks: set[asyncio.Task[Any]] = set()
+"""The tasks of all LoopCalls; asyncio would let the garbage collector destroy one that has no waiter."""
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -70,45 +74,71 @@ def _is_current() -> bool:
 
 
 class LoopCall:
-    """A coroutine on the background loop, for the thread that waits for it."""
+    """A coroutine on the background loop, for the thread that starts it and waits for it.
 
-    def __init__(self, start: CoroutineFactory, *arguments: Any) -> None:
-        """Start `start(*arguments)`. Raises SyncCallError on the background loop, which would wait for itself."""
+    Ctrl-C may raise KeyboardInterrupt at any point there, also inside of `Future.result` or `Event.wait`, whose
+    lock then stays locked and blocks the loop forever. So the two threads share nothing but a `SimpleQueue`.
+    """
+
+    def __init__(self, start: CoroutineFactory, *arguments: Any, on_end: Callable[[], None] = lambda: None) -> None:
+        """`on_end` is called on the background loop when the coroutine has ended.
+
+        Raises SyncCallError on the background loop, which would wait for itself.
+        """
         if _is_current():
             raise SyncCallError(
                 "A sync call was made on the background loop, which would wait for itself: "
                 "in an async body use `await spec.acall(…)`, `aexec` or `astream`."
             )
-        self._ended = threading.Event()
+        self._start, self._arguments, self._on_end = start, arguments, on_end
+        self._task: asyncio.Task[Outcome] | None = None
+        self._end_signal: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._has_ended = False
+
+    def start(self) -> None:
+        """Start the coroutine. Call `cancel` when this raises: Ctrl-C may have come before or after the start."""
         loop, caller_loop = get_loop(), running_loop()
-        blocked = blocked_loops.get() if caller_loop is None else (*blocked_loops.get(), caller_loop)
-        token = blocked_loops.set(blocked)
-        try:
-            self._future = asyncio.run_coroutine_threadsafe(self._run(start, arguments), loop)
-        finally:
-            blocked_loops.reset(token)
+        context = contextvars.copy_context()
+        if caller_loop is not None:
+            context.run(blocked_loops.set, (*blocked_loops.get(), caller_loop))
+        loop.call_soon_threadsafe(self._create_task, context=context)
 
-    async def _run(self, start: CoroutineFactory, arguments: tuple[Any, ...]) -> Outcome:
-        try:
-            return await start(*arguments)
-        finally:
-            self._ended.set()
+    def _create_task(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._start(*self._arguments))
+        _running_tasks.add(self._task)
+        self._task.add_done_callback(self._end)
 
-    def on_end(self, function: Callable[[], None]) -> None:
-        """Call `function` when the coroutine has ended."""
-        self._future.add_done_callback(lambda _: function())
+    def _end(self, task: asyncio.Task[Outcome]) -> None:
+        _running_tasks.discard(task)
+        self._has_ended = True
+        self._end_signal.put(None)
+        self._on_end()
 
     def outcome(self, timeout: float | None = None) -> Outcome:
         """Wait for the outcome, for at most `timeout` seconds. Raises TimeoutError."""
         try:
-            return self._future.result(timeout)
-        except concurrent.futures.CancelledError:  # the body cancelled the task that it runs in
+            self._end_signal.get(timeout=timeout)
+        except queue.Empty:
+            raise TimeoutError from None
+        assert self._task is not None  # noqa: S101  # it has ended
+        if self._task.cancelled():  # the body cancelled the task that it runs in
             return Outcome(error=asyncio.CancelledError())
+        return self._task.result()
 
     def cancel(self, grace: float = CANCEL_GRACE_SECONDS) -> None:
         """Cancel the coroutine unless it has ended, and wait up to `grace` seconds for its cleanup."""
-        if self._future.cancel() and not _is_current():
-            self._ended.wait(grace)
+        if self._has_ended:
+            return
+        call_soon(self._cancel_task)
+        if not _is_current():
+            with contextlib.suppress(queue.Empty):
+                self._end_signal.get(timeout=grace)
+
+    def _cancel_task(self) -> None:
+        if self._task is None:  # an interrupt came before the start
+            self._end_signal.put(None)
+        else:
+            self._task.cancel()
 
 
 def run(start: CoroutineFactory, *arguments: Any) -> Outcome:
@@ -118,6 +148,7 @@ def run(start: CoroutineFactory, *arguments: Any) -> Outcome:
     """
     loop_call = LoopCall(start, *arguments)
     try:
+        loop_call.start()
         return loop_call.outcome()
     except BaseException:
         loop_call.cancel()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.errors import BindError, UnboundStateError
 from ahvn_tools.schema.inputs import BoundValueValidator, Parameter
-from ahvn_tools.state import MISSING, UNSET
+from ahvn_tools.state import MISSING, UNSET, BlockingStateError, read_plain_step
 
 
 class BoundParameter:
     """One bound parameter: reads its value at call time and validates it."""
 
     __slots__ = ("_check", "_exact_type", "_read", "binding", "parameter")
+
+    _read: Callable[[StateScopes], Any]
 
     def __init__(self, binding: Binding, parameter: Parameter, check: BoundValueValidator | None) -> None:
         self.binding = binding
@@ -34,14 +37,30 @@ class BoundParameter:
         """Return the value unvalidated, or MISSING. Raises UnboundStateError when reading it fails."""
         try:
             return self._read(scopes)
-        except Exception as error:
-            raise self.read_error(error) from error
+        except (BlockingStateError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # foreign code may raise a SystemExit or a CancelledError, too
+            raise self.to_unbound_error(error) from error
 
     def with_value(self, value: Any) -> BoundParameter:
         """Return the parameter for one call, with a value (or MISSING) that was read before."""
         bound = copy.copy(self)
         bound._read = lambda _: value  # noqa: SLF001  # its own copy
         return bound
+
+    def without_blocking(self) -> BoundParameter:
+        """Return the parameter for calls in an event loop, where reading raises BlockingStateError if it may block."""
+        bound, key = copy.copy(self), self.binding.key
+        if self._read == self.binding.read and self.binding.takes_state:
+            bound._read = self._read_from_dicts  # noqa: SLF001  # its own copy
+        elif key is not None and self._read == key.find:
+            bound._read = lambda scopes: key.find(scopes, read_plain_step)  # noqa: SLF001  # as above
+        return bound
+
+    def _read_from_dicts(self, scopes: StateScopes) -> Any:
+        if any(type(scope) is not dict for scope in scopes):
+            raise BlockingStateError
+        return self._read(scopes)
 
     def validate(self, value: Any) -> Any:
         """Return the value for the body. Raises UnboundStateError, whose text does not show the value."""
@@ -51,7 +70,9 @@ class BoundParameter:
             return value
         try:
             return self._check(value)
-        except Exception:  # noqa: BLE001  # a validator's own error would show the value
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001  # a validator's own error would show the value, and may be a SystemExit
             reason = f"it holds a {type(value).__name__} that does not fit {self.parameter.expected!r}"
             raise self.unbound_error(reason) from None
 
@@ -67,7 +88,7 @@ class BoundParameter:
             raise self.unbound_error("no state has that key")
         return MISSING
 
-    def read_error(self, error: Exception) -> UnboundStateError:
+    def to_unbound_error(self, error: BaseException) -> UnboundStateError:
         """Return the error for what reading the value raised; only the text of a BindError is safe to show."""
         if isinstance(error, BindError):
             return self._error(f". {error}")

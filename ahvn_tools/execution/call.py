@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import ChainMap
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +15,9 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolResult
+from ahvn_tools.secret_key import SecretKey
+
+_PROCESS_KEY = SecretKey.create(None)
 
 EmitChunk = Callable[[ToolResult], Awaitable[None]]
 """Takes one chunk of a stream, and returns when its reader wants the next."""
@@ -45,6 +49,8 @@ class Call:
     """Takes the progress that the tool reports; None without a listener."""
     roots: tuple[Path, ...] = field(default=(), repr=False)
     """The folders that the host allows tools to touch."""
+    secret_key: SecretKey = field(default=_PROCESS_KEY, repr=False)
+    """The toolkit's key for digests that only the host can make; without a toolkit a random one."""
     open_toolkit: Callable[[], Any] | None = field(default=None, repr=False)
     """Returns the toolkit, session or selection that the caller used; None without one."""
     plan: Plan = field(repr=False)
@@ -80,7 +86,7 @@ class Call:
             tool=self.name,
             run_id=self.run_id,
             session_id=self.session_id,
-            state=MappingProxyType(dict(chain_scopes(self.state_scopes))),
+            state=_read_only(self.state_scopes),
             roots=self.roots,
             open_toolkit=self.open_toolkit,
             emit=emit,
@@ -102,6 +108,13 @@ class Call:
             return self.plan.is_repeatable
         annotations = self.definition.annotations or {}
         return any(annotations.get(hint) is True for hint in hints)
+
+
+def _read_only(scopes: StateScopes) -> Mapping[str, Any]:
+    """Return the states as one read-only mapping: a copy, or a view of those that only foreign code could copy."""
+    if all(type(scope) is dict for scope in scopes):
+        return MappingProxyType(dict(chain_scopes(scopes)))
+    return MappingProxyType(ChainMap(*scopes))  # type: ignore[arg-type]  # a ChainMap writes to its first mapping only
 
 
 Next = Callable[[Call], Awaitable[ToolResult]]

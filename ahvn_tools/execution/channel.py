@@ -72,17 +72,19 @@ class ChunkEmitter:
         self._pump_task: asyncio.Task[None] | None = None
         self._emit_lock = asyncio.Lock()  # a middleware may wait on one chunk: the next does not overtake it
         self._is_closed = False
+        self._count = call.plan.item_limits.make_counter()
         self.middleware_error: BaseException | None = None
         """What a middleware raised on a chunk."""
 
     def put_nowait(self, chunk: ToolResult) -> None:
-        """Queue a chunk, from any thread."""
+        """Queue a chunk, from any thread. Raises LimitExceededError after too many of them."""
         if self._call.emit is None or self._is_closed:
             return
         with self._queue_lock:
             if len(self._appended) >= MAX_PENDING_CHUNKS and _is_progress(chunk) and _is_progress(self._appended[-1]):
                 self._appended[-1] = chunk
                 return
+            self._count(chunk.value)
             self._appended.append(chunk)
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: there is no reader
             self._loop.call_soon_threadsafe(self._start_pump)

@@ -12,25 +12,34 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.errors import (
     ApprovalRequiredError,
     CallCancelledError,
+    InputRequiredError,
     InvalidResultError,
     LimitExceededError,
     ToolCallError,
     ToolChangedError,
     ToolConnectionError,
     ToolError,
-    exception_text,
 )
+from ahvn_tools.execution.error_text import error_text
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.redaction import clip, redact
 from ahvn_tools.results import ErrorDetail, ToolResult
 
 log = logging.getLogger(__name__)
+
+_ERRORS_WITH_THEIR_OWN_CODE: Final = (
+    ApprovalRequiredError, CallCancelledError, InputRequiredError, InvalidResultError, LimitExceededError,
+    ToolChangedError, ToolConnectionError,
+)  # fmt: skip
+
+MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
+"""MCP's error code; `mcp_types` has it too, but importing it is slow."""
 
 
 def unwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> Any:
@@ -62,8 +71,9 @@ def to_result(
     if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
     is_masked = is_served and not shows_errors
-    hidden = _hidden_values(plan, body, values)
-    return error_result(body_error_detail(error, hidden, tool=plan.name, is_masked=is_masked), started)
+    hidden = hidden_values(plan, body, values)
+    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=is_masked, text=outcome.error_text)
+    return error_result(detail, started)
 
 
 def error_result(detail: ErrorDetail, started: float) -> ToolResult:
@@ -81,36 +91,46 @@ def returned_result(plan: Plan, body: Body, returned: Any, values: Arguments, st
         result = replace(result, meta=dict(result.meta), is_last=True)
     if result.error is not None:
         message = _mask_text(plan, body, result.error.message, values)
-        result = replace(result, error=ErrorDetail(code=result.error.code, message=message), blocks=None)
+        result = replace(result, error=replace(result.error, message=message), blocks=None)
     result.meta["duration"] = perf_counter() - started
     return result
 
 
 def call_error_detail(error: ToolCallError) -> ErrorDetail:
     """Return the detail of an error that this package raised; its text is safe as it is."""
-    return ErrorDetail(code=error.code, message=error.message)
+    return ErrorDetail(code=error.code, message=error.message, mcp_response=error.mcp_response)
 
 
 def body_error_detail(
-    error: BaseException, bound_values: Mapping[str, Any], *, tool: str, is_masked: bool = False
+    error: BaseException,
+    bound_values: Mapping[str, Any],
+    *,
+    tool: str,
+    is_masked: bool = False,
+    text: str | None = None,
 ) -> ErrorDetail:
     """Return the detail of what a body raised; the bound values are masked in its text.
 
-    `is_masked` (a served tool) hides the text of every exception except ToolError.
+    `is_masked` (a served tool) hides the text of every exception except ToolError. `text` is the text of the exception
+    where it was read before.
     """
     if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
-    if isinstance(error, ApprovalRequiredError | CallCancelledError | ToolChangedError):  # texts of this package
-        return call_error_detail(error)
-    if isinstance(error, ToolConnectionError | InvalidResultError | LimitExceededError):
-        return ErrorDetail(code=error.code, message=clip(redact(error.message, bound_values)))
+    if isinstance(error, _ERRORS_WITH_THEIR_OWN_CODE):
+        message = clip(redact(error.message, bound_values))  # a body may raise them with its own text
+        return ErrorDetail(code=error.code, message=message, mcp_response=error.mcp_response)
     if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
-        return ErrorDetail(code="tool_error", message=clip(redact(exception_text(error), bound_values)))
+        text = error_text(error, bound_values) if text is None else text
+        response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
+        return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
+    response = error if _is_missing_capability_error(error) else None
     if is_masked:
-        log.error("Tool %r raised %s.", tool, summarize_exception(error))  # the host sees what the client does not
-        return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
-    text, kind = exception_text(error), type(error).__name__
-    return ErrorDetail(code="tool_error", message=clip(redact(f"{kind}: {text}" if text else kind, bound_values)))
+        summary = redact(summarize_exception(error), bound_values)  # the host sees what the client does not
+        log.error("Tool %r raised %s.", tool, summary)
+        return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
+    text, kind = error_text(error, bound_values) if text is None else text, type(error).__name__
+    message = clip(redact(f"{kind}: {text}" if text else kind, bound_values))
+    return ErrorDetail(code="tool_error", message=message, mcp_response=response)
 
 
 def summarize_exception(error: BaseException) -> str:
@@ -123,14 +143,21 @@ def summarize_exception(error: BaseException) -> str:
 
 
 def _mask_text(plan: Plan, body: Body, text: str, values: Mapping[str, Any]) -> str:
-    return clip(redact(text, _hidden_values(plan, body, values)))
+    return clip(redact(text, hidden_values(plan, body, values)))
 
 
-def _hidden_values(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def hidden_values(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what no text may show: bound parameters, secret ones, and the instance (or class) of a method."""
     owner = getattr(body, "__self__", None)
     hidden = plan.hidden_values(values)
     return hidden if owner is None or inspect.isbuiltin(body) else {"self": owner, **hidden}
+
+
+def _is_missing_capability_error(error: BaseException) -> bool:
+    """Return whether an exception is the one MCPError of a tool whose code MCP and FastMCP send to the client."""
+    module = sys.modules.get("mcp.shared.exceptions")
+    is_mcp_error = module is not None and isinstance(error, module.MCPError)
+    return is_mcp_error and getattr(error, "code", None) == MISSING_REQUIRED_CLIENT_CAPABILITY
 
 
 def _is_fastmcp_tool_error(error: BaseException) -> bool:

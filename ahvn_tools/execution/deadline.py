@@ -25,6 +25,8 @@ class Deadline:
         self._remaining_seconds = seconds
         self._resumed_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.is_queued = False
+        """Whether the body waits until another one ends, and has not started."""
         self.expired: asyncio.Future[None] = self._loop.create_future()
         self.resume()
 

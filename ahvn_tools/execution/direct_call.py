@@ -29,21 +29,25 @@ from ahvn_tools.results import ToolResult
 
 def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
     """Return the value, or raise the body's exception unchanged or a ToolCallError."""
-    values = _prepare(plan, positional, arguments, scopes)
+    values, seconds = _prepare(plan, positional, arguments, scopes)
     if plan.runs_in_caller_thread:
         return call_body(plan, body, values)
     from ahvn_tools.execution.async_to_sync import run_body_on_loop
 
-    return unwrap_value(plan, body, run_body_on_loop(plan, body, values).get(tool=plan.name), values)
+    return unwrap_value(plan, body, run_body_on_loop(plan, body, values, seconds).get(tool=plan.name), values)
 
 
 async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
     """Return the value, or raise the body's exception unchanged or a ToolCallError."""
-    values = await _aprepare(plan, positional, arguments, scopes)
+    if plan.prepares_at_once:
+        values, seconds = plan.prepare(positional, arguments, scopes), plan.timeout
+    else:
+        values, seconds = await _aprepare(plan, positional, arguments, scopes)
     if not plan.runs_in_caller_task:
         from ahvn_tools.execution.runner import run_body
 
-        return unwrap_value(plan, body, (await run_body(plan, body, values)).get(tool=plan.name), values)
+        outcome = await run_body(plan, body, values, seconds=seconds)
+        return unwrap_value(plan, body, outcome.get(tool=plan.name), values)
     try:
         returned = await (body(**values) if plan.is_keyword_callable else plan.invoke(body, values))
     except BaseException as error:
@@ -67,7 +71,7 @@ def call_body(plan: Plan, body: Body, values: Arguments) -> Any:
     if type(returned) is plan.exact_type:
         return returned
     if is_consumable(returned):
-        returned = Outcome.capture(lambda: _consume_returned(returned)).get(tool=plan.name)
+        returned = Outcome.capture(lambda: _consume_returned(plan, returned)).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 
 
@@ -78,7 +82,7 @@ async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[s
     if is_consumable(returned):
         from ahvn_tools.execution.runner import capture_outcome
 
-        returned = (await capture_outcome(aconsume, returned)).get(tool=plan.name)
+        returned = (await capture_outcome(aconsume, returned, plan.item_limits)).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 
 
@@ -88,17 +92,17 @@ def execute(
     """Return a result, an error result for any Exception that the body raises."""
     started = perf_counter()
     try:
-        values = _prepare(plan, positional, arguments, scopes)
+        values, seconds = _prepare(plan, positional, arguments, scopes)
     except ToolCallError as error:
         return error_result(call_error_detail(error), started)
     if not plan.runs_in_caller_thread:
         from ahvn_tools.execution.async_to_sync import run_body_on_loop
 
-        return to_result(plan, body, run_body_on_loop(plan, body, values), values, started)
+        return to_result(plan, body, run_body_on_loop(plan, body, values, seconds), values, started)
     try:
         returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
         if type(returned) is not plan.exact_type and is_consumable(returned):
-            returned = _consume_returned(returned)
+            returned = _consume_returned(plan, returned)
     except BaseException as error:  # noqa: BLE001  # a body's own CancelledError is a result; `to_result` raises the others
         return to_result(plan, body, Outcome(error=error), values, started)
     return returned_result(plan, body, returned, values, started)
@@ -110,16 +114,16 @@ async def aexecute(
     """Return a result, an error result for any Exception that the body raises."""
     started = perf_counter()
     try:
-        if plan.has_async_resolvers:
-            values = await _aprepare(plan, positional, arguments, scopes)
+        if plan.prepares_at_once:
+            values, seconds = plan.prepare(positional, arguments, scopes), plan.timeout
         else:
-            values = plan.prepare(positional, arguments, scopes)
+            values, seconds = await _aprepare(plan, positional, arguments, scopes)
     except ToolCallError as error:
         return error_result(call_error_detail(error), started)
     if not plan.runs_in_caller_task:
         from ahvn_tools.execution.runner import run_body
 
-        outcome = await run_body(plan, body, values)
+        outcome = await run_body(plan, body, values, seconds=seconds)
         if outcome.error is None:
             return returned_result(plan, body, outcome.value, values, started)
         return to_result(plan, body, outcome, values, started)
@@ -128,36 +132,57 @@ async def aexecute(
     except BaseException as error:
         if not (isinstance(error, Exception) or is_self_cancellation(error)):
             raise
-        return to_result(plan, body, Outcome(error=error), values, started)
-    if type(returned) is plan.exact_type or not is_consumable(returned):
-        return returned_result(plan, body, returned, values, started)
-    from ahvn_tools.execution.runner import capture_outcome
+        outcome = Outcome(error=error)
+    else:
+        if type(returned) is plan.exact_type or not is_consumable(returned):
+            return returned_result(plan, body, returned, values, started)
+        from ahvn_tools.execution.runner import capture_outcome
 
-    return to_result(plan, body, await capture_outcome(aconsume, returned), values, started)
+        outcome = await capture_outcome(aconsume, returned, plan.item_limits)
+    if outcome.error is not None:
+        from ahvn_tools.execution.runner import with_error_text
 
-
-def _prepare(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
-    """Return the body's arguments; async resolvers run on the background loop."""
-    if not plan.has_async_resolvers:
-        return plan.prepare(positional, arguments, scopes)
-    from ahvn_tools.execution.async_to_sync import run_resolvers_on_loop
-
-    return plan.prepare(positional, arguments, scopes, run_resolvers_on_loop(plan, scopes))
+        outcome = await with_error_text(plan, body, values, outcome)
+    return to_result(plan, body, outcome, values, started)
 
 
-async def _aprepare(plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
-    """Return the body's arguments; async resolvers are awaited, for as long as the body may take."""
-    if not plan.has_async_resolvers:
-        return plan.prepare(positional, arguments, scopes)
-    from ahvn_tools.execution.runner import run_resolvers
+def _prepare(
+    plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
+) -> tuple[Arguments, float | None]:
+    """Return the body's arguments, and how many seconds are left for the body; None without a timeout.
 
-    return plan.prepare(positional, arguments, scopes, await run_resolvers(plan, scopes))
+    Without a timeout all but async resolvers runs in this thread.
+    """
+    if plan.timeout is None:
+        if not plan.has_async_resolvers:
+            return plan.prepare(positional, arguments, scopes), None
+        from ahvn_tools.execution.async_to_sync import run_resolvers_on_loop
+
+        return plan.prepare(positional, arguments, scopes, run_resolvers_on_loop(plan, scopes)), None
+    values = plan.prepare_without_blocking(positional, arguments, scopes)
+    if values is not None:
+        return values, plan.timeout
+    from ahvn_tools.execution.async_to_sync import prepare_on_loop
+
+    return prepare_on_loop(plan, positional, arguments, scopes)
 
 
-def _consume_returned(returned: Any) -> Any:
+async def _aprepare(
+    plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
+) -> tuple[Arguments, float | None]:
+    """Return the body's arguments, and how many seconds are left for the body; None without a timeout."""
+    values = plan.prepare_without_blocking(positional, arguments, scopes)
+    if values is not None:
+        return values, plan.timeout
+    from ahvn_tools.execution.runner import prepare
+
+    return await prepare(plan, positional, arguments, scopes)
+
+
+def _consume_returned(plan: Plan, returned: Any) -> Any:
     """Iterate what a body returned in this thread; an awaitable or async iterator runs on the background loop."""
     if is_iterator(returned):
-        return consume(returned)
+        return consume(returned, plan.item_limits)
     from ahvn_tools.execution.async_to_sync import consume_on_loop
 
-    return consume_on_loop(returned)
+    return consume_on_loop(returned, plan.item_limits)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.context import ToolContext, current_context
 from ahvn_tools.errors import ToolCallError
@@ -18,9 +19,14 @@ from ahvn_tools.execution.convert import call_error_detail, error_result, return
 from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
 from ahvn_tools.execution.plan import Arguments
-from ahvn_tools.execution.runner import run_body, run_resolvers
+from ahvn_tools.execution.runner import prepare, run_body
 from ahvn_tools.execution.scope import CallInterruptedError
+from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ToolResult, item_value
+
+MAX_CHARS_ON_LOOP: Final = 128 * 1024
+"""Served arguments with a longer JSON text are validated in a thread, and a value is converted in one."""
 
 
 async def run_async(call: Call) -> ToolResult:
@@ -35,10 +41,7 @@ async def run_async(call: Call) -> ToolResult:
     context = call.make_context(emitter.put_nowait) if emitter is not None and takes_context else None
     outcome, values = Outcome(), call.arguments
     try:
-        resolved_values = await run_resolvers(plan, call.state_scopes) if plan.has_async_resolvers else None
-        values = _prepare(call, context, resolved_values)
-        if plan.timeout is not None:
-            scope.deadline = Deadline(plan.timeout)  # a waiting sync caller reads it
+        values = await _aprepare(call, context)
         outcome = await run_body(
             plan, call.body, values, emit, scope.deadline, items=items, waits_for_reader=not call.is_served
         )
@@ -61,6 +64,10 @@ async def run_async(call: Call) -> ToolResult:
     if emitter is not None and emitter.middleware_error is not None:  # not an error of the tool
         _cancel_context(context)
         raise emitter.middleware_error
+    if call.is_served and exceeds_size(outcome.value, MAX_CHARS_ON_LOOP):  # other clients do not wait for it
+        convert = functools.partial(_to_result, call, outcome, values, started, context)
+        converted: ToolResult = (await run_in_thread(lambda _: convert())).get()
+        return converted
     return _to_result(call, outcome, values, started, context)
 
 
@@ -85,11 +92,13 @@ async def run_inline(call: Call) -> ToolResult:
 
 async def _consume_inline(call: Call, returned: Any, items: list[Any]) -> Outcome:
     """Await or iterate what a sync body returned, and emit the items; `items` is the list to fill."""
+    limits = call.plan.item_limits
     if call.emit is None and is_iterator(returned):
-        return Outcome.capture(lambda: consume(returned, call.scope.raise_if_cancelled, items))
+        return Outcome.capture(lambda: consume(returned, limits, call.scope.raise_if_cancelled, items))
     if call.emit is None:
-        return Outcome.capture(lambda: consume_on_loop(returned))
+        return Outcome.capture(lambda: consume_on_loop(returned, limits))
     iterator = returned if is_iterator(returned) else iterate_on_loop(call.plan, returned)
+    count = limits.make_counter()
     try:
         while True:
             step = Outcome.capture(lambda: next(iterator))
@@ -98,6 +107,8 @@ async def _consume_inline(call: Call, returned: Any, items: list[Any]) -> Outcom
             if step.error is not None:
                 return step
             items.append(item_value(step.value))
+            if (excess := Outcome.capture(lambda: count(items[-1]))).error is not None:
+                return excess
             await call.emit(replace(call.plan.output.to_chunk(step.value), id=call.id))
             if call.scope.is_cancelled:
                 return Outcome(error=CallInterruptedError())
@@ -110,11 +121,32 @@ async def _consume_inline(call: Call, returned: Any, items: list[Any]) -> Outcom
                 iterator.close()
 
 
-def _prepare(call: Call, context: ToolContext | None, resolved_values: Arguments | None = None) -> Arguments:
+async def _aprepare(call: Call, context: ToolContext | None) -> Arguments:
+    """Return the body's arguments as `_prepare` does, and start the clock of the body."""
+    plan = call.plan
+    is_large = call.is_served and exceeds_size(call.arguments, MAX_CHARS_ON_LOOP)  # other clients do not wait for it
+    if plan.prepares_at_once and not is_large:
+        values, seconds = _prepare(call, context), plan.timeout
+    else:
+        token = current_context.set(context)
+        try:
+            values, seconds = await prepare(
+                plan, call.positional, call.arguments, call.state_scopes, in_thread=is_large
+            )
+        finally:
+            with contextlib.suppress(ValueError):  # the loop was closed: this runs outside the call's context
+                current_context.reset(token)
+        call.scope.bound_values = plan.bound_values(values)
+    if seconds is not None:
+        call.scope.deadline = Deadline(seconds)  # a waiting sync caller reads it
+    return values
+
+
+def _prepare(call: Call, context: ToolContext | None) -> Arguments:
     """Return the body's arguments, made with the call's ToolContext if the tool takes one."""
     plan, token = call.plan, current_context.set(context)
     try:
-        values = plan.prepare(call.positional, call.arguments, call.state_scopes, resolved_values)
+        values = plan.prepare(call.positional, call.arguments, call.state_scopes)
     finally:
         current_context.reset(token)
     if plan.bound_parameters:

@@ -34,13 +34,13 @@ class ImportPath:
 def dumps(value: Any) -> bytes:
     """Pickle a value; functions and classes that cannot be imported go by value. Raises what pickling raises."""
     buffer = io.BytesIO()
-    _pickler_class()(buffer).dump(value)
+    pickler_class()(buffer).dump(value)
     return buffer.getvalue()
 
 
 @functools.cache
-def _pickler_class() -> type[Any]:
-    """Return cloudpickle's pickler; without the table, its version 3.1 makes a second `dataclasses.MISSING`."""
+def pickler_class() -> type[Any]:
+    """Return cloudpickle's pickler class; without the table, its version 3.1 makes a second `dataclasses.MISSING`."""
     import cloudpickle
 
     missing = {type(dataclasses.MISSING): lambda _: "MISSING"}

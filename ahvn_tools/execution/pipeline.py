@@ -11,7 +11,6 @@ waits for its reader, and a reader who leaves closes the body.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import contextvars
 import logging
@@ -84,7 +83,9 @@ def unwrap_result(call: Call, result: ToolResult) -> Any:
     error = call.scope.error
     if error is not None and result.error is call.scope.error_detail and not is_cancellation(error):
         raise error
-    raise error_for_code(result.error.code, result.error.message, tool=call.name)
+    replaced = error_for_code(result.error.code, result.error.message, tool=call.name)
+    replaced.mcp_response = result.error.mcp_response
+    raise replaced
 
 
 def _build_stack(middleware: Sequence[Middleware], run: Next) -> Next:
@@ -130,7 +131,9 @@ async def _run_to_result(run: Next, call: Call) -> ToolResult:
             result = scope.record_error(cancelled, error_result(call_error_detail(cancelled), started))
     except ToolCallError as error:
         result = scope.record_error(error, error_result(call_error_detail(error), started))
-    except Exception as error:  # noqa: BLE001  # a caller of `exec` gets a result, whatever a middleware raises
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # a caller of `exec` gets a result, whatever fails
+        if not (isinstance(error, Exception) or call.is_served):
+            raise
         log.error("A middleware of tool %r raised %s.", call.name, type(error).__name__)  # noqa: TRY400  # no values in logs
         detail = ErrorDetail(code="tool_error", message=f"A middleware of tool {call.name!r} failed.")
         result = scope.record_error(error, error_result(detail, started))
@@ -170,29 +173,29 @@ def _run_body_in_caller(middleware: Sequence[Middleware], call: Call) -> ToolRes
     jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     async def run_in_caller(call: Call) -> ToolResult:
-        context, ended = contextvars.copy_context(), concurrent.futures.Future[Outcome]()
-        ended.set_running_or_notify_cancel()  # from here on, nothing can cancel it
+        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
+        ended: asyncio.Future[Outcome] = loop.create_future()
 
         def job() -> None:
             body = endpoint.run_inline(replace(call, emit=None))
-            ended.set_result(Outcome.capture(lambda: context.run(_run_without_loop, body)))
+            outcome = Outcome.capture(lambda: context.run(_run_without_loop, body))
+            loop.call_soon_threadsafe(ended.set_result, outcome)
 
         jobs.put(job)
-        future = asyncio.wrap_future(ended)
         try:
-            result: ToolResult = (await asyncio.shield(future)).get()
+            result: ToolResult = (await asyncio.shield(ended)).get()
         except asyncio.CancelledError:
             if (tool_context := call.scope.context) is not None:
                 tool_context.cancel()
             if not call.scope.is_cancelled or call.scope.is_caller_cancelled:
                 raise
-            result = (await future).get()  # the body sees it in its ToolContext, and ends when it ends
+            result = (await asyncio.shield(ended)).get()  # the body sees it in its ToolContext, and ends when it ends
         return result
 
     stack = _build_stack(middleware, run_in_caller)
-    loop_call = background_loop.LoopCall(capture_outcome, _run_cancellable, stack, call)
-    loop_call.on_end(lambda: jobs.put(None))
+    loop_call = background_loop.LoopCall(capture_outcome, _run_cancellable, stack, call, on_end=lambda: jobs.put(None))
     try:
+        loop_call.start()
         while (job := jobs.get()) is not None:
             job()
         return _result_of(call, loop_call.outcome(), started)
@@ -239,7 +242,7 @@ def _make_emit(emit: EmitChunk, call_id: str | None) -> EmitChunk:
     """Return an `emit` for middleware: whatever it passes on is a chunk of this call and never the last result."""
 
     async def emit_chunk(chunk: ToolResult) -> None:
-        is_complete = not chunk.is_last and chunk.id is not None
-        await emit(chunk if is_complete else replace(chunk, is_last=False, id=chunk.id or call_id))
+        is_of_call = not chunk.is_last and chunk.id == call_id
+        await emit(chunk if is_of_call else replace(chunk, is_last=False, id=call_id))
 
     return emit_chunk

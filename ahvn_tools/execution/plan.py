@@ -8,17 +8,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pydantic_core import ValidationError
-
 from ahvn_tools.binding import Binding, StateScopes
-from ahvn_tools.context import resolve_context, resolve_transport_context
+from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import InvalidParametersError, ToolkitError
 from ahvn_tools.execution.bound import BoundParameter
-from ahvn_tools.execution.outcome import is_awaitable
+from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
-from ahvn_tools.schema.inputs import ParameterKind
-from ahvn_tools.state import MISSING
+from ahvn_tools.schema.inputs import NOT_ACCEPTED, ParameterKind
+from ahvn_tools.state import MISSING, BlockingStateError
 from ahvn_tools.template import ToolTemplate, is_duration
 
 Arguments = dict[str, Any]
@@ -27,6 +25,7 @@ Body = Callable[..., Any]
 MAX_START_SECONDS = 30.0
 """Seconds that a worker process may take to start."""
 
+_OWN_RESOLVERS = frozenset({None, resolve_context, resolve_transport_context})
 _KEYWORD_KINDS = (ParameterKind.POSITIONAL_OR_KEYWORD, ParameterKind.KEYWORD_ONLY)
 
 
@@ -63,7 +62,7 @@ class Plan:
 
     def __init__(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> None:
         hidden = frozenset(bindings)
-        inputs = template.inputs
+        self._inputs = inputs = template.inputs
         self.validate = inputs.validator(hidden)
         self.validate_fast = inputs.fast_validator(hidden)
         self.bound_parameters = tuple(
@@ -92,9 +91,12 @@ class Plan:
         self.output = template.output
         self.exact_type = template.output.exact_type
         self.timeout = template.timeout
+        self.item_limits = ItemLimits(tool=template.name, max_items=template.max_items, max_bytes=template.max_bytes)
         self.is_async = template.is_async
         self.is_isolated = template.isolation is not None
         """Whether the body runs in a worker process."""
+        self.keeps_children = template.keep_children
+        """Whether processes that the body has started there run on after the call."""
         is_moved = self.is_isolated or template.timeout is not None
         self.runs_in_caller_task = template.is_coroutine and not is_moved
         self.runs_in_caller_thread = not template.is_async and not is_moved
@@ -104,6 +106,22 @@ class Plan:
         """Whether a call needs only fast validation, bound values and the body."""
         self.has_async_fast_path = is_bare and self.runs_in_caller_task and not bindings
         """Whether a call needs only fast validation and awaiting the body."""
+
+    @functools.cached_property
+    def may_block(self) -> bool:
+        """Whether preparing the arguments runs the code of a resolver, a validator or a default factory."""
+        resolvers = {bound.binding.resolver for bound in self.bound_parameters}
+        return self._inputs.runs_foreign_code or not resolvers <= _OWN_RESOLVERS
+
+    @functools.cached_property
+    def prepares_at_once(self) -> bool:
+        """Whether `prepare` cannot block, whatever the state is."""
+        return not (self.may_block or self.bound_parameters)
+
+    @functools.cached_property
+    def nonblocking_parameters(self) -> tuple[BoundParameter, ...]:
+        """The bound parameters, which raise BlockingStateError where reading their values may block."""
+        return tuple(bound.without_blocking() for bound in self.bound_parameters)
 
     def with_timeout(self, timeout: float) -> Plan:
         """Return the plan of a call that may take `timeout` seconds, or the tool's own timeout if that is shorter.
@@ -117,6 +135,19 @@ class Plan:
         plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
         return plan
 
+    def with_check(self, check: Callable[[Arguments], None]) -> Plan:
+        """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
+        plan, validate = copy.copy(self), self.validate
+
+        def validate_and_check(arguments: Arguments) -> Arguments:
+            values = validate(arguments)
+            check(self._name_as_sent(values, arguments))
+            return values
+
+        plan.validate, plan.validate_fast = validate_and_check, None
+        plan.has_fast_path = plan.has_async_fast_path = False
+        return plan
+
     def with_bound_values(self, values: Mapping[str, Any]) -> Plan:
         """Return the plan of one call whose bound values were read before, by parameter."""
         plan = copy.copy(self)
@@ -125,6 +156,8 @@ class Plan:
             for bound in self.bound_parameters
         )
         plan.has_async_resolvers = False
+        for derived in ("may_block", "prepares_at_once", "nonblocking_parameters"):
+            plan.__dict__.pop(derived, None)
         return plan
 
     def prepare(
@@ -133,28 +166,46 @@ class Plan:
         arguments: Arguments,
         scopes: StateScopes,
         resolved_values: Mapping[str, Any] | None = None,
+        *,
+        bound_parameters: tuple[BoundParameter, ...] | None = None,
     ) -> Arguments:
         """Return the body's arguments by name: the caller's, validated, and the bound values.
 
-        `resolved_values` are those of async resolvers. Raises InvalidParametersError and UnboundStateError.
+        `resolved_values` are those of async resolvers, `bound_parameters` replace the plan's own. Raises
+        InvalidParametersError and UnboundStateError.
         """
         if positional:
             arguments = self.to_named_arguments(positional, arguments)
         try:
             values = self.validate(arguments) if self.validate_fast is None else self.validate_fast(arguments)[1]
-        except ValidationError:
+        except NOT_ACCEPTED:
             values = self.validate(arguments)
         if self.bound_parameters:
-            self.add_bound_values(values, scopes, resolved_values)
+            self.add_bound_values(values, scopes, resolved_values, bound_parameters)
         if not self.is_keyword_callable:
             self._refuse_clashes(values)
         return values
 
+    def prepare_without_blocking(
+        self, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
+    ) -> Arguments | None:
+        """Return the body's arguments as `prepare` does, or None if that could block the event loop."""
+        if self.may_block:
+            return None
+        try:
+            return self.prepare(positional, arguments, scopes, bound_parameters=self.nonblocking_parameters)
+        except BlockingStateError:
+            return None
+
     def add_bound_values(
-        self, values: Arguments, scopes: StateScopes, resolved_values: Mapping[str, Any] | None = None
+        self,
+        values: Arguments,
+        scopes: StateScopes,
+        resolved_values: Mapping[str, Any] | None = None,
+        bound_parameters: tuple[BoundParameter, ...] | None = None,
     ) -> None:
         """Add the values of the bound parameters. Raises UnboundStateError."""
-        for bound in self.bound_parameters:
+        for bound in self.bound_parameters if bound_parameters is None else bound_parameters:
             name = bound.parameter.name
             if resolved_values is not None and name in resolved_values:
                 value = bound.validate(resolved_values[name])
@@ -162,19 +213,6 @@ class Plan:
                 value = bound.read_validated(scopes)
             if value is not MISSING:
                 values[name] = value
-
-    async def arun_resolvers(self, scopes: StateScopes) -> Arguments:
-        """Return the values of the async resolvers by parameter. Raises UnboundStateError when a resolver fails."""
-        values: Arguments = {}
-        for bound in self.bound_parameters:
-            if not bound.binding.is_async:
-                continue
-            value = bound.read(scopes)
-            try:
-                values[bound.parameter.name] = await value if is_awaitable(value) else value
-            except Exception as error:
-                raise bound.read_error(error) from error
-        return values
 
     def invoke(self, body: Callable[..., Any], values: Arguments) -> Any:
         """Call the body with its arguments."""
@@ -189,12 +227,9 @@ class Plan:
         return MAX_START_SECONDS if self.is_isolated else 0.0
 
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
-        """Return the bound ones among a call's values, to mask them in texts."""
-        return {
-            bound.parameter.name: values[bound.parameter.name]
-            for bound in self.bound_parameters
-            if bound.parameter.name in values
-        }
+        """Return the bound values of a call, to mask them in texts; not the ToolContext, which names the tool."""
+        names = (bound.parameter.name for bound in self.bound_parameters)
+        return {name: values[name] for name in names if name in values and not isinstance(values[name], ToolContext)}
 
     def hidden_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return the values of a call that no text may show: the bound ones, and what is secret in the others."""
@@ -236,6 +271,16 @@ class Plan:
             else:
                 named[name] = values[name]
         return positional, named
+
+    def _name_as_sent(self, values: Arguments, arguments: Arguments) -> Arguments:
+        """Return validated arguments by the names in the schema, without defaults, if these are known."""
+        known = {name for p in self._parameters for name in (p.name, p.property_name)}
+        has_other_alias = not arguments.keys() <= known
+        return {
+            p.property_name: values[p.name]
+            for p in self._parameters
+            if p.name in values and (has_other_alias or p.name in arguments or p.property_name in arguments)
+        }
 
     def _refuse_clashes(self, values: Arguments) -> None:
         """Refuse a variadic keyword with the name of a parameter: it would set that parameter, even a bound one."""

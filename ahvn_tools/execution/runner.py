@@ -6,14 +6,19 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
-from ahvn_tools.binding import StateScopes
+from ahvn_tools.binding import StateScopes, chain_scopes
+from ahvn_tools.errors import UNREADABLE_TEXT, UnboundStateError
+from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.consume import aconsume, consume
+from ahvn_tools.execution.convert import hidden_values
 from ahvn_tools.execution.deadline import Deadline, run_with_deadline, timeout_error
-from ahvn_tools.execution.outcome import Outcome, is_being_cancelled, is_consumable, is_iterator
+from ahvn_tools.execution.error_text import error_text, has_foreign_text
+from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread
+from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
 from ahvn_tools.results import item_value
 
 
@@ -24,30 +29,67 @@ async def run_body(
     emit: EmitItem | None = None,
     deadline: Deadline | None = None,
     *,
+    seconds: float | None = None,
     items: list[Any] | None = None,
     waits_for_reader: bool = True,
 ) -> Outcome:
     """Run the body to its end within the plan's timeout; `emit` takes each item as it is made.
 
-    `deadline` is the clock of the timeout, for a caller that reads it too; `items` is filled with the items made so
-    far. The clock stops while `emit` waits for the reader, unless `waits_for_reader` is False.
+    `deadline` is the clock of the timeout, for a caller that reads it too, or `seconds` are left of it; `items` is
+    filled with the items made so far. The clock stops while `emit` waits for the reader, unless `waits_for_reader` is
+    False.
     """
     if plan.timeout is None:
         return await _dispatch(plan, body, values, emit, items)
-    deadline = deadline or Deadline(plan.timeout)
+    deadline = deadline or Deadline(plan.timeout if seconds is None else seconds)
     timed_emit = _pausing(emit, deadline) if emit is not None and waits_for_reader else emit
     error = timeout_error(plan, _timeout_reason(plan))
-    return await run_with_deadline(deadline, error, _dispatch, plan, body, values, timed_emit, items, deadline)
+    outcome = await run_with_deadline(deadline, error, _dispatch, plan, body, values, timed_emit, items, deadline)
+    if outcome.is_runner_error and deadline.is_queued:
+        error = timeout_error(plan, "it did not start, because other calls used all worker processes")
+        return Outcome(error=error, is_runner_error=True)
+    return outcome
+
+
+async def prepare(
+    plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes, *, in_thread: bool = False
+) -> tuple[Arguments, float | None]:
+    """Return the body's arguments, and how many seconds are left for the body; None without a timeout.
+
+    Resolvers, validators and states of other code run in a worker thread, async resolvers in this loop; with
+    `in_thread`, all validation runs there. Raises as `Plan.prepare` does, and ToolTimeoutError.
+    """
+    if not in_thread and (values := plan.prepare_without_blocking(positional, arguments, scopes)) is not None:
+        return values, plan.timeout
+
+    async def prepare_in_thread() -> Outcome:
+        resolved = await run_resolvers(plan, scopes) if plan.has_async_resolvers else None
+        return await run_in_thread(lambda _: plan.prepare(positional, arguments, scopes, resolved))
+
+    return await run_before_body(plan, prepare_in_thread)
+
+
+async def run_before_body(plan: Plan, start: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, float | None]:
+    """Return what `start()` returns within the timeout of a call, and how many seconds are left for the body."""
+    if plan.timeout is None:
+        return (await capture_outcome(start)).get(tool=plan.name), None
+    deadline, error = Deadline(plan.timeout), timeout_error(plan, "a resolver, a validator or the state took too long")
+    outcome = await run_with_deadline(deadline, error, capture_outcome, start)
+    return outcome.get(tool=plan.name), deadline.remaining_seconds()
 
 
 async def run_resolvers(plan: Plan, scopes: StateScopes) -> Arguments:
-    """Return the values of the async resolvers by parameter. They may take as long as the body may."""
-    if plan.timeout is None:
-        outcome = await capture_outcome(plan.arun_resolvers, scopes)
-    else:
-        error = timeout_error(plan, "a resolver of a bound parameter took too long")
-        outcome = await run_with_deadline(Deadline(plan.timeout), error, capture_outcome, plan.arun_resolvers, scopes)
-    values: Arguments = outcome.get(tool=plan.name)
+    """Return the values of the async resolvers by parameter. Raises UnboundStateError when a resolver fails."""
+    values: Arguments = {}
+    for bound in plan.bound_parameters:
+        if not bound.binding.is_async:
+            continue
+        outcome = await capture_outcome(_run_resolver, bound, scopes)
+        if isinstance(outcome.error, UnboundStateError):
+            raise outcome.error
+        if outcome.error is not None:
+            raise bound.to_unbound_error(outcome.error) from outcome.error
+        values[bound.parameter.name] = outcome.value
     return values
 
 
@@ -69,6 +111,14 @@ async def capture_outcome(start: Callable[..., Coroutine[Any, Any, Any]], *argum
     return returned if isinstance(returned, Outcome) else Outcome(returned)
 
 
+async def _run_resolver(bound: BoundParameter, scopes: StateScopes) -> Any:
+    """Await an async resolver. Several states are copied for it: in a thread, if only foreign code can copy them."""
+    if bound.binding.takes_state and len(scopes) > 1 and any(type(scope) is not dict for scope in scopes):
+        scopes = ((await run_in_thread(lambda _: chain_scopes(scopes))).get(),)
+    value = bound.read(scopes)
+    return await value if is_awaitable(value) else value
+
+
 def _timeout_reason(plan: Plan) -> str:
     """Return what happened to a body that exceeded its timeout."""
     if plan.is_isolated:
@@ -85,28 +135,42 @@ async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional a
     deadline: Deadline | None = None,
 ) -> Outcome:
     if plan.is_isolated:
-        return await capture_outcome(_run_in_process, plan, body, values, _collecting(emit, items), deadline)
-    if plan.is_async or not plan.run_in_thread:
+        outcome = await capture_outcome(_run_in_process, plan, body, values, _collecting(emit, items), deadline)
+    elif plan.is_async or not plan.run_in_thread:
         outcome = Outcome.capture(functools.partial(plan.invoke, body, values))
     else:
         work = functools.partial(_invoke_and_consume, plan, body, values, items)
         outcome = await run_emitting_in_thread(work, emit)
-    if outcome.error is not None or type(outcome.value) is plan.exact_type or not is_consumable(outcome.value):
+    if outcome.error is None and type(outcome.value) is not plan.exact_type and is_consumable(outcome.value):
+        limits, is_threaded = plan.item_limits, plan.run_in_thread
+        consumed = functools.partial(aconsume, outcome.value, limits, emit, items, is_threaded=is_threaded)
+        outcome = await capture_outcome(consumed)
+    return outcome if outcome.error is None else await with_error_text(plan, body, values, outcome)
+
+
+async def with_error_text(plan: Plan, body: Body, values: Arguments, outcome: Outcome) -> Outcome:
+    """Return the outcome with the text of its exception, read in a worker thread if foreign code makes it."""
+    error = outcome.error
+    if error is None or not has_foreign_text(error):
         return outcome
-    consumed = functools.partial(aconsume, outcome.value, emit, items, is_threaded=plan.run_in_thread)
-    return await capture_outcome(consumed)
+    hidden = hidden_values(plan, body, values)
+    text = await run_in_thread(lambda _: error_text(error, hidden))
+    return replace(outcome, error_text=UNREADABLE_TEXT if text.error is not None else text.value)
 
 
 async def _run_in_process(
     plan: Plan, body: Body, values: Arguments, emit: EmitItem | None, deadline: Deadline | None
 ) -> Outcome:
-    """Run the body in a worker process. The clock stops while the process starts, within a limit."""
+    """Run the body in a worker process. The clock runs while it waits for one, and stops while that starts."""
     from ahvn_tools.execution.isolation.process_call import ProcessCall  # it needs an extra
 
     loop = asyncio.get_running_loop()
+    if deadline is not None:
+        deadline.is_queued = True
 
     def set_starting(is_starting: bool) -> None:
         if deadline is not None:
+            deadline.is_queued = False
             change = functools.partial(deadline.pause_for, plan.startup_seconds) if is_starting else deadline.resume
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(change)
@@ -120,7 +184,7 @@ def _invoke_and_consume(plan: Plan, body: Body, values: Arguments, items: list[A
     returned = plan.invoke(body, values)
     if type(returned) is plan.exact_type or not is_iterator(returned):
         return returned
-    return consume(returned, emit, items)
+    return consume(returned, plan.item_limits, emit, items)
 
 
 def _collecting(emit: EmitItem | None, items: list[Any] | None) -> EmitItem | None:

@@ -65,6 +65,11 @@ class CallScope:
             raise CallInterruptedError
 
     @property
+    def has_task(self) -> bool:
+        """Whether a task runs the call, so that code of the host must not block its thread."""
+        return self._request_task_cancel is not None
+
+    @property
     def is_caller_cancelled(self) -> bool:
         """Whether a CancelledError that has just arrived cancels the caller's task, and not just this call."""
         task = self._task_ref()

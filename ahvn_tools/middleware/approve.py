@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Self
 
 from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
@@ -16,12 +15,21 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.secret_key import SecretKey
+
+_ARGUMENTS_PURPOSE: Final = "arguments of a call"
+_REQUEST_PURPOSE: Final = "approval request"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalRequest:
-    """One call that waits for approval. It identifies the tool's definition, the exact arguments and the session."""
+    """One call that waits for approval. It identifies the tool's definition, the exact arguments and the session.
 
+    Its toolkit has signed it: a changed request, or one of a toolkit with another `secret_key`, is not resumed.
+    """
+
+    id: str
+    """Unique: an approval of this request is used once."""
     call_id: str
     tool: str
     fingerprint: str
@@ -31,8 +39,10 @@ class ApprovalRequest:
     secrets: tuple[str, ...] = ()
     """The names of the arguments that contain a masked value."""
     digest: str
-    """SHA-256, in hex, over the exact arguments."""
+    """HMAC-SHA-256, in hex, of the exact arguments, with the toolkit's secret key."""
     session_id: str | None = None
+    signature: str = field(repr=False)
+    """HMAC-SHA-256, in hex, of all other fields, with the toolkit's secret key."""
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
@@ -40,15 +50,18 @@ class ApprovalRequest:
         exact, masked = reporting.as_json(call.arguments), reporting.redact_arguments(call)
         if not isinstance(exact, dict):
             raise InvalidParametersError("Invalid arguments: they have no JSON form.", tool=call.name)
-        return cls(
+        request = cls(
+            id=uuid.uuid4().hex,
             call_id=call.id,
             tool=call.name,
             fingerprint=call.definition.fingerprint,
             arguments=masked,
             secrets=tuple(name for name, value in exact.items() if masked.get(name) != value),
-            digest=arguments_digest(call.arguments),
+            digest=arguments_digest(call.arguments, call.secret_key),
             session_id=call.session_id,
+            signature="",
         )
+        return request.signed_by(call.secret_key)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -58,7 +71,8 @@ class ApprovalRequest:
             request = cls(**{**data, "secrets": tuple(data.get("secrets", ()))})
         except (TypeError, AttributeError):
             raise wrong from None
-        texts = (request.call_id, request.tool, request.fingerprint, request.digest, request.session_id or "")
+        texts = [getattr(request, name) for name in ("id", "call_id", "tool", "fingerprint", "digest", "signature")]
+        texts.append(request.session_id or "")
         if all(isinstance(text, str) for text in texts) and isinstance(request.arguments, dict):
             return request
         raise wrong
@@ -66,6 +80,20 @@ class ApprovalRequest:
     def to_json(self) -> JsonObject:
         """Return the request as JSON data, to store or send."""
         return {**asdict(self), "secrets": list(self.secrets)}
+
+    def signed_by(self, key: SecretKey) -> Self:
+        """Return the request with the signature of a toolkit's key."""
+        return replace(self, signature=key.digest(_REQUEST_PURPOSE, self._signed_fields()))
+
+    def is_signed_by(self, key: SecretKey) -> bool:
+        """Return whether the request is unchanged since a toolkit with this key made it."""
+        try:
+            return key.is_digest(self.signature, _REQUEST_PURPOSE, self._signed_fields())
+        except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
+            return False
+
+    def _signed_fields(self) -> JsonObject:
+        return {name: value for name, value in self.to_json().items() if name != "signature"}
 
     def restore_masked(self, arguments: Mapping[str, Any], original: Mapping[str, Any]) -> JsonObject:
         """Return an approver's arguments, with the original values where they equal the request's masked ones."""
@@ -82,11 +110,12 @@ Approver = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDeci
 """Decides on calls; sync or async."""
 
 
-def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | None = None) -> Middleware:
+def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | bool = True) -> Middleware:
     """Return middleware that runs calls only after they are approved.
 
-    `when` selects the calls that need approval: all by default. Other calls may request it in their body, with
-    `ToolContext.require_approval`.
+    `when` selects the calls that need approval: all by default, none if it is False. A function is asked about the
+    arguments as they were sent and, unless these need approval, about the JSON form of the validated ones. Other calls
+    may request approval in their body, with `ToolContext.require_approval`.
 
     Without an approver a call ends with the code `approval_required` and has its request, as JSON data, in
     `meta["approval"]`; `Toolkit.resume` continues it. A call that was approved that way runs.
@@ -95,10 +124,10 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
     async def approve_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if call.is_approved:
             return await next(call)
-        if when is None or when(call):
+        if when if isinstance(when, bool) else when(call):
             return await decide(call, next)
-        result = await next(call)
-        return await decide(call, next) if _is_requested_by_body(call, result) else result
+        result = await next(call if isinstance(when, bool) else _asking_again(call, when))
+        return await decide(call, next) if _is_requested(call, result) else result
 
     async def decide(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
         request = ApprovalRequest.from_call(call)
@@ -107,6 +136,8 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
             detail = ErrorDetail(code=ApprovalRequiredError.code, message=message)
             return ToolResult(error=detail, meta={"approval": request.to_json()}, id=call.id)
         decision = await _ask(approver, request)
+        if arguments_digest(call.arguments, call.secret_key) != request.digest:
+            raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
         if isinstance(decision, Mapping):
             arguments = request.restore_masked(decision, call.arguments)
             return await next(replace(call, arguments=arguments, is_approved=True))
@@ -123,18 +154,35 @@ def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:
     return ToolResult(error=ErrorDetail(code="rejected", message=f"The call of {tool!r} was rejected{ending}"))
 
 
-def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    """Return the SHA-256, in hex, of the exact arguments, secrets included: equal for equal arguments only."""
+def arguments_digest(arguments: Mapping[str, Any], key: SecretKey) -> str:
+    """Return the keyed digest of the exact arguments, secrets included: equal for equal arguments only."""
     try:
         revealed = reveal_secrets(arguments)
     except RecursionError:  # a circular reference: no tool that can be recorded accepts it
         revealed = reporting.type_placeholder(arguments)
-    exact = json.dumps(reporting.as_json(revealed), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()
+    return key.digest(_ARGUMENTS_PURPOSE, reporting.as_json(revealed))
 
 
-def _is_requested_by_body(call: Call, result: ToolResult) -> bool:
-    """Return whether the body requested approval of this call, and not of another call that it made."""
+def _asking_again(call: Call, when: Callable[[Call], bool]) -> Call:
+    """Return the call, which requests approval if `when` selects it with its arguments as the tool will receive them.
+
+    They may differ from those that were sent: validation makes `False` of the text "false".
+    """
+
+    def check(arguments: JsonObject) -> None:
+        received = {name: _to_json(value, call.arguments.get(name)) for name, value in arguments.items()}
+        if when(replace(call, arguments={**call.arguments, **received})):
+            raise ApprovalRequiredError("This call needs an approval before it can run.", tool=call.name)
+
+    return replace(call, plan=call.plan.with_check(check))
+
+
+def _to_json(value: Any, sent: Any) -> Any:
+    return sent if isinstance(value, Iterator) else reporting.as_json(reveal_secrets(value))
+
+
+def _is_requested(call: Call, result: ToolResult) -> bool:
+    """Return whether approval of this call was requested, and not of another call that its body made."""
     error = call.scope.error
     is_own = isinstance(error, ApprovalRequiredError) and error.tool == call.name
     return is_own and result.error is not None and result.error.code == ApprovalRequiredError.code
@@ -151,7 +199,7 @@ async def _ask(approver: Approver, request: ApprovalRequest) -> ApprovalDecision
 
 
 def _restore_masked(approved: Any, masked: Any, original: Any) -> Any:
-    if approved == masked:
+    if _is_same_json(approved, masked):
         return original
     if isinstance(approved, dict) and isinstance(masked, dict) and isinstance(original, Mapping):
         return {
@@ -162,3 +210,14 @@ def _restore_masked(approved: Any, masked: Any, original: Any) -> Any:
     if are_lists and len(approved) == len(masked):
         return [_restore_masked(*parts) for parts in zip(approved, masked, original, strict=True)]
     return approved
+
+
+def _is_same_json(one: Any, other: Any) -> bool:
+    """Return whether two values are equal and of the same types; Python calls 1, 1.0 and True equal."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_same_json(part, other[key]) for key, part in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_is_same_json, one, other))
+    return bool(one == other)

@@ -18,7 +18,7 @@ from ahvn_tools.execution.call import Call
 from ahvn_tools.redaction import MASK, MaskedValues, clip, find_secrets, is_secret_name, is_secret_schema, text_redactor
 from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.schema.keywords import iter_objects
-from ahvn_tools.state import MISSING
+from ahvn_tools.state import MISSING, BlockingStateError
 
 MAX_LOGGED_CHARS: Final = 4_000
 """The maximum length of an argument or a result in a log or span."""
@@ -107,9 +107,9 @@ def _hidden_values(call: Call) -> Mapping[str, Any]:
     """Return secret arguments and bound values by name: those that the body received, else those in the state."""
     hidden = find_secrets(call.arguments, _secret_names(call))
     values = dict(call.scope.bound_values)
-    for bound in call.plan.bound_parameters:
+    for bound in call.plan.nonblocking_parameters:
         if bound.parameter.name not in values and bound.binding.resolver is None:
-            with suppress(ToolCallError):
+            with suppress(ToolCallError, BlockingStateError):
                 values[bound.parameter.name] = bound.read(call.state_scopes)
     for name, value in values.items():
         if value is not MISSING:

@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic_core import ErrorDetails, PydanticKnownError, SchemaValidator, ValidationError, core_schema
+from pydantic_core import ErrorDetails, PydanticKnownError, ValidationError, core_schema
 
 from ahvn_tools.errors import InvalidParametersError, ToolCallError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip
-from ahvn_tools.schema.problems import MAX_ERRORS, format_location, join_problems, unknown_argument
-from ahvn_tools.schema.repair import (
-    MAX_ROUNDS,
+from ahvn_tools.schema.core_limits import (
+    MAX_ATTEMPTS,
+    MAX_COLLECTING_ATTEMPTS,
+    NO_ALTERNATIVE,
+    CountingValidator,
+    TooManyAttemptsError,
+)
+from ahvn_tools.schema.limits import (
+    MAX_COLLECTED_VALUES,
+    NO_CONTAINERS,
     UNLIMITED_TYPES,
-    RepairCandidate,
     contains_non_finite,
     enforce_limits,
+)
+from ahvn_tools.schema.problems import (
+    MAX_ERRORS,
+    MAX_PROBLEMS,
+    format_location,
+    join_problems,
+    unknown_argument,
+    unknown_arguments,
+)
+from ahvn_tools.schema.repair import (
+    MAX_REPAIRED_VALUES,
+    MAX_ROUNDS,
+    MAX_ROUNDS_OF_LARGE,
+    RepairCandidate,
     repair,
     to_input_path,
 )
 from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
+
+MAX_READ_ERRORS = 5_000
+"""How many of pydantic's errors are read: each takes some microseconds."""
 
 MAX_DETAIL_CHARS = 300
 """The description of one problem is cut to this many characters."""
@@ -32,13 +57,16 @@ MIN_ECHO_CHARS = 4
 """A part of the input of at least this many characters counts anywhere in a text, a shorter one only as a word."""
 
 MAX_INPUT_VALUES = 1_000
-"""A validator's own text about an input with more values than this is omitted."""
+"""A validator's own text about an input with more values than this is omitted …"""
+
+MAX_INPUT_CHARS = 10_000
+"""… and about one with more characters; of the text itself, only a tenth as many are read."""
 
 _CONTAINER_ERRORS = frozenset({
     "list_type", "tuple_type", "set_type", "frozen_set_type", "deque_type", "iterable_type", "sequence_str",
     "dict_type", "frozen_dict_type", "ordered_dict_type", "counter_type", "mapping_type",
     "model_type", "model_attributes_type", "dataclass_type", "dataclass_exact_type", "arguments_type",
-    "named_tuple_type", "is_instance_of",
+    "named_tuple_type", "is_instance_of", NO_ALTERNATIVE,
 })  # fmt: skip
 _UNEXPECTED_ARGUMENT = "unexpected_keyword_argument"
 _INTEGER_ERRORS = frozenset({"int_type", "int_parsing_size", "literal_error", "enum"})
@@ -62,76 +90,159 @@ _EXPECTED_TEXTS = {
 }
 """Texts for the errors whose pydantic text quotes characters of the input."""
 
+_TOO_MANY_ATTEMPTS = (
+    "Invalid arguments: they match too many combinations of the alternatives that their types allow. "
+    "Nest them less deeply."
+)
+
 _WORD_PATTERN = re.compile(rf"\w{{{MIN_ECHO_CHARS},}}")
 _THOUSANDS_SEPARATOR = re.compile(r"(?<=\d)[,_'’\s](?=\d)")
 
 
 class ArgumentValidator:
-    """The check of one set of visible parameters."""
+    """The check of one set of visible parameters.
+
+    To refuse arguments costs about what it costs to accept them: the first check stops at the first error in each
+    container. Only for small arguments a second one collects all errors, for the message and for repairs.
+    """
 
     def __init__(
         self,
-        validator: SchemaValidator,
+        compile: Callable[..., CountingValidator],  # noqa: A002  # what it does
         *,
+        parameter_count: int,
         get_schema: Callable[[], JsonObject],
         get_names: Callable[[], frozenset[str]],
     ) -> None:
-        """`get_schema` and `get_names` are called only for arguments that do not match.
+        """`compile(collects_errors=…)`, `get_schema` and `get_names` are called when their result is first needed.
 
-        They return the JSON Schema of the parameters, and all names in it, which messages may contain.
+        The schema is that of the parameters, the names are all names in it, which messages may contain.
         """
-        self._validate_python = validator.validate_python
+        self._compile = compile
         self._get_schema = get_schema
         self._get_names = get_names
+        self._max_names = parameter_count + MAX_ERRORS
+        self._validator: CountingValidator | None = None
 
     def validate(self, arguments: JsonObject) -> JsonObject:
         """Return the keyword arguments of the body. Raises InvalidParametersError, or a validator's ToolError."""
+        if len(arguments) > self._max_names:
+            self._refuse_unknown_names(arguments)
         is_limited = not UNLIMITED_TYPES.issuperset(map(type, arguments.values()))
-        has_non_finite = is_limited and enforce_limits(arguments)
-        accepted = self._try_validate(arguments)
+        size = enforce_limits(arguments) if is_limited else NO_CONTAINERS
+        accepted = self._try_validate(arguments, size.value_count)
         if isinstance(accepted, ValidationError):
-            accepted = self._repair_and_validate(arguments, accepted)
-        if has_non_finite and contains_non_finite(accepted):
+            accepted = self._repair_and_validate(arguments, accepted, size.value_count)
+        if size.has_non_finite and contains_non_finite(accepted):
             raise InvalidParametersError("Invalid arguments: NaN and Infinity are not JSON numbers.")
         return accepted
 
-    def _try_validate(self, arguments: JsonObject) -> JsonObject | ValidationError:
+    def _refuse_unknown_names(self, arguments: JsonObject) -> None:
+        """Raise InvalidParametersError for so many unknown names that a message would contain no other problem."""
+        unknown = [name for name in arguments if name not in self._names]
+        if len(unknown) > MAX_ERRORS:
+            raise InvalidParametersError(unknown_arguments(unknown, self._parameters))
+
+    def _try_validate(
+        self, arguments: JsonObject, value_count: int, collecting: CountingValidator | None = None
+    ) -> JsonObject | ValidationError:
         """Return pydantic's error: to raise in its `except` block would chain it, and it contains the input."""
+        validator = collecting or self._validator
+        if validator is None:
+            validator = self._validator = self._compile(collects_errors=False)
         try:
-            accepted: JsonObject = self._validate_python(arguments)[1]
+            if validator.max_alternatives:
+                max_attempts = MAX_ATTEMPTS if collecting is None else MAX_COLLECTING_ATTEMPTS
+                accepted: JsonObject = validator.validate(arguments, max_attempts, value_count)[1]
+            else:
+                accepted = validator.validate_python(arguments)[1]
         except ValidationError as error:
             return error
-        except ToolCallError:
+        except TooManyAttemptsError:
+            if collecting is not None:
+                raise
+            raise InvalidParametersError(_TOO_MANY_ATTEMPTS) from None
+        except (ToolCallError, KeyboardInterrupt):
             raise
-        except Exception as error:  # a type's own validator may raise anything
+        except BaseException as error:  # a type's own validator may raise anything, also a SystemExit
             message = f"Invalid arguments: validation raised {type(error).__name__}."
             raise InvalidParametersError(message) from error
         return accepted
 
-    def _repair_and_validate(self, arguments: JsonObject, failure: ValidationError) -> JsonObject:
+    def _repair_and_validate(self, arguments: JsonObject, failure: ValidationError, value_count: int) -> JsonObject:
         removed: set[InstancePath] = set()
-        for _ in range(MAX_ROUNDS):
-            candidates = map(_to_repair_candidate, failure.errors(include_url=False, include_input=False))
-            repaired = repair(arguments, candidates, lambda: self._finder, removed)
+        rounds, max_collected = 0, MAX_COLLECTED_VALUES
+        while True:
+            errors, is_complete = self._read_errors(arguments, failure, value_count, max_collected)
+            max_rounds = MAX_ROUNDS if value_count <= MAX_REPAIRED_VALUES else MAX_ROUNDS_OF_LARGE
+            candidates = map(_to_repair_candidate, errors)
+            repaired = repair(arguments, candidates, lambda: self._finder, removed) if rounds < max_rounds else None
             if repaired is None:
-                break
+                raise InvalidParametersError(self._describe(errors, arguments, removed, is_complete=is_complete))
+            if value_count > MAX_COLLECTED_VALUES:
+                max_collected = MAX_REPAIRED_VALUES
             arguments = repaired
-            enforce_limits(arguments)
-            accepted = self._try_validate(arguments)
+            value_count = enforce_limits(arguments).value_count
+            accepted = self._try_validate(arguments, value_count)
             if not isinstance(accepted, ValidationError):
                 return accepted
             failure = accepted
-        raise InvalidParametersError(self._describe(failure, arguments, removed))
+            rounds += 1
+
+    def _read_errors(
+        self, arguments: JsonObject, failure: ValidationError, value_count: int, max_collected: int
+    ) -> tuple[list[ErrorDetails], bool]:
+        """Return errors, all of them if there are not too many values or attempts, and whether these are all."""
+        stops_early = self._validator is None or self._validator.stops_early
+        if stops_early and value_count <= max_collected:
+            with contextlib.suppress(TooManyAttemptsError):
+                collected = self._try_validate(arguments, value_count, self._collecting_validator)
+                if isinstance(collected, ValidationError) and collected.error_count() <= MAX_READ_ERRORS:
+                    return collected.errors(include_url=False), True
+        is_shortened = False
+        if failure.error_count() > MAX_READ_ERRORS:
+            shortened = _shorten_objects(arguments, self._names)
+            is_shortened = enforce_limits(shortened).value_count < value_count
+            shortened_failure = self._try_validate(shortened, value_count) if is_shortened else None
+            failure = shortened_failure if isinstance(shortened_failure, ValidationError) else failure
+        errors = failure.errors(include_url=False)
+        is_inside_value = any(len(error["loc"]) > 1 for error in errors)
+        return errors, not (is_shortened or (stops_early and is_inside_value))
+
+    @functools.cached_property
+    def _collecting_validator(self) -> CountingValidator:
+        return self._compile(collects_errors=True)
 
     @functools.cached_property
     def _finder(self) -> SubschemaFinder:
         return SubschemaFinder(self._get_schema())
 
-    def _describe(self, failure: ValidationError, arguments: JsonObject, removed: set[InstancePath]) -> str:
-        formatter = _ErrorFormatter(arguments, self._get_names(), self._get_schema().get("properties", {}), removed)
-        errors = sorted(failure.errors(include_url=False), key=lambda error: error["type"] != _UNEXPECTED_ARGUMENT)
-        problems = list(dict.fromkeys(map(formatter.format_error, errors[:MAX_ERRORS])))
-        return join_problems(problems, max(len(errors) - MAX_ERRORS, 0))
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        return self._get_names()
+
+    @functools.cached_property
+    def _parameters(self) -> tuple[str, ...]:
+        return tuple(self._get_schema().get("properties", ()))
+
+    def _describe(
+        self, errors: list[ErrorDetails], arguments: JsonObject, removed: set[InstancePath], *, is_complete: bool
+    ) -> str:
+        formatter = _ErrorFormatter(arguments, self._names, self._parameters, removed)
+        errors = sorted(errors, key=lambda error: error["type"] != _UNEXPECTED_ARGUMENT)
+        problems: dict[str, None] = {}
+        for error in errors[:MAX_ERRORS]:
+            problems[formatter.format_error(error, has_hint=len(problems) < MAX_PROBLEMS)] = None
+        return join_problems(list(problems), max(len(errors) - MAX_ERRORS, 0), is_complete=is_complete)
+
+
+def _shorten_objects(value: Any, names: frozenset[str]) -> Any:
+    """Return a copy in which each object has all properties of these names, and at most `MAX_ERRORS` others."""
+    if isinstance(value, dict):
+        others = itertools.islice((name for name in value if name not in names), MAX_ERRORS)
+        kept = dict.fromkeys((*(name for name in value if name in names), *others))
+        return {name: _shorten_objects(value[name], names) for name in kept}
+    return [_shorten_objects(item, names) for item in value] if isinstance(value, list) else value
 
 
 def _to_repair_candidate(error: ErrorDetails) -> RepairCandidate:
@@ -148,13 +259,13 @@ class _ErrorFormatter:
 
     arguments: JsonObject
     names: frozenset[str]
-    parameters: Mapping[str, Any]
+    parameters: tuple[str, ...]
     removed: set[InstancePath]
 
-    def format_error(self, error: ErrorDetails) -> str:
+    def format_error(self, error: ErrorDetails, *, has_hint: bool = True) -> str:
         kind, location = error["type"], error["loc"]
         if kind == _UNEXPECTED_ARGUMENT and len(location) == 1:
-            return unknown_argument(str(location[0]), self.parameters)
+            return unknown_argument(str(location[0]), self.parameters, has_hint=has_hint)
         if kind in ("extra_forbidden", _UNEXPECTED_ARGUMENT):
             return f"{self._format_location(location[:-1])} has an unknown property"
         if kind.startswith("missing"):
@@ -170,21 +281,27 @@ class _ErrorFormatter:
         context: Mapping[str, Any] = error.get("ctx", {})
         if kind == "union_tag_invalid":
             return f"has an unknown tag; expected one of {context.get('expected_tags')}"
+        if kind == NO_ALTERNATIVE:
+            return "matches none of the alternatives that its type allows"
         if kind in _EXPECTED_TEXTS:
             return f"is not {_EXPECTED_TEXTS[kind]}"
         if _is_schema_message(error):
             return _to_clause(error["msg"])
         text = str(context.get("error", "")) if kind in ("value_error", "assertion_error") else error["msg"]
+        text = text[: MAX_INPUT_CHARS // 10]
         return _to_clause(text) if text and not self._echoes_input(text, error["input"]) else "is not valid"
 
     def _echoes_input(self, text: str, value: Any) -> bool:
         """Whether a validator's own text repeats a part of its input."""
         plain = _THOUSANDS_SEPARATOR.sub("", text.casefold())
         words = set(_WORD_PATTERN.findall(plain)) - {name.casefold() for name in self.names}
-        pending, seen = [value], 0
+        pending, seen, chars = [value], 0, 0
         while pending and seen < MAX_INPUT_VALUES:
             node = pending.pop()
             seen += 1
+            chars += len(node) if isinstance(node, str | bytes) else 0
+            if chars > MAX_INPUT_CHARS:
+                return True
             if isinstance(node, Mapping):
                 pending.extend(key for key in node if key not in self.names)
                 pending.extend(node.values())

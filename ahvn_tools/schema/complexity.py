@@ -20,6 +20,9 @@ from ahvn_tools.schema.refs import resolve_pointer
 MAX_STEPS: Final = 2_000_000
 """How often schemas may be applied to parts of one value: less than half a second of work."""
 
+MAX_KEPT: Final = 10_000
+"""For how many paths into values it is remembered which schemas apply; recursive schemas have no end of paths."""
+
 _REF_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANCHOR_KEYWORDS: Final = ("$anchor", "$dynamicAnchor", "$id", "id")
 _IN_PLACE_APPLICATORS: Final = frozenset(
@@ -142,11 +145,16 @@ class ValidationCost:
         self._order = self._graph.sort_topologically()
         self._rank = {id(node): rank for rank, node in enumerate(self._order)}
         self._root = self._apply([(schema, 1)])
+        self._kept = 0
         self._max_part_cost = MAX_STEPS if self._graph.is_recursive else self._find_max_part_cost()
 
     def exceeds_limit(self, value: Any, text: str, max_steps: int = MAX_STEPS) -> bool:
         """Return whether checking a value takes more than `max_steps` steps; `text` is its JSON."""
         max_parts = 1 + sum(text.count(mark) for mark in ",[{")  # strings in it may contain more of them
+        return self.takes_more_steps(value, max_parts, max_steps)
+
+    def takes_more_steps(self, value: Any, max_parts: int, max_steps: int) -> bool:
+        """Return whether checking a value takes more than `max_steps` steps; it has at most `max_parts` parts."""
         return self._max_part_cost * max_parts > max_steps and self._count_steps(value, max_steps) > max_steps
 
     def _count_steps(self, value: Any, max_steps: int) -> int:
@@ -178,11 +186,15 @@ class ValidationCost:
         key: str | int | None = step if step in applied.property_names else None
         if isinstance(step, int):
             key = min(step, applied.prefix_length)
-        if key not in applied.children:
-            applied.children[key] = self._apply(
+        child = applied.children.get(key)
+        if child is None:
+            child = self._apply(
                 (part, count) for node, count in applied.counts for part in _select_subschemas(node, key)
             )
-        return applied.children[key]
+            if self._kept < MAX_KEPT:
+                applied.children[key] = child
+                self._kept += 1
+        return child
 
     def _apply(self, roots: Iterable[tuple[JsonObject, int]]) -> _AppliedSchemas:
         """Return schemas, each with how often it applies, and all that they apply to the same value."""

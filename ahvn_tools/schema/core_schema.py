@@ -2,45 +2,61 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-from pydantic_core import CoreConfig, SchemaValidator
+from pydantic_core import CoreConfig, SchemaValidator, core_schema
 
+from ahvn_tools.schema.core_limits import NON_SCHEMA_KEYS, CoreSchemaLimiter, CountingValidator, has_nested_unions
+from ahvn_tools.schema.inputs import UnknownNameError
 from ahvn_tools.schema.keywords import iter_objects
 
 _CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
+_TRUSTED_MODULES = sys.stdlib_module_names | {"pydantic", "pydantic_core", "ahvn_tools"}
 _UNCERTAIN_TYPES = frozenset({"is-instance", "is-subclass", "callable", "function-plain"})
 _SCALAR_TYPES = frozenset({"int", "float", "str", "bool"})
 _MACHINE_WORD_LIMIT = 2**62
-_NON_SCHEMA_KEYS = frozenset({"metadata", "serialization", "config", "default"})
 
 
 class ArgumentsCoreSchema:
     """The core schemas of all parameters of one function, by name."""
 
     def __init__(self, schema: Any) -> None:
-        self._definitions: list[Any] | None = None
+        self._definitions: list[Any] = []
         if schema["type"] == "definitions":
-            self._definitions, schema = _replace_generators(schema["definitions"]), schema["schema"]
+            self._definitions, schema = schema["definitions"], schema["schema"]
         self._fields: dict[str, Any] = {
             field["name"]: field for field in schema["arguments_schema"]["arguments_schema"]
         }
 
-    def validator(self, hidden: frozenset[str]) -> SchemaValidator:
-        """Compile the validator of all parameters but `hidden`."""
-        return self._compile_arguments([_replace_generators(field) for field in self._visible_fields(hidden)])
+    def validator(self, hidden: frozenset[str], *, collects_errors: bool) -> CountingValidator:
+        """Compile the validator of all parameters but `hidden`: one that stops early, or one that collects errors."""
+        limiter = CoreSchemaLimiter(self._definitions, collects_errors=collects_errors)
+        return limiter.compile(_to_arguments_schema(self._visible_fields(hidden)), _CONFIG)
 
     def fast_validator(self, hidden: frozenset[str]) -> SchemaValidator | None:
-        """Compile a validator that also refuses extreme integers, or None unless all parameters are scalars."""
+        """Compile a validator that also refuses extreme integers, or None unless all parameters are scalars.
+
+        It stops at the first unknown name.
+        """
         fields = self._visible_fields(hidden)
+        if any("default_factory" in field["schema"] for field in fields):
+            return None
         if not all(_without_default(field["schema"])["type"] in _SCALAR_TYPES for field in fields):
             return None
-        return self._compile_arguments([{**field, "schema": _limit_integer(field["schema"])} for field in fields])
+        limited = [{**field, "schema": _limit_integer(field["schema"])} for field in fields]
+        refuse = core_schema.no_info_plain_validator_function(_refuse_unknown_name)
+        return SchemaValidator({**_to_arguments_schema(limited), "var_kwargs_schema": refuse}, _CONFIG)
 
     def parameter_validator(self, name: str) -> SchemaValidator:
         """Compile the validator of one parameter's value."""
-        return self._compile(_without_default(self._fields[name]["schema"]))
+        schema = _without_default(self._fields[name]["schema"])
+        definitions = _replace_generators(self._definitions)
+        if definitions:
+            schema = {"type": "definitions", "schema": schema, "definitions": definitions}
+        return SchemaValidator(schema, _CONFIG)
 
     def is_generator(self, name: str) -> bool:
         """Whether pydantic would check the items only while the body reads them."""
@@ -59,25 +75,48 @@ class ArgumentsCoreSchema:
 
     def iter_named_tuple_fields(self, hidden: frozenset[str]) -> Iterator[str]:
         """Yield the field names of named tuples, which their JSON Schema does not contain."""
-        for node in iter_objects(self._visible_fields(hidden), _NON_SCHEMA_KEYS):
+        for node in iter_objects(self._visible_fields(hidden), NON_SCHEMA_KEYS):
             if node.get("type") == "named-tuple-field":
                 yield node["name"]
+
+    def runs_foreign_code(self) -> bool:
+        """Whether a validator or a default factory that is not pydantic's runs."""
+        nodes = iter_objects([self._definitions, *self._fields.values()], NON_SCHEMA_KEYS)
+        return any(map(_runs_foreign_code, nodes))
+
+    def has_nested_unions(self) -> bool:
+        """Whether unions may be tried for the same value many times, which takes long."""
+        return has_nested_unions([*self._fields.values(), *self._definitions], self._definitions)
 
     def _visible_fields(self, hidden: frozenset[str]) -> list[Any]:
         return [field for name, field in self._fields.items() if name not in hidden]
 
-    def _compile_arguments(self, fields: list[Any]) -> SchemaValidator:
-        return self._compile({"type": "arguments", "arguments_schema": fields})
 
-    def _compile(self, schema: Any) -> SchemaValidator:
-        if self._definitions is not None:
-            schema = {"type": "definitions", "schema": schema, "definitions": self._definitions}
-        return SchemaValidator(schema, _CONFIG)
+def _to_arguments_schema(fields: list[Any]) -> Any:
+    return {"type": "arguments", "arguments_schema": fields}
+
+
+def _refuse_unknown_name(_value: Any) -> NoReturn:
+    raise UnknownNameError
+
+
+def _runs_foreign_code(node: Any) -> bool:
+    hooks = (node.get(key) for key in ("function", "default_factory", "discriminator", "missing"))
+    return any(map(_is_foreign, hooks)) or bool(node.get("post_init")) or node.get("custom_init") is True
+
+
+def _is_foreign(function: Any) -> bool:
+    """Whether a validator is neither pydantic's nor built in, nor the class of a named tuple."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not callable(function) or (isinstance(function, type) and issubclass(function, tuple)):
+        return False
+    return (getattr(function, "__module__", None) or "builtins").partition(".")[0] not in _TRUSTED_MODULES
 
 
 def has_uncertain_types(schema: Any) -> bool:
     """Whether a core schema has types for which pydantic finds no JSON form before it generates a JSON Schema."""
-    return any(node.get("type") in _UNCERTAIN_TYPES for node in iter_objects(schema, _NON_SCHEMA_KEYS))
+    return any(node.get("type") in _UNCERTAIN_TYPES for node in iter_objects(schema, NON_SCHEMA_KEYS))
 
 
 def _without_default(schema: Any) -> Any:
@@ -101,5 +140,5 @@ def _replace_generators(node: Any) -> Any:
         return [_replace_generators(child) for child in node]
     if not isinstance(node, dict):
         return node
-    replaced = {key: value if key in _NON_SCHEMA_KEYS else _replace_generators(value) for key, value in node.items()}
+    replaced = {key: value if key in NON_SCHEMA_KEYS else _replace_generators(value) for key, value in node.items()}
     return {**replaced, "type": "list"} if replaced.get("type") == "generator" else replaced

@@ -62,7 +62,7 @@ def _parse_best_style(text: str) -> Any:
 
     readings = []
     for style in _STYLES:
-        with contextlib.suppress(docstring_parser.ParseError):
+        with contextlib.suppress(docstring_parser.ParseError, IndexError):  # IndexError for a colon without a name
             readings.append(docstring_parser.parse(text, docstring_parser.DocstringStyle[style]))
     return max(readings, key=lambda reading: (len(_function_parameters(reading)), len(reading.meta)))
 

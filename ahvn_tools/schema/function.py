@@ -22,6 +22,7 @@ from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema, has_uncertain_types
 from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
 from ahvn_tools.schema.refs import without_properties
+from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import iter_property_names
 from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
 from ahvn_tools.state import UNSET
@@ -83,6 +84,11 @@ class FunctionInputs:
         self._core = ArgumentsCoreSchema(self._adapter.core_schema)
         self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p) for p in self._signature_parameters}
 
+    @functools.cached_property
+    def runs_foreign_code(self) -> bool:
+        """Whether validation runs validators or default factories of other code, which may block, or takes long."""
+        return self._core.runs_foreign_code() or self._core.has_nested_unions()
+
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
         schema: JsonObject = json.loads(self._schema_text)
@@ -92,7 +98,8 @@ class FunctionInputs:
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
         return ArgumentValidator(
-            self._core.validator(hidden),
+            functools.partial(self._core.validator, hidden),
+            parameter_count=len(self.parameters),
             get_schema=functools.partial(self.schema, hidden),
             get_names=functools.partial(self._known_names, hidden),
         ).validate
@@ -123,7 +130,9 @@ class FunctionInputs:
                 node["title"] = titles[name]
             if name in descriptions:
                 node.setdefault("description", descriptions[name])
-        return json.dumps(schema)
+        secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
+        text = json.dumps(schema)
+        return json.dumps(remove_secret_defaults(schema, secret)) if '"default"' in text else text
 
     def _known_names(self, hidden: frozenset[str]) -> frozenset[str]:
         return frozenset({*iter_property_names(self.schema(hidden)), *self._core.iter_named_tuple_fields(hidden)})
@@ -216,9 +225,10 @@ def _with_description(annotation: Any) -> Any:
     """Read the text of `Annotated[type, "text"]` as a description, as FastMCP does."""
     if get_origin(annotation) is not Annotated:
         return annotation
-    metadata = [mark for mark in annotation.__metadata__ if mark is not Secret and not isinstance(mark, Secret)]
-    if len(metadata) == 1 and isinstance(metadata[0], str):
-        return Annotated[annotation.__origin__, Field(description=metadata[0])]
+    marks = [mark for mark in annotation.__metadata__ if mark is Secret or isinstance(mark, Secret)]
+    texts = [mark for mark in annotation.__metadata__ if mark not in marks]
+    if len(texts) == 1 and isinstance(texts[0], str):
+        return Annotated[annotation.__origin__, Field(description=texts[0]), *marks]
     return annotation
 
 

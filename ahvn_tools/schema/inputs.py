@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from pydantic_core import ValidationError
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.state import UNSET
@@ -19,11 +21,19 @@ Validator = Callable[[JsonObject], JsonObject]
 FastValidator = Callable[[JsonObject], tuple[Any, JsonObject]]
 """Takes the visible arguments and returns a pair whose second item is the body's keyword arguments.
 
-Raises pydantic's ValidationError. It repairs nothing and writes no message: when it raises, call the Validator.
+Raises one of NOT_ACCEPTED. It repairs nothing and writes no message: when it raises, call the Validator.
 """
 
 BoundValueValidator = Callable[[Any], Any]
 """Takes a bound value and returns what the body receives. Raises ValueError, whose text is not shown."""
+
+
+class UnknownNameError(Exception):
+    """An argument is not a parameter. Unlike pydantic's errors, it ends a validation at once."""
+
+
+NOT_ACCEPTED = (ValidationError, UnknownNameError)
+"""What a FastValidator raises for arguments on which the Validator decides."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,9 +44,9 @@ class Parameter:
     property_name: str
     """Its name in the schema: the alias if it has one."""
     kind: ParameterKind = KEYWORD_ONLY
-    annotation: Any = Any
-    fixed_default: Any = UNSET
-    default_factory: Callable[[], Any] | None = None
+    annotation: Any = field(default=Any, repr=False)
+    fixed_default: Any = field(default=UNSET, repr=False)
+    default_factory: Callable[[], Any] | None = field(default=None, repr=False)
     """Makes the default when each call needs a fresh one."""
     exact_type: type | None = None
     """The annotation when it is a plain type whose values need no validation; a shortcut for bound values."""
@@ -57,6 +67,10 @@ class Inputs(Protocol):
     @property
     def parameters(self) -> Mapping[str, Parameter]:
         """Every parameter by name, in the order of the signature; hidden ones too."""
+
+    @property
+    def runs_foreign_code(self) -> bool:
+        """Whether validation runs validators or default factories of other code, which may block."""
 
     @property
     def parameters_without_schema(self) -> frozenset[str]:

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.errors import DefinitionError, InvalidParametersError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip, is_secret_schema
+from ahvn_tools.schema.complexity import ValidationCost
 from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.keywords import type_names
-from ahvn_tools.schema.problems import MAX_ERRORS, MAX_PROBLEMS, format_location, join_problems, unknown_argument
+from ahvn_tools.schema.limits import MAX_COLLECTED_VALUES, Size, enforce_limits
+from ahvn_tools.schema.problems import (
+    MAX_ERRORS,
+    MAX_PROBLEMS,
+    format_location,
+    join_problems,
+    unknown_argument,
+    unknown_arguments,
+)
 from ahvn_tools.schema.refs import without_properties
-from ahvn_tools.schema.repair import MAX_ROUNDS, RepairCandidate, enforce_limits, repair
+from ahvn_tools.schema.repair import (
+    MAX_REPAIRED_VALUES,
+    MAX_ROUNDS,
+    MAX_ROUNDS_OF_LARGE,
+    RepairCandidate,
+    repair,
+)
+from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import InstancePath, Nodes, SubschemaFinder, iter_property_names
 
 MAX_DETAIL_CHARS = 200
 """A rule, or the reason why a schema is unusable, is cut to this many characters."""
+
+MAX_LISTING_STEPS = 2_000
+"""How often schemas may be applied to parts of arguments while their errors are listed …"""
+
+LISTING_STEPS_PER_VALUE = 10
+"""… in addition to this often for each value."""
 
 _CONTAINER_TYPES = frozenset({"array", "object"})
 _CLOSING_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties"})
@@ -49,6 +70,8 @@ _REQUIREMENT_TEXTS = {
 class SchemaInputs:
     """The properties of an object schema. Validators are compiled once; no `$ref` is ever fetched."""
 
+    runs_foreign_code = False
+
     def __init__(self, schema: Mapping[str, Any], *, context_parameter: str | None = None) -> None:
         """`context_parameter` adds a parameter outside the schema, which only the body receives.
 
@@ -57,9 +80,11 @@ class SchemaInputs:
         if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), dict):
             raise DefinitionError("An input schema must describe an object: {'type': 'object', 'properties': {…}}.")
         try:
-            self._schema_text = json.dumps({"type": "object", **schema}, allow_nan=False)
+            text = json.dumps({"type": "object", **schema}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise DefinitionError("An input schema must be JSON.") from error
+        has_default = '"default"' in text
+        self._schema_text = json.dumps(remove_secret_defaults(json.loads(text))) if has_default else text
         self.parameters_without_schema = frozenset() if context_parameter is None else frozenset({context_parameter})
         self._compiled = compile_validator(self.schema(frozenset()))
         required = frozenset(schema.get("required", ()))
@@ -112,6 +137,7 @@ class ExplicitSchemaInputs:
                     f"input_schema has the property {name!r}, which is not a parameter. {near_misses(name, known)}"
                 )
         self.parameters = function.parameters
+        self.runs_foreign_code = function.runs_foreign_code
         self.parameters_without_schema = function.parameters_without_schema
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
@@ -151,52 +177,91 @@ def compile_validator(schema: JsonObject) -> Any:
 
 
 class _SchemaArgumentValidator:
-    """The check of the arguments of one set of visible properties."""
+    """The check of the arguments of one set of visible properties.
+
+    To list the errors takes much longer than to find out whether there are any, for some schemas exponentially: all are
+    listed for small arguments, the first one for larger ones, and none where even that takes too many steps.
+    """
 
     def __init__(self, schema: JsonObject, hidden: frozenset[str], validator: Any) -> None:
         self._schema = schema
         self._hidden = hidden
         self._compiled = validator
+        self._properties: JsonObject = schema.get("properties", {})
+        self._is_closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
 
     @functools.cached_property
     def _finder(self) -> SubschemaFinder:
         return SubschemaFinder(self._schema)
 
+    @functools.cached_property
+    def _validation_cost(self) -> ValidationCost | None:
+        """The cost of the schema; None if its references cannot be followed."""
+        try:
+            return ValidationCost(self._schema)
+        except DefinitionError:
+            return None
+
+    @functools.cached_property
+    def _properties_validator(self) -> Any:
+        """The check of single properties, without the rules of the root about all of them."""
+        return compile_validator({key: value for key, value in self._schema.items() if key in _REFERENCEABLE_KEYWORDS})
+
     def validate(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments in JSON form, repaired. Raises InvalidParametersError."""
         for name in arguments:
             if name in self._hidden:
-                raise InvalidParametersError(
-                    join_problems([unknown_argument(name, self._schema.get("properties", {}))])
-                )
-        if enforce_limits(arguments):
+                raise InvalidParametersError(join_problems([unknown_argument(name, self._properties)]))
+        if self._is_closed and len(arguments) > len(self._properties) + MAX_ERRORS:
+            raise InvalidParametersError(unknown_arguments(self._find_unknown(arguments), self._properties))
+        size = enforce_limits(arguments)
+        if size.has_non_finite:
             raise InvalidParametersError("Invalid arguments: NaN and Infinity are not JSON numbers.")
         try:
             json_arguments = to_jsonable_python(arguments)
         except (PydanticSerializationError, ValueError):
             raise InvalidParametersError("Invalid arguments: a value has no JSON form.") from None
-        accepted = self._repair_and_validate(json_arguments)
-        integral: JsonObject = _convert_integral_floats(accepted, self._finder.root, self._finder)
+        if not self._compiled.is_valid(json_arguments):
+            json_arguments, size = self._repair_and_validate(json_arguments, size)
+        if not size.has_floats:
+            return cast("JsonObject", json_arguments)
+        integral: JsonObject = _convert_integral_floats(json_arguments, self._finder.root, self._finder)
         return integral
 
-    def _repair_and_validate(self, arguments: JsonObject) -> JsonObject:
-        if self._compiled.is_valid(arguments):
-            return arguments
+    def _repair_and_validate(self, arguments: JsonObject, size: Size) -> tuple[JsonObject, Size]:
         removed: set[InstancePath] = set()
-        for _ in range(MAX_ROUNDS):
-            candidates = _repair_candidates(self._compiled.iter_errors(arguments))
-            repaired = repair(arguments, candidates, lambda: self._finder, removed)
+        rounds, max_collected = 0, MAX_COLLECTED_VALUES
+        while True:
+            errors, is_complete = self._list_errors(arguments, size.value_count, max_collected)
+            max_rounds = MAX_ROUNDS if size.value_count <= MAX_REPAIRED_VALUES else MAX_ROUNDS_OF_LARGE
+            candidates = _repair_candidates(errors)
+            repaired = repair(arguments, candidates, lambda: self._finder, removed) if rounds < max_rounds else None
             if repaired is None:
-                break
-            enforce_limits(repaired)
-            arguments = repaired
+                raise InvalidParametersError(self._describe(errors, arguments, removed, is_complete=is_complete))
+            if size.value_count > MAX_COLLECTED_VALUES:
+                max_collected = MAX_REPAIRED_VALUES
+            arguments, size = repaired, enforce_limits(repaired)
             if self._compiled.is_valid(arguments):
-                return arguments
-        raise InvalidParametersError(self._describe(arguments, removed))
+                return arguments, size
+            rounds += 1
 
-    def _describe(self, arguments: JsonObject, removed: set[InstancePath]) -> str:
-        parameters = self._schema.get("properties", {})
-        extra = [unknown_argument(name, parameters) for name in arguments if name not in parameters]
+    def _list_errors(self, arguments: JsonObject, value_count: int, max_collected: int) -> tuple[list[Any], bool]:
+        """Return all errors, the first one or none, and whether these are all."""
+        max_steps = MAX_LISTING_STEPS + LISTING_STEPS_PER_VALUE * value_count
+        cost = self._validation_cost
+        if cost is None or cost.takes_more_steps(arguments, value_count + 1, max_steps):
+            return [], False
+        if value_count <= max_collected:
+            return list(self._compiled.iter_errors(arguments)), True
+        return [error for error in [_find_first_error(self._compiled, arguments)] if error is not None], False
+
+    def _find_unknown(self, arguments: JsonObject) -> list[str]:
+        return [name for name in arguments if name not in self._properties]
+
+    def _describe(
+        self, errors: list[Any], arguments: JsonObject, removed: set[InstancePath], *, is_complete: bool
+    ) -> str:
+        unknown = self._find_unknown(arguments)[:MAX_PROBLEMS]
         names = frozenset(iter_property_names(self._schema))
 
         def format_error(error: Any) -> str:
@@ -207,11 +272,33 @@ class _SchemaArgumentValidator:
                 problem = "must not be null" if member in removed else "is missing"
                 return f"{format_location(member, arguments, names | {kind.property})} {problem}"
             if _CLOSING_KEYWORDS.intersection(list(error.schema_path)[-1:]):
-                return f"{location} has an unknown property" if path else "; ".join(extra[:MAX_PROBLEMS])
+                if path:
+                    return f"{location} has an unknown property"
+                return "; ".join(unknown_argument(name, self._properties) for name in unknown)
             return f"{location} {_format_requirement(kind)}"
 
-        errors = itertools.islice(self._compiled.iter_errors(arguments), MAX_ERRORS)
-        return join_problems(list(dict.fromkeys(map(format_error, errors))))
+        problems = dict.fromkeys(map(format_error, errors[:MAX_ERRORS]))
+        return join_problems(list(problems or self._find_mismatches(arguments)), is_complete=is_complete)
+
+    def _find_mismatches(self, arguments: JsonObject) -> list[str]:
+        """Return which properties do not match, without the reasons."""
+        unknown = self._find_unknown(arguments)[:MAX_PROBLEMS] if self._is_closed else ()
+        problems = [unknown_argument(name, self._properties) for name in unknown]
+        problems += [f"{name!r} is missing" for name in self._schema.get("required", ()) if name not in arguments]
+        for name in self._properties.keys() & arguments.keys():
+            if not self._properties_validator.is_valid({name: arguments[name]}):
+                problems.append(f"{name!r} does not match its schema")
+        return problems or ["they do not match the schema"]
+
+
+def _find_first_error(validator: Any, arguments: JsonObject) -> Any:
+    import jsonschema_rs
+
+    try:
+        validator.validate(arguments)
+    except jsonschema_rs.ValidationError as error:
+        return error
+    return None
 
 
 def _format_requirement(kind: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import operator
+import sys
 import types
 from collections import abc
 from dataclasses import dataclass, replace
@@ -15,9 +17,9 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 from pydantic_core import PydanticSerializationError, SchemaSerializer, core_schema
 from typing_extensions import TypeAliasType
 
-from ahvn_tools.errors import DefinitionError, InvalidResultError
+from ahvn_tools.errors import DefinitionError, InputRequiredError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ErrorDetail, ToolResult, has_content, result_from_content
+from ahvn_tools.results import ErrorDetail, ToolResult, find_input_request, has_content, result_from_content
 from ahvn_tools.schema.refs import resolve_ref
 from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
 
@@ -68,7 +70,8 @@ class Output:
                 'write {"type": "object", "properties": {"result": <your schema>}, "required": ["result"], '
                 f'"{_WRAP_RESULT_KEY}": true}}.'
             )
-        self.annotation: Any = get_args(annotation)[-1] if get_origin(annotation) in _AWAITABLE_TYPES else annotation
+        awaited = get_args(annotation)[-1] if get_origin(annotation) in _AWAITABLE_TYPES else annotation
+        self.annotation: Any = _drop_input_requests(awaited)
         self.item_annotation: Any = _EMPTY
         bare, metadata = _unwrap_annotation(self.annotation)
         if get_origin(bare) in _ITERABLE_TYPES or bare in _ITERABLE_TYPES:
@@ -96,13 +99,18 @@ class Output:
         return None if self.schema_text is None else json.loads(self.schema_text)
 
     def to_result(self, returned: Any) -> ToolResult:
-        """Return the whole result for what the body returned. Raises InvalidResultError when it has no JSON form."""
+        """Return the whole result for what the body returned.
+
+        Raises InvalidResultError when it has no JSON form, InputRequiredError when it asks for input.
+        """
         if type(returned) is self.exact_type and (
             self.exact_type is not int or returned.bit_length() <= _SAFE_INTEGER_BITS
         ):
             return ToolResult(returned, {"result": returned})
         if isinstance(returned, ToolResult):
             return returned
+        if (request := find_input_request(returned)) is not None:
+            raise _input_required_error(request)
         if has_content(returned):
             result = _from_content(returned)
             return result if result.is_error else replace(result, value=self._unwrap(result.value))
@@ -163,7 +171,11 @@ def _to_json_value(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
         json_value = _serialize(value, adapter)
         if type(json_value) is not str:
             json.dumps(json_value, allow_nan=False)  # fails for NaN, Infinity, overlong integers, cycles, deep nesting
-    except Exception as error:  # a type's own serializer may raise anything
+    except PydanticSerializationError:  # its text contains a part of the value
+        raise _invalid_result_error(value) from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a type's own serializer may raise anything, also a SystemExit
         raise _invalid_result_error(value) from error
     return json_value
 
@@ -171,15 +183,23 @@ def _to_json_value(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
 def _from_content(value: Any) -> ToolResult:
     try:
         return result_from_content(value)
-    except Exception as error:  # an Image may name a file that does not exist
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # an Image may name a file that does not exist
         raise _invalid_result_error(value) from error
 
 
 def _invalid_result_error(value: Any) -> InvalidResultError:
     return InvalidResultError(
-        f"The tool returned a {type(value).__name__} that has no JSON form; return JSON-able data, a pydantic model, "
-        "or content such as Image or File."
+        f"The tool returned a {type(value).__name__} that has no JSON form, or with fields that do not have their "
+        "declared types; return JSON-able data, a valid pydantic model, or content such as Image or File."
     )
+
+
+def _input_required_error(request: Any) -> InputRequiredError:
+    error = InputRequiredError("The tool asks for input that only a client of a served toolkit can provide.")
+    error.mcp_response = request
+    return error
 
 
 def _serialize(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
@@ -188,7 +208,7 @@ def _serialize(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
             return adapter.dump_python(value, mode="json", warnings="error")
         except PydanticSerializationError:
             pass  # the value does not match the annotation: dump it by its own type
-    return _UNTYPED_SERIALIZER.to_python(value, mode="json")
+    return _UNTYPED_SERIALIZER.to_python(value, mode="json", warnings="error")  # a warning would show the value
 
 
 def _generate_output_schema(annotation: Any) -> JsonObject | None:
@@ -227,6 +247,24 @@ def _unwrap_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
             annotation, *more = get_args(annotation)
             metadata = (*more, *metadata)
     return annotation, metadata
+
+
+def _drop_input_requests(annotation: Any) -> Any:
+    """Return an annotation whose unions are without MCP's InputRequiredResult, which is a request and no output."""
+    bare, metadata = _unwrap_annotation(annotation)
+    if "mcp_types" not in sys.modules or get_origin(bare) not in {Union, types.UnionType}:
+        return annotation
+    arms = get_args(bare)
+    kept = tuple(_drop_input_requests(arm) for arm in arms if not _is_input_request_type(arm))
+    if not kept or (len(kept) == len(arms) and all(map(operator.is_, kept, arms))):
+        return annotation
+    union = Union.__getitem__(kept)
+    return Annotated[(union, *metadata)] if metadata else union
+
+
+def _is_input_request_type(annotation: Any) -> bool:
+    bare, _ = _unwrap_annotation(annotation)
+    return isinstance(bare, type) and issubclass(bare, sys.modules["mcp_types"].InputRequiredResult)
 
 
 class _OutputSchemaGenerator(QuietSchemaGenerator):

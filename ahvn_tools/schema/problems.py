@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ahvn_tools.errors import near_misses
@@ -19,17 +19,27 @@ _SAFE_NAME = re.compile(r"[^\W\d]\w{0,63}\Z")
 """A message repeats an unknown name only when it is a plain one: others may be misplaced values."""
 
 
-def join_problems(problems: list[str], omitted: int = 0) -> str:
+def join_problems(problems: list[str], omitted: int = 0, *, is_complete: bool = True) -> str:
     """Return the message about some problems, with the number of those that are not listed."""
     more = max(len(problems) - MAX_PROBLEMS, 0) + omitted
-    return f"Invalid arguments: {'; '.join(problems[:MAX_PROBLEMS])}{f'; and {more} more' if more else ''}."
+    rest = f"; and {more} more" if more else ""
+    return f"Invalid arguments: {'; '.join(problems[:MAX_PROBLEMS])}{rest if is_complete else '; and possibly more'}."
 
 
-def unknown_argument(name: str, known: Iterable[str]) -> str:
-    """Return the problem of an argument that is not a parameter, with the nearest known names."""
+def unknown_argument(name: str, known: Iterable[str], *, has_hint: bool = True) -> str:
+    """Return the problem of an argument that is not a parameter; the hint contains the nearest known names."""
     label = repr(name) if _SAFE_NAME.match(name) else "with an invalid name"
-    hint = near_misses(name, known).rstrip(".")
-    return f"unknown argument {label} ({hint[0].lower()}{hint[1:]})"
+    hint = near_misses(name, known).rstrip(".") if has_hint else ""
+    return f"unknown argument {label} ({hint[0].lower()}{hint[1:]})" if hint else f"unknown argument {label}"
+
+
+def unknown_arguments(names: Sequence[str], known: Iterable[str]) -> str:
+    """Return the message about many arguments that are not parameters."""
+    known = list(known)
+    problems = dict.fromkeys(
+        unknown_argument(name, known, has_hint=index < MAX_PROBLEMS) for index, name in enumerate(names[:MAX_ERRORS])
+    )
+    return join_problems(list(problems), max(len(names) - MAX_ERRORS, 0))
 
 
 def format_location(location: InstancePath, arguments: Any, names: frozenset[str]) -> str:

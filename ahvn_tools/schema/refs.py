@@ -83,9 +83,7 @@ def find_cyclic_refs(schema: JsonObject) -> set[str]:
     root = {key: value for key, value in schema.items() if key != "$defs"}
     graph = {DEFS_PREFIX + name: _collect_refs(node) for name, node in schema.get("$defs", {}).items()}
     graph["#"] = _collect_refs(root)
-    while leaves := {name for name, refs in graph.items() if not refs & graph.keys()}:
-        graph = {name: refs for name, refs in graph.items() if name not in leaves}
-    return {name for name, refs in graph.items() if name in _reachable(refs, graph)}
+    return _find_cyclic_nodes(graph)
 
 
 def without_properties(schema: JsonObject, names: Iterable[str]) -> JsonObject:
@@ -122,6 +120,45 @@ def _reachable(names: Iterable[str], graph: Mapping[str, Iterable[str]]) -> set[
             reached.add(name)
             pending.extend(graph[name])
     return reached
+
+
+def _find_cyclic_nodes(graph: Mapping[str, set[str]]) -> set[str]:
+    """Return the nodes that lead back to themselves: those of the strongly connected components that have an edge.
+
+    Kosaraju's algorithm, without recursion: a chain of references may be longer than Python's stack.
+    """
+    sources: dict[str, list[str]] = {node: [] for node in graph}
+    for node, targets in graph.items():
+        for target in targets & graph.keys():
+            sources[target].append(node)
+    cyclic: set[str] = set()
+    for node in reversed(_sort_by_completion(graph)):
+        component: list[str] = []
+        pending = [node]
+        while pending:
+            member = pending.pop()
+            if member in sources:
+                component.append(member)
+                pending.extend(sources.pop(member))
+        if len(component) > 1 or node in graph[node]:
+            cyclic.update(component)
+    return cyclic
+
+
+def _sort_by_completion(graph: Mapping[str, set[str]]) -> list[str]:
+    """Return the nodes in the order in which a depth-first search leaves them."""
+    ordered: list[str] = []
+    entered: set[str] = set()
+    pending = [(node, False) for node in graph]
+    while pending:
+        node, is_complete = pending.pop()
+        if is_complete:
+            ordered.append(node)
+        elif node not in entered:
+            entered.add(node)
+            pending.append((node, True))
+            pending.extend((target, False) for target in graph[node] if target in graph)
+    return ordered
 
 
 def _collect_refs(node: Any) -> set[str]:

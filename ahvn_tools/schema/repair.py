@@ -8,32 +8,21 @@ some branch of a union accepts are removed only when there are no others.
 from __future__ import annotations
 
 import json
-import math
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from ahvn_tools.errors import InvalidParametersError
+from ahvn_tools.schema.limits import enforce_limits
 from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
-
-MAX_DEPTH = 200
-"""Arguments that nest deeper than this are refused."""
-
-MAX_DIGITS = 4_300
-"""Integers of more digits than this are refused."""
 
 MAX_ROUNDS = 16
 """How often repair and validation alternate; a parsed JSON text may contain further values to repair."""
 
-INTEGER_LIMIT = 10**MAX_DIGITS
-"""The smallest integer with too many digits."""
+MAX_REPAIRED_VALUES = 5_000
+"""In arguments with more values than this only the first error of each container is repaired."""
 
-UNLIMITED_TYPES = frozenset({str, bool, type(None)})
-"""Types whose values `enforce_limits` always accepts."""
-
-_SEQUENCES = (list, tuple, set, frozenset, deque)
-_CONTAINERS = (dict, *_SEQUENCES)
+MAX_ROUNDS_OF_LARGE = 2
+"""How often repair and validation alternate for such arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +32,6 @@ class RepairCandidate:
     location: InstancePath
     wants_container: bool = False
     wants_integer: bool = False
-
-
-def enforce_limits(arguments: dict[str, Any]) -> bool:
-    """Return whether arguments contain NaN or Infinity.
-
-    Raises InvalidParametersError for excessive nesting and for integers with too many digits.
-    """
-    has_non_finite = False
-    pending: list[tuple[Any, int]] = [(arguments, 0)]
-    while pending:
-        value, level = pending.pop()
-        if type(value) in UNLIMITED_TYPES:
-            continue
-        if isinstance(value, int):
-            if not -INTEGER_LIMIT < value < INTEGER_LIMIT:
-                raise InvalidParametersError(f"Invalid arguments: an integer has more than {MAX_DIGITS} digits.")
-        elif isinstance(value, float):
-            has_non_finite |= not math.isfinite(value)
-        elif isinstance(value, _CONTAINERS):
-            if level > MAX_DEPTH:
-                raise InvalidParametersError(f"Invalid arguments: they are nested more than {MAX_DEPTH} levels deep.")
-            pending.extend((item, level + 1) for item in (value.values() if isinstance(value, dict) else value))
-    return has_non_finite
 
 
 def repair(
@@ -97,19 +63,6 @@ def repair(
             repaired.remove(path)
             removed.add(path)
     return None if repaired.root is arguments else repaired.root
-
-
-def contains_non_finite(value: Any) -> bool:
-    """Whether a value or its containers contain NaN or Infinity. Pydantic models are not inspected."""
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, dict):
-        return any(contains_non_finite(item) for item in value.values())
-    if isinstance(value, _SEQUENCES):
-        return any(contains_non_finite(item) for item in value)
-    if is_dataclass(value) and not hasattr(type(value), "__pydantic_validator__"):
-        return any(contains_non_finite(getattr(value, field.name, None)) for field in fields(value))
-    return False
 
 
 def to_input_path(arguments: Any, location: InstancePath) -> InstancePath:
@@ -167,4 +120,4 @@ def _parse_container(text: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict | list) and not enforce_limits({"": value}) else None
+    return value if isinstance(value, dict | list) and not enforce_limits({"": value}).has_non_finite else None

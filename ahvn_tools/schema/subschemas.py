@@ -22,6 +22,9 @@ class SubschemaFinder:
 
     def __init__(self, schema: JsonObject) -> None:
         self._schema = schema
+        self._expanded: dict[tuple[int, ...], Nodes] = {}
+        self._children: dict[tuple[int, str | int | None], Nodes] = {}
+        """By the `id` of nodes in `_expanded` and the step, None for every undeclared property."""
         self.root: Nodes = self._expand([schema])
 
     def find_subschemas(self, path: Iterable[str | int]) -> Nodes:
@@ -33,7 +36,15 @@ class SubschemaFinder:
 
     def find_children(self, nodes: Nodes, step: str | int) -> Nodes:
         """Return the subschemas that apply to one member or item of a value to which `nodes` apply."""
-        return self._expand(_child_schema(node, step) for node in nodes)
+        key: str | int | None
+        if isinstance(step, str):
+            key = step if any(step in node.get("properties", ()) for node in nodes) else None
+        else:
+            key = min(step, max((len(node.get("prefixItems", ())) for node in nodes), default=0))
+        children = self._children.get((id(nodes), key))
+        if children is None:
+            children = self._children[id(nodes), key] = self._expand(_child_schema(node, step) for node in nodes)
+        return children
 
     def allows_null(self, path: InstancePath) -> bool:
         """Whether any branch accepts null at `path`."""
@@ -59,7 +70,7 @@ class SubschemaFinder:
                 pending.append(resolve_pointer(self._schema, node["$ref"]))
             for key in _COMBINATORS:
                 pending.extend(node.get(key, ()))
-        return found
+        return self._expanded.setdefault(tuple(map(id, found)), found)
 
 
 def _child_schema(node: JsonObject, step: str | int) -> Any:
@@ -76,6 +87,12 @@ def _allows_null(node: JsonObject) -> bool:
     if "const" in node:
         return node["const"] is None
     return None in node["enum"] if "enum" in node else _OBJECT_KEYWORDS.isdisjoint(node)
+
+
+def root_property_names(schema: JsonObject) -> frozenset[str]:
+    """Return the properties of the object that a schema describes, those in its unions and references among them."""
+    nodes = SubschemaFinder(schema).root
+    return frozenset(name for node in nodes if isinstance(node.get("properties"), dict) for name in node["properties"])
 
 
 def iter_property_names(node: Any) -> Iterator[str]:

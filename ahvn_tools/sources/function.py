@@ -21,7 +21,7 @@ from ahvn_tools.schema.output import Output
 from ahvn_tools.sources.injection import wrap_injected_function
 from ahvn_tools.sources.options import refuse_unknown_bindings, to_wire_annotations, to_wire_icons, validate_options
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import Texts, ToolTemplate
+from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
 
 Function = Callable[..., Any]
 
@@ -81,8 +81,11 @@ def build_template(
         icons=to_wire_icons(options.get("icons")),
         examples=options.get("examples"),
         timeout=options.get("timeout"),
+        max_items=options.get("max_items", MAX_ITEMS),
+        max_bytes=options.get("max_bytes", MAX_BYTES),
         run_in_thread=run_in_thread,
         isolation=options.get("isolation"),
+        keep_children=options.get("keep_children") or False,
         source=source,
         bindings=bindings,
         options={**options, "name": name},

@@ -27,7 +27,7 @@ DEFAULT_TIMEOUT = 30.0
 
 _FUNCTION_ONLY_OPTIONS = frozenset({
     "parse_docstring", "include_long_description", "include_var_positional", "include_var_keyword", "run_in_thread",
-    "isolation",
+    "isolation", "keep_children",
 })  # fmt: skip
 
 

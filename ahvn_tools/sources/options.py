@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.template import Isolation, is_duration
+from ahvn_tools.template import Isolation, is_count, is_duration
 
 _SERVING_OPTIONS = frozenset({"auth", "task"})
 
@@ -45,9 +45,15 @@ class ToolOptions(TypedDict, total=False):
     icons: Iterable[Any]
     """MCP icons: dicts with `src`, or Icon objects."""
     timeout: float | None
-    """Seconds the body may take, more than 0; None: no limit."""
+    """Seconds a call may take, more than 0; None: no limit."""
+    max_items: int | None
+    """How many items a generator may yield in one call, 100,000 by default; None: no limit."""
+    max_bytes: int | None
+    """How large these items may be together, about, in bytes of memory, 100,000,000 by default; None: no limit."""
     isolation: Isolation | None
     """`"process"`: the body runs in a worker process; a timeout or a cancellation kills its whole process tree."""
+    keep_children: bool
+    """Whether processes that an isolated body has started run on after its call, until its worker ends."""
     run_in_thread: bool
     """Whether a sync body called from async code runs in a worker thread (default) or in the event loop."""
     include_var_positional: bool
@@ -73,6 +79,8 @@ def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
         raise DefinitionError(
             "A body in a process does not run in the event loop's thread: remove run_in_thread=False."
         )
+    if options.get("keep_children") and options.get("isolation") is None:
+        raise DefinitionError('keep_children is an option of isolated tools: add isolation="process", or remove it.')
     return options
 
 
@@ -144,7 +152,9 @@ _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWor
 
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("name", "title", "description", "version"), (lambda value: isinstance(value, str), "a str")),
+    "keep_children": (lambda value: isinstance(value, bool), "True or False"),
     "timeout": (lambda value: is_duration(value) and value > 0, "a number of seconds greater than 0"),
+    **dict.fromkeys(("max_items", "max_bytes"), (is_count, "a whole number of at least 1, or None for no limit")),
     "tags": (_is_set_of_str, "a set of strings, such as {'search', 'read-only'}"),
     "binds": (lambda value: isinstance(value, Mapping), "a dict such as {'parameter': 'state.key'}"),
     "icons": (

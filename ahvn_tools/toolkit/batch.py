@@ -8,15 +8,17 @@ import functools
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from ahvn_tools import formats
+from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import ApprovalRequest
 from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
+from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit import calls, model_tools
 from ahvn_tools.toolkit.calls import CallOptions
 from ahvn_tools.toolkit.locks import ALONE, lock_key
@@ -89,7 +91,7 @@ class Batch:
         results = {}
         for index, call in calls_to_run.items():
             result = calls.execute(self.view, call.name, call.arguments, self._call_options(call))
-            results[index] = _to_answer(call, result)
+            results[index] = self._to_answer(call, result)
         return self._to_run(results)
 
     async def arun(self) -> Run:
@@ -113,7 +115,17 @@ class Batch:
         return {index: call for index, call in enumerate(self.calls) if index not in known and call.error is None}
 
     async def _aexec(self, call: ToolCall, options: CallOptions) -> ToolResult:
-        return _to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
+        return self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
+
+    def _to_answer(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return a result as the answer to a call, without an approval request that cannot be resumed.
+
+        That is one of an inner call, and one that a tool has made itself.
+        """
+        meta, request = result.meta, result.meta.get("approval")
+        if request is not None and not _is_request(request, call, self.view.store.secret_key):
+            meta = {key: value for key, value in meta.items() if key != "approval"}
+        return replace(result, id=call.id, meta=meta)
 
     def _track(self, stack: contextlib.ExitStack, call: ToolCall) -> CallOptions:
         """Return the options of a call that can be cancelled from now on, also while it waits."""
@@ -148,12 +160,13 @@ class Batch:
         return Run(messages=messages, results=pairs, pending=pending, format=self.format)
 
 
-def _to_answer(call: ToolCall, result: ToolResult) -> ToolResult:
-    """Return a result as the answer to a call, without the approval request of an inner call: it cannot be resumed."""
-    meta, request = result.meta, result.meta.get("approval")
-    if request is not None and not (isinstance(request, Mapping) and request.get("call_id") == call.id):
-        meta = {key: value for key, value in meta.items() if key != "approval"}
-    return replace(result, id=call.id, meta=meta)
+def _is_request(data: Any, call: ToolCall, key: SecretKey) -> bool:
+    """Return whether this is a request for a call, signed with the toolkit's key."""
+    try:
+        request = ApprovalRequest.from_json(data)
+    except ToolSpecError:
+        return False
+    return request.call_id == call.id and request.is_signed_by(key)
 
 
 async def run_in_order(

@@ -18,6 +18,7 @@ from ahvn_tools.errors import (
     ToolNotAvailableError,
     ToolNotFoundError,
     near_misses,
+    quote_name,
 )
 from ahvn_tools.execution import direct_call, pipeline
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware
@@ -27,8 +28,11 @@ from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.mcp.client.remote_tool import tool_changed_error
 from ahvn_tools.middleware.approve import approve
 from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.problems import unknown_arguments
+from ahvn_tools.schema.subschemas import root_property_names
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
 from ahvn_tools.toolkit.visibility import StoreView
 
 Arguments = dict[str, Any]
@@ -175,7 +179,19 @@ def _find(
         arguments = {}
     elif not isinstance(arguments, dict):
         raise InvalidParametersError("Invalid arguments: they are not an object. Pass a dict by parameter.", tool=name)
-    return entry, plan, plan.to_named_arguments(options.positional, arguments) if options.positional else arguments
+    if options.positional:
+        arguments = plan.to_named_arguments(options.positional, arguments)
+    if entry.server_access is not None and not arguments.keys().isdisjoint(view.store.bindings):
+        _refuse_bound_names(view, entry, arguments)
+    return entry, plan, arguments
+
+
+def _refuse_bound_names(view: StoreView, entry: Entry, arguments: Arguments) -> None:
+    """Raise InvalidParametersError for arguments that are bound here and undeclared, even if the schema is open."""
+    parameters = entry.spec.compiled.template.inputs.parameters  # the plan refuses those of them that are bound
+    listed = root_property_names(view.definition(entry).input_schema)
+    if names := [name for name in arguments.keys() - parameters.keys() - listed if name in view.store.bindings]:
+        raise InvalidParametersError(unknown_arguments(names, listed), tool=entry.name)
 
 
 def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
@@ -187,7 +203,7 @@ def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     is_selected = not view.selections or entry is None or view.is_selected(entry)
     if entry is None or (hides_unselected and not is_selected):
         near = near_misses(str(name), [entry.name for entry in view.visible_entries()])
-        raise ToolNotFoundError(f"There is no tool {name!r}. {near}", tool=name)
+        raise ToolNotFoundError(f"There is no tool {quote_name(name)}. {near}", tool=name)
     if entry.group != BASIC_GROUP and not view.is_active(entry.group):
         reason = f"its group {entry.group!r} is not active"
         raise ToolNotAvailableError(f"The tool {name!r} is not available: {reason}.", tool=name)
@@ -195,7 +211,7 @@ def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
         audiences = [selection.audience for selection in view.selections if selection.audience is not None]
         place = f"to the audience {audiences[-1]!r}" if audiences else "in this selection"
         raise ToolNotAvailableError(f"The tool {name!r} is not available {place}.", tool=name)
-    if entry.is_imported and entry.is_changed:
+    if entry.is_imported and entry.is_blocked(view.store.bindings, view.store.timeout):
         raise tool_changed_error(name)
     return entry
 
@@ -220,6 +236,7 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         report=options.report,
         emit=options.emit,
         roots=view.store.roots,
+        secret_key=view.store.secret_key,
         open_toolkit=lambda: view.store.make_toolkit(view),
         plan=plan,
         body=entry.spec.body,
@@ -235,8 +252,13 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, 
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if entry.requires_approval is not False or plan.takes_context:
-        return (*shared, approve(view.store.approver, when=entry.requires_approval_for), *own)
-    return (*shared, *own) if shared else own
+        condition = entry.requires_approval
+        when = condition if isinstance(condition, bool) else entry.requires_approval_for
+        own = (approve(view.store.approver, when=when), *own)
+    middleware = (*shared, *own) if shared else own
+    if view.store.middleware_timeout is not None and middleware:
+        return MiddlewareClock.limit(middleware, view.store.middleware_timeout)
+    return middleware
 
 
 def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:

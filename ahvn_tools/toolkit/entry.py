@@ -10,18 +10,23 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.errors import BindError, ToolkitError
 from ahvn_tools.execution.call import Call, Middleware
 from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.mcp.client.remote_tool import RemoteTool
 from ahvn_tools.middleware.postprocess import postprocess_middleware
+from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.toolkit import entry_options
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions
 from ahvn_tools.toolkit.locks import Exclusive, KeyedLocks, lock_middleware
+from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 
 DELEGATES: Final = "delegates"
 """An attribute of a body that only calls another tool. The toolkit's middleware wraps that inner call alone."""
 
 Bindings = Mapping[str, Binding]
+
+_NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class _CompiledCache:
     base: CompiledTool
     toolkit_bindings: Bindings
     own_bindings: Bindings
+    accepted_parameters: frozenset[str]
     applied_bindings: Bindings
     compiled: CompiledTool
 
@@ -47,25 +53,42 @@ class Entry:
         locks: KeyedLocks,
         *,
         inherited_middleware: Callable[[], tuple[Middleware, ...]] | None = None,
+        server_access: ServerAccess | None = None,
+        follows_server: bool = False,
     ) -> None:
         """Combine a spec with the toolkit's options; an exclusive tool uses `locks`.
 
-        `inherited_middleware` returns the middleware of the toolkit that the spec comes from. Raises ToolkitError and
+        `inherited_middleware` returns the middleware of the toolkit that the spec comes from. By default, the
+        `server_access` of a tool of an MCP server includes the parameters that it has now. Raises ToolkitError and
         BindError for options that do not fit.
         """
         entry_options.refuse_unknown_options(options, EntryOptions)
         self.spec = spec
         self.name = name
+        self.wire_name = wire_name(name)
+        """The name under which models know it."""
         self.origin = origin
         self.is_imported = isinstance(spec.body, RemoteTool)
-        """Whether it comes from an MCP server."""
+        """Whether it comes from an MCP server that may change it."""
+        self.server_access = server_access
+        """What an MCP server's tool may receive; None for other tools."""
+        if server_access is None and getattr(spec.body, "is_remote", False) is True:
+            self.server_access = ServerAccess(accepted=declared_names(spec.compiled.template))
+        self.follows_server = follows_server
+        """Whether it was added with all tools of a server, which may change them: its name is free for other tools."""
+        self.refusal: str | None = None
+        """Why the toolkit does not use it although its server lists it: the name belongs to another tool."""
         self.delegates = getattr(spec.body, DELEGATES, False) is True
         """Whether it only calls another tool of the toolkit."""
         self.group = entry_options.validate_name("group of a tool", options.get("group", BASIC_GROUP))
         self.tags = spec.tags | entry_options.to_name_set("tags of a tool", options.get("tags", ()))
         self.audience = entry_options.to_name_set("audience of a tool", options.get("audience", ()))
         self.timeout = entry_options.validate_timeout(options.get("timeout"))
+        self.item_limits = entry_options.to_item_limits(options)
         self.isolation = entry_options.validate_isolation(spec, name, options.get("isolation"))
+        self.keep_children = entry_options.validate_keep_children(
+            spec, name, options.get("keep_children"), self.isolation
+        )
         self.exclusive: Exclusive = entry_options.validate_exclusive(spec, name, options.get("exclusive", False))
         self.requires_approval = options.get("requires_approval", False)
         if not (isinstance(self.requires_approval, bool) or callable(self.requires_approval)):
@@ -84,6 +107,7 @@ class Entry:
         self.own_bindings: Bindings = {}
         """Of parameters that are bound in this toolkit only."""
         self._cache: _CompiledCache | None = None
+        self._declared_names: tuple[Inputs | None, frozenset[str]] = (None, _NO_NAMES)
 
     @property
     def middleware(self) -> tuple[Middleware, ...]:
@@ -92,10 +116,22 @@ class Entry:
             return self._own_middleware
         return (*self._option_middleware, *self._inherited_middleware(), *self._lock_middleware)
 
+    def is_blocked(self, toolkit_bindings: Bindings, timeout: float | None) -> bool:
+        """Return whether its MCP server describes it differently from what the host has accepted."""
+        if not self.is_imported:
+            return False
+        self.compiled_tool(toolkit_bindings, timeout)  # this blocks a tool with a bound parameter that is new
+        return self.spec.body.is_changed is True  # type: ignore[attr-defined]  # a RemoteTool
+
     @property
-    def is_changed(self) -> bool:
-        """Whether its MCP server now describes it differently from what was accepted."""
-        return self.is_imported and self.spec.body.is_changed is True  # type: ignore[attr-defined]  # a RemoteTool
+    def has_accepted_parameters(self) -> bool:
+        """Whether the host has added it, or accepted it later, as its MCP server described it."""
+        return self.server_access is not None and bool(self.server_access.accepted or self._accepted_parameters)
+
+    def has_secret_parameter(self, name: str) -> bool:
+        """Return whether it is the host's own tool and marks this parameter as secret."""
+        parameter = self.spec.compiled.template.inputs.parameters.get(name)
+        return parameter is not None and parameter.is_secret and self.server_access is None
 
     def refuse_uninterruptible(self, timeout: float | None) -> None:
         """Raise ToolkitError when a timeout applies and the body cannot be interrupted."""
@@ -127,15 +163,41 @@ class Entry:
             and cache.base is base
             and cache.toolkit_bindings is toolkit_bindings
             and cache.own_bindings is own_bindings
+            and (not self.is_imported or cache.accepted_parameters is self._accepted_parameters)
         ):
             return cache.compiled
-        bindings = _applicable_bindings(base, {**toolkit_bindings, **own_bindings, **self._preset})
+        accepted_parameters = self._accepted_parameters
+        fixed = {**own_bindings, **self._preset}
+        reaching = self._reaching_bindings(base, toolkit_bindings, fixed, accepted_parameters)
+        bindings = _applicable_bindings(base, {**reaching, **fixed})
         if cache is not None and cache.base is base and _are_same(cache.applied_bindings, bindings):
             compiled = cache.compiled  # the changed bindings concern other tools
         else:
             compiled = self._compile(base, bindings, timeout)
-        self._cache = _CompiledCache(base, toolkit_bindings, own_bindings, bindings, compiled)
+        self._cache = _CompiledCache(base, toolkit_bindings, own_bindings, accepted_parameters, bindings, compiled)
         return compiled
+
+    @property
+    def _accepted_parameters(self) -> frozenset[str]:
+        """The parameters of the definitions that the host has accepted."""
+        accepted: frozenset[str] = self.spec.body.accepted_parameters if self.is_imported else _NO_NAMES  # type: ignore[attr-defined]  # a RemoteTool
+        return accepted
+
+    def _reaching_bindings(
+        self, base: CompiledTool, toolkit_bindings: Bindings, own_bindings: Bindings, accepted: frozenset[str]
+    ) -> Bindings:
+        """Return the toolkit's bindings that reach the tool. A tool with a bound parameter that is new is blocked."""
+        if self.server_access is None:
+            return toolkit_bindings
+        others = {name: binding for name, binding in toolkit_bindings.items() if name not in own_bindings}
+        inputs, declared = self._declared_names
+        if inputs is not base.template.inputs:
+            declared = declared_names(base.template)
+            self._declared_names = base.template.inputs, declared
+        selected, unaccepted = self.server_access.select_bindings(others, base, declared, accepted)
+        if unaccepted and self.is_imported:
+            self.spec.body.require_acceptance(self.spec.body.name, unaccepted)  # type: ignore[attr-defined]  # a RemoteTool
+        return selected
 
     def _compile(self, base: CompiledTool, bindings: Bindings, timeout: float | None) -> CompiledTool:
         template, parameters = base.template, base.template.inputs.parameters
@@ -148,7 +210,9 @@ class Entry:
             "name": self.name,
             "tags": self.tags,
             "timeout": min(timeouts, default=None),
+            **self.item_limits,
             "isolation": self.isolation or template.isolation,
+            "keep_children": template.keep_children if self.keep_children is None else self.keep_children,
         }
         changed = {key: value for key, value in settings.items() if getattr(template, key) != value}
         if not added and not changed:

@@ -40,6 +40,8 @@ def to_entries(
             {**(spec.labels if isinstance(spec, ToolkitTool) else {}), **options, **preset},
             locks,
             inherited_middleware=spec.effective_middleware if isinstance(spec, ToolkitTool) else None,
+            server_access=spec.server_access if isinstance(spec, ToolkitTool) else None,
+            follows_server=isinstance(spec, ToolkitTool) and spec.follows_server,
         )
         for name, (spec, origin), preset in zip(names, specs_with_origins, presets, strict=True)
     ]

@@ -12,7 +12,7 @@ from ahvn_tools.middleware.postprocess import Postprocess
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import check_isolation
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.template import Isolation, is_duration
+from ahvn_tools.template import Isolation, is_count, is_duration
 from ahvn_tools.toolkit.locks import Exclusive, key_by_parameter
 
 Value = TypeVar("Value")
@@ -48,8 +48,14 @@ class EntryOptions(SharedOptions, total=False):
     """Fixed parameters, parameter -> value. Callers neither see nor set them."""
     timeout: float
     """Seconds that a call may take; the shortest of this, the tool's own and the toolkit's applies."""
+    max_items: int | None
+    """How many items a generator may yield in one call, instead of the tool's own limit; None: no limit."""
+    max_bytes: int | None
+    """How large these items may be together, in bytes, instead of the tool's own limit; None: no limit."""
     isolation: Isolation | None
     """`"process"`: the bodies run in worker processes, whatever the tools' own setting is."""
+    keep_children: bool
+    """Whether processes that isolated bodies have started run on after their calls; by default as the tools say."""
 
 
 def refuse_unknown_options(options: Mapping[str, Any], known: type) -> None:
@@ -78,6 +84,15 @@ def validate_timeout(timeout: float | None) -> float | None:
     if timeout is not None and not (is_duration(timeout) and timeout > 0):
         raise ToolkitError(f"A timeout must be more than 0 seconds, not {timeout!r}. Leave it out for none.")
     return timeout
+
+
+def to_item_limits(options: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the limits of items among the options. Raises ToolkitError unless they are positive numbers or None."""
+    limits = {name: options[name] for name in ("max_items", "max_bytes") if name in options}
+    for name, value in limits.items():
+        if not (value is None or is_count(value)):
+            raise ToolkitError(f"{name} must be a whole number of at least 1, or None for no limit, not {value!r}.")
+    return limits
 
 
 def validate_callable(what: str, kind: str, value: Value) -> Value:
@@ -123,6 +138,17 @@ def validate_isolation(spec: ToolSpec, name: str, isolation: Isolation | None) -
     if not template.run_in_thread:
         raise ToolkitError(f"{name!r} has run_in_thread=False, so it stays in its event loop: leave out isolation.")
     return isolation
+
+
+def validate_keep_children(
+    spec: ToolSpec, name: str, keep_children: bool | None, isolation: Isolation | None
+) -> bool | None:
+    """Return whether children of bodies run on. Raises ToolkitError for a body that is not isolated."""
+    if keep_children not in (None, True, False):
+        raise ToolkitError(f"`keep_children` of {name!r} is True or False, not {keep_children!r}.")
+    if keep_children and isolation is None and spec.compiled.template.isolation is None:
+        raise ToolkitError(f'{name!r} is not isolated: add isolation="process", or leave out keep_children.')
+    return keep_children
 
 
 def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> dict[str, Binding]:

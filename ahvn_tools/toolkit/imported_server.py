@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ahvn_tools.binding import bindable_parameters
-from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.mcp.client.options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
@@ -20,9 +20,11 @@ from ahvn_tools.toolkit.entry_options import (
     EntryOptions,
     SharedOptions,
     refuse_unknown_options,
+    to_name_set,
     validate_callable,
     validate_name,
 )
+from ahvn_tools.toolkit.server_access import ServerAccess, declared_names, is_unsent
 from ahvn_tools.toolkit.store import ToolStore
 
 
@@ -39,6 +41,9 @@ class ImportOptions(ConnectOptions, SharedOptions, total=False):
     """New names: the server's name -> the name here."""
     preset: Mapping[str, Mapping[str, Any]]
     """Tool -> fixed parameters; `"*"` applies to each tool that has the parameter."""
+    binds: str | Collection[str]
+    """Parameters that bindings of the toolkit may fill in all tools of the server, now and later. Of the others, secret
+    bindings fill none, and other bindings fill those that the tools have now."""
 
 
 @dataclass(eq=False)
@@ -46,33 +51,80 @@ class ImportedServer:
     """One server of a toolkit, and the entries of its tools."""
 
     server: RemoteServer
+    store: ToolStore
     options: ImportOptions
     prefix: str
     timeout: float | None
     is_owned: bool
     """Whether the toolkit connected it, and so closes it."""
     entries: dict[str, Entry] = field(default_factory=dict)
-    """By the server's names."""
+    """By the server's names; refused ones and those that the host has removed among them."""
     missing_entries: dict[str, Entry] = field(default_factory=dict)
-    """Tools with their own bindings that the server no longer has: it may add them again, and they are bound then."""
+    """Tools that the server no longer has: it may add them again, and then they are bound as before."""
+    option_errors: dict[str, str] = field(default_factory=dict)
+    """Why the options do not fit a tool that came later."""
     error: Exception | None = None
-    """Why the server could not be reached, where it is one of several."""
+    """Why the server could not be reached, where it is one of several. Its first tools count as added with it."""
     is_removed: bool = False
     """Whether it has been removed, or could not be added."""
     subscriptions: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def new_entry(self, name: str, template: ToolTemplate, body: Any, store: ToolStore) -> Entry:
-        """Return an entry for a tool of the server. Raises ToolkitError and BindError."""
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The tools that the toolkit cannot use, by the server's names, each with the reason."""
+        refusals = {name: entry.refusal for name, entry in list(self.entries.items())}
+        return {**self.option_errors, **{name: reason for name, reason in refusals.items() if reason is not None}}
+
+    @property
+    def receives(self) -> Mapping[str, Mapping[str, str | None]]:
+        """The parameters that calls from the toolkit fill, by tool: each with its state key, or None for a preset."""
+        filled = {name: self._filled_parameters(entry) for name, entry in list(self.entries.items())}
+        return {name: parameters for name, parameters in filled.items() if parameters}
+
+    def _filled_parameters(self, entry: Entry) -> dict[str, str | None]:
+        bindings, timeout = self.store.bindings, self.store.timeout
+        if self.store.entries.get(entry.name) is not entry or entry.is_blocked(bindings, timeout):
+            return {}
+        compiled = entry.compiled_tool(bindings, timeout)
+        return {
+            name: None if binding.key is None else binding.key.text
+            for name, binding in compiled.bindings.items()
+            if name not in compiled.template.inputs.parameters_without_schema and not is_unsent(binding)
+        }
+
+    def new_entry(self, name: str, template: ToolTemplate, body: Any, *, is_accepted: bool = False) -> Entry:
+        """Return an entry for a tool of the server. Raises ToolkitError and BindError.
+
+        `is_accepted`: the host has added the tool with the parameters that it has now.
+        """
         options = self._entry_options(name, bindable_parameters(template.inputs.parameters, template.bindings))
         local_name = self.prefix + self.options.get("rename", {}).get(name, name)
+        access = ServerAccess(
+            named=to_name_set("parameters in `binds`", self.options.get("binds", ())),
+            accepted=declared_names(template) if is_accepted else frozenset(),
+        )
         origin = f"the MCP server {self.server.name!r}"
-        return Entry(ToolSpec(template, body), local_name, origin, options, store.locks)
+        spec, locks = ToolSpec(template, body), self.store.locks
+        return Entry(spec, local_name, origin, options, locks, server_access=access, follows_server=True)
 
-    def new_entries(self, store: ToolStore) -> dict[str, Entry]:
-        """Return entries for the tools that the toolkit does not have yet. Raises ToolkitError and BindError."""
+    def add_entries(self, entries: Mapping[str, Entry]) -> None:
+        """Add tools by the server's names."""
+        self.entries.update(entries)
+        for name in entries:
+            self.missing_entries.pop(name, None)
+
+    def remember_missing(self, name: str) -> None:
+        """Remove a tool that the server no longer lists, and remember it where the host has accepted or bound it."""
+        entry = self.entries.pop(name)
+        entry.refusal = None
+        if entry.own_bindings or entry.has_accepted_parameters:
+            self.missing_entries[name] = entry
+
+    def new_templates(self) -> dict[str, tuple[ToolTemplate, Any]]:
+        """Return the template and the body of each tool that the toolkit does not have yet."""
         return {
-            name: self.new_entry(name, template, body, store)
-            for name, (template, body) in self.server.templates(timeout=self.timeout).items()
+            name: built
+            for name, built in self.server.templates(timeout=self.timeout).items()
             if name not in self.entries and self._is_included(name)
         }
 
@@ -94,7 +146,8 @@ class ImportedServer:
             self.error = error
 
     def subscribe(self, callback: Callable[[RemoteServer, Changes], Any]) -> None:
-        """Notify the callback of the server's changes, and then the host's `on_change`."""
+        """Notify the callback of the server's changes, then the host's `on_change`; register this with the server."""
+        self.subscriptions.callback(self.server.add_import(self))
         self.subscriptions.callback(self.server.on_change(callback))
         if (listener := self.options.get("on_change")) is not None:
             self.subscriptions.callback(self.server.on_change(listener))
@@ -111,7 +164,7 @@ class ImportedServer:
 
 
 def to_imported_servers(
-    server: Any, name: str | None, timeout: float | None, options: ImportOptions
+    store: ToolStore, server: Any, name: str | None, timeout: float | None, options: ImportOptions
 ) -> list[ImportedServer]:
     """Return the servers that the first argument of `add_mcp` describes. Raises ToolkitError for invalid options."""
     connect_options = _validate_import_options(name, options)
@@ -122,8 +175,8 @@ def to_imported_servers(
     servers = resolve_servers(server, name, connect_options) if is_owned else [server]
     prefix = options.get("prefix")
     if prefix is not None or len(servers) == 1:
-        return [ImportedServer(remote, options, prefix or "", timeout, is_owned) for remote in servers]
-    return [ImportedServer(remote, options, f"{remote.name}_", timeout, is_owned) for remote in servers]
+        return [ImportedServer(remote, store, options, prefix or "", timeout, is_owned) for remote in servers]
+    return [ImportedServer(remote, store, options, f"{remote.name}_", timeout, is_owned) for remote in servers]
 
 
 def _validate_import_options(name: str | None, options: ImportOptions) -> ConnectOptions:
@@ -132,6 +185,9 @@ def _validate_import_options(name: str | None, options: ImportOptions) -> Connec
     preset: Any = options.get("preset", {})
     if not (isinstance(preset, Mapping) and all(isinstance(values, Mapping) for values in preset.values())):
         raise ToolkitError('`preset` of a server is a mapping by tool: {"tool": {"parameter": value}}.')
+    if isinstance(binds := options.get("binds", ()), Mapping):
+        raise ToolkitError('`binds` of a server are names of parameters: ["user"]. `bind` says where values come from.')
+    to_name_set("parameters in `binds`", binds)
     if (listener := options.get("on_change")) is not None:
         validate_callable("`on_change` of a server", "a function", listener)
     for new_name in (*options.get("rename", {}).values(), *([] if name is None else [name])):
@@ -151,6 +207,14 @@ def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: Im
     for name in sorted(named - known):
         servers = " or ".join(repr(imported.server.name) for imported in imported_servers)
         raise ToolLookupError(f"The MCP server {servers} has no tool {name!r}. {near_misses(name, known)}")
+
+
+def refuse_unknown_binds(entries: Iterable[Entry], options: ImportOptions) -> None:
+    """Raise BindError for a parameter in `binds` that none of the tools has."""
+    inputs = [entry.spec.compiled.template.inputs for entry in entries]
+    known = {name for one in inputs for name in one.parameters if name not in one.parameters_without_schema}
+    for name in sorted(to_name_set("parameters in `binds`", options.get("binds", ())) - known):
+        raise BindError(f"No tool of the server has a parameter {name!r} to bind. {near_misses(name, known)}")
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:

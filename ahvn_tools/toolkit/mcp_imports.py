@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError
+from ahvn_tools.errors import BindError, ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.imported_server import ImportedServer, ImportOptions, refuse_unknown_names, to_imported_servers
+from ahvn_tools.toolkit.imported_server import (
+    ImportedServer,
+    ImportOptions,
+    refuse_unknown_binds,
+    refuse_unknown_names,
+    to_imported_servers,
+)
 from ahvn_tools.toolkit.store import ToolStore, lookup
 
 log = logging.getLogger(__name__)
@@ -37,7 +42,7 @@ class MCPImports:
         Of several servers, those that cannot be reached are logged and left for `refresh`. Raises ToolConnectionError
         when none can be reached, ToolkitError for a name that is taken; nothing is added then, and nothing stays open.
         """
-        added = to_imported_servers(server, name, timeout, options)
+        added = to_imported_servers(self._store, server, name, timeout, options)
         self._refuse_taken_names(added)
         for imported in added:
             if imported.is_owned:
@@ -68,15 +73,16 @@ class MCPImports:
             self._refuse_taken_names(added)  # another may have been added in the meantime
             for imported in added:  # an update that starts now waits for the lock
                 imported.subscribe(functools.partial(self._update_in_thread, imported))
-            entries = {
-                imported.server.name: {} if imported.error else imported.new_entries(self._store) for imported in added
-            }
-            if added and not any(imported.error for imported in added):
+            reached = [imported for imported in added if imported.error is None]
+            for imported in reached:
+                for tool, built in imported.new_templates().items():
+                    imported.entries[tool] = imported.new_entry(tool, *built, is_accepted=True)
+            entries = [entry for imported in reached for entry in imported.entries.values()]
+            if added and reached == added:
                 refuse_unknown_names(added, added[0].options)
-            self._store.add([entry for by_name in entries.values() for entry in by_name.values()], {}, is_imported=True)
-            for imported in added:
-                imported.entries = entries[imported.server.name]
-                self.by_name[imported.server.name] = imported
+                refuse_unknown_binds(entries, added[0].options)
+            self._store.add(entries, {})
+            self.by_name.update({imported.server.name: imported for imported in added})
 
     async def remove(self, name: str) -> None:
         """Remove a server with its tools, and close it where it was connected here. Raises ToolLookupError."""
@@ -91,16 +97,7 @@ class MCPImports:
                 imported.unsubscribe()
                 if self.by_name.get(imported.server.name) is imported:
                     del self.by_name[imported.server.name]
-                for entry in imported.entries.values():
-                    self._remove_entry(entry)
-
-    def _remove_entry(self, entry: Entry) -> bool:
-        """Remove a tool, and return whether it was here: the host may have removed or replaced it."""
-        if self._store.entries.get(entry.name) is not entry:
-            return False
-        with contextlib.suppress(ToolLookupError):  # it was removed just now
-            self._store.remove([entry.name])
-        return True
+                self._store.remove_entries(imported.entries.values())
 
     async def refresh(self, name: str | None) -> dict[str, Changes]:
         """List the tools of a server, or of all, and return what has changed. Raises ToolConnectionError for the one.
@@ -121,8 +118,7 @@ class MCPImports:
 
     async def _refresh_one(self, imported: ImportedServer) -> Changes:
         changes = await imported.server.arefresh()
-        if imported.error is not None:
-            imported.error = None
+        if imported.error is not None or imported.refused:  # a name may be free again
             await self._update_in_thread(imported)
         return changes
 
@@ -136,15 +132,18 @@ class MCPImports:
         with self._lock:
             if self.by_name.get(imported.server.name) is not imported:
                 return  # it was removed in the meantime
+            is_first_listing, imported.error = imported.error is not None, None
             templates = imported.server.templates(timeout=imported.timeout)
             for name, entry in list(imported.entries.items()):
                 if name in templates:
                     self._update_entry(imported, name, entry, *templates[name])
-                elif self._remove_entry(entry):
-                    del imported.entries[name]
-                    if entry.own_bindings:
-                        imported.missing_entries[name] = entry
-            self._add_new_entries(imported)
+                elif self._store.remove_entries([entry]) or entry.refusal is not None:
+                    imported.remember_missing(name)
+            refused = [entry for entry in imported.entries.values() if entry.refusal is not None]
+            new_entries = self._new_entries(imported, is_accepted=is_first_listing)
+            self._store.add([*refused, *new_entries.values()], {})
+            imported.add_entries(new_entries)
+            self._store.block_unaccepted_tools()
 
     def _update_entry(
         self, imported: ImportedServer, name: str, entry: Entry, template: ToolTemplate, body: Any
@@ -153,38 +152,32 @@ class MCPImports:
         old = entry.spec.compiled.template
         if template.rebuild_arguments == old.rebuild_arguments:
             return
-        bound = entry.compiled_tool(self._store.bindings, None).bindings.keys() - old.inputs.parameters_without_schema
+        compiled = entry.compiled_tool(self._store.bindings, self._store.timeout)
+        bound = compiled.bindings.keys() - old.inputs.parameters_without_schema
         if lost := bound - template.inputs.parameters.keys():
-            _quarantine(imported, name, f"it no longer has the parameter {min(lost)!r}, which is bound here")
+            imported.server.quarantine(name, f"it no longer has the parameter {min(lost)!r}, which is bound here")
         else:
             try:
-                entry.copy_preset_from(imported.new_entry(name, template, body, self._store))
+                entry.copy_preset_from(imported.new_entry(name, template, body))
             except (ToolkitError, BindError) as error:
-                _quarantine(imported, name, f"the options of `add_mcp` no longer fit it. {error}")
-        entry.spec.replace_template(template, body)
-        self._store.bindings_revision += 1
+                imported.server.quarantine(name, f"the options of `add_mcp` no longer fit it. {error}")
+        self._store.update_tool(entry, template, body)
 
-    def _add_new_entries(self, imported: ImportedServer) -> None:
-        """Add the tools that the server has added. A name that is taken here is never replaced."""
-        try:
-            new_entries = imported.new_entries(self._store)
-        except (ToolkitError, BindError) as error:
-            log.warning("New tools of the MCP server %r were not added: %s", imported.server.name, error)
-            return
-        for name, new_entry in new_entries.items():
-            entry = imported.missing_entries.pop(name, new_entry)
-            if entry is not new_entry:
-                self._update_entry(imported, name, entry, new_entry.spec.compiled.template, new_entry.spec.body)
+    def _new_entries(self, imported: ImportedServer, *, is_accepted: bool) -> dict[str, Entry]:
+        """Return entries for the tools that the server has added. A tool that it has added again is bound as before."""
+        entries: dict[str, Entry] = {}
+        errors: dict[str, str] = {}
+        for name, (template, body) in imported.new_templates().items():
+            if (entry := imported.missing_entries.get(name)) is not None:
+                self._update_entry(imported, name, entry, template, body)
+                entries[name] = entry
+                continue
             try:
-                self._store.add([entry], {}, is_imported=True)
-            except ToolkitError:
-                reason = f"there is a tool {new_entry.name!r} here already"
-                log.warning("The new tool %r of %r was not added: %s.", name, imported.server.name, reason)
-            else:
-                imported.entries[name] = entry
-
-
-def _quarantine(imported: ImportedServer, name: str, reason: str) -> None:
-    imported.server.quarantine(name)
-    server, reason = imported.server.name, reason.rstrip(".")
-    log.warning("The MCP tool %r of %r is not called until it is accepted: %s", name, server, reason)
+                entries[name] = imported.new_entry(name, template, body, is_accepted=is_accepted)
+            except (ToolkitError, BindError) as error:
+                errors[name] = str(error)
+                if name not in imported.option_errors:
+                    server = imported.server.name
+                    log.warning("The new tool %r of the MCP server %r was not added: %s", name, server, error)
+        imported.option_errors = errors
+        return entries

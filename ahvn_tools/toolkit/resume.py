@@ -10,6 +10,7 @@ from ahvn_tools.errors import ToolkitError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest, rejected_result
 from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
+from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.batch import Batch, Run
 from ahvn_tools.toolkit.visibility import StoreView
@@ -28,13 +29,17 @@ def resumed_batch(view: StoreView, waiting: Waiting, approved: Decision, argumen
     request = waiting if isinstance(waiting, ApprovalRequest) else ApprovalRequest.from_json(waiting)
     if not isinstance(approved, bool):
         raise ToolkitError("One request is approved or not: pass approved=True or False.")
+    if approved:
+        _require_signature(view, request)
     call = ToolCall(
         id=request.call_id,
         name=request.tool,
-        arguments=_approved_arguments(request, arguments) if approved else request.arguments,
+        arguments=_approved_arguments(request, arguments, view.store.secret_key) if approved else request.arguments,
     )
     refusal = _result_if_changed(view, request) if approved else _rejection(call)
     known_results = {} if refusal is None else {0: refusal}
+    if refusal is None:
+        view.store.used_approvals.use([request.id])
     return Batch(view=view, calls=[call], known_results=known_results, is_approved=True)
 
 
@@ -46,6 +51,7 @@ def _batch_from_run(view: StoreView, run: Run, approved: Decision, edits: Mappin
         raise ToolkitError("Calls are approved or not: pass approved=True, False, or one of them by call id.")
     if unknown := (decisions.keys() | edits.keys()) - pending:
         raise ToolkitError(f"No call {min(unknown)!r} waits for approval. Waiting: {sorted(pending)}.")
+    used: list[str] = []
     calls = [call for call, _ in run.results]
     known_results: dict[int, ToolResult] = {}
     for index, (call, result) in enumerate(run.results):
@@ -53,18 +59,33 @@ def _batch_from_run(view: StoreView, run: Run, approved: Decision, edits: Mappin
             known_results[index] = result
             continue
         request = ApprovalRequest.from_json(result.meta["approval"])  # not from `pending`: two calls may share an id
+        if decisions[call.id]:
+            _require_signature(view, request)
         refusal = _result_if_changed(view, request) if decisions[call.id] else _rejection(call)
         if refusal is not None:
             known_results[index] = refusal
         else:
             requested = call if request.tool == call.name else model_tools.inner_call(call) or call
             arguments = _merge_edits(request, edits.get(call.id, request.arguments), requested.arguments)
+            if call.id not in edits:
+                _require_digest(request, arguments, view.store.secret_key)
             calls[index] = replace(requested, arguments=arguments)
+            used.append(request.id)
+    view.store.used_approvals.use(used)
     return Batch(view=view, calls=calls, format=run.format, known_results=known_results, is_approved=True)
 
 
 def _rejection(call: ToolCall) -> ToolResult:
     return replace(rejected_result(call.name), id=call.id)
+
+
+def _require_signature(view: StoreView, request: ApprovalRequest) -> None:
+    """Raise ToolkitError for a request that is not as a toolkit with this key has made it."""
+    if not request.is_signed_by(view.store.secret_key):
+        raise ToolkitError(
+            "The request has been changed, or was made with another secret_key: pass the same one to the Toolkit of "
+            "every process, Toolkit(…, secret_key=…). To approve with other arguments, pass them as arguments=…."
+        )
 
 
 def _result_if_changed(view: StoreView, request: ApprovalRequest) -> ToolResult | None:
@@ -79,16 +100,24 @@ def _result_if_changed(view: StoreView, request: ApprovalRequest) -> ToolResult 
     return ToolResult(error=ErrorDetail(code="changed", message=message), id=request.call_id)
 
 
-def _approved_arguments(request: ApprovalRequest, approver_arguments: Mapping[str, Any] | None) -> JsonObject:
+def _approved_arguments(
+    request: ApprovalRequest, approver_arguments: Mapping[str, Any] | None, key: SecretKey
+) -> JsonObject:
     """Return the exact arguments of a request, or those that the approver passes instead."""
     edits = _merge_edits(request, approver_arguments or {}, {})
     missing = [name for name in request.secrets if name not in edits or edits[name] == request.arguments.get(name)]
     if missing:
         raise ToolkitError(f"The request does not hold its secret arguments {missing}. Pass them as arguments=….")
     arguments = edits if approver_arguments and not request.secrets else {**request.arguments, **edits}
-    if edits.keys() <= set(request.secrets) and arguments_digest(arguments) != request.digest:
-        raise ToolkitError("The arguments are not those that were asked for. Pass edited ones as arguments=….")
+    if edits.keys() <= set(request.secrets):
+        _require_digest(request, arguments, key)
     return arguments
+
+
+def _require_digest(request: ApprovalRequest, arguments: JsonObject, key: SecretKey) -> None:
+    """Raise ToolkitError unless these are exactly the arguments of the request."""
+    if arguments_digest(arguments, key) != request.digest:
+        raise ToolkitError("The arguments are not those that were asked for. Pass edited ones as arguments=….")
 
 
 def _merge_edits(request: ApprovalRequest, edits: Any, requested: Mapping[str, Any]) -> JsonObject:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ahvn_tools.binding import Binding
-from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses, quote_name
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.middleware.approve import Approver
+from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.state import StateKey
+from ahvn_tools.template import ToolTemplate
+from ahvn_tools.toolkit.approvals import UsedApprovals
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, validate_middleware, validate_name, validate_timeout
 from ahvn_tools.toolkit.locks import KeyedLocks
@@ -21,6 +25,9 @@ from ahvn_tools.toolkit.search_index import SearchIndex
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 from ahvn_tools.toolkit.structured_output import StructuredOutput
+from ahvn_tools.toolkit.wire_names import WireNames
+
+log = logging.getLogger(__name__)
 
 DUPLICATE_POLICIES = ("raise", "keep", "replace")
 """What to do with a second tool of the same name."""
@@ -66,6 +73,7 @@ class ToolStore:
         self.max_concurrency = validate_max_concurrency(max_concurrency)
         self._lock = threading.Lock()
         self.entries: dict[str, Entry] = {}
+        self._names = WireNames()
         self.groups: dict[str, Group] = {BASIC_GROUP: Group(name=BASIC_GROUP, is_active=True)}
         self._unique_ids = itertools.count(1)
         self.middleware: tuple[Middleware, ...] = ()
@@ -75,6 +83,11 @@ class ToolStore:
         self.make_toolkit: Callable[[Any], Any] = lambda view: view
         """Returns the toolkit of a StoreView."""
         self.approver: Approver | None = None
+        self.middleware_timeout: float | None = None
+        """Seconds that the middleware of a call may take, without its body."""
+        self.secret_key = SecretKey.create(None)
+        """Signs approval requests; random unless the host has set one."""
+        self.used_approvals = UsedApprovals()
         self.locks = KeyedLocks()
         """The locks of exclusive calls."""
         self.active_calls = ActiveCalls()
@@ -94,32 +107,38 @@ class ToolStore:
         """Changes whenever a parameter is bound or unbound."""
         self.secrets: frozenset[StateKey] = frozenset()
         """Keys that a binding once marked as secret."""
+        self._own_secrets: frozenset[StateKey] = frozenset()
+        """Those among them that the host has marked, and not the definition of a server's tool."""
 
-    def add(self, entries: list[Entry], groups: Mapping[str, Group], *, is_imported: bool = False) -> None:
+    def add(self, entries: list[Entry], groups: Mapping[str, Group]) -> None:
         """Add all of these tools or none; `groups` are the groups of the toolkit that they come from.
 
-        Raises ToolkitError for a name that is taken, when the policy is to raise. An imported tool never replaces one.
+        Raises ToolkitError for a name that is taken, when the policy is to raise. A tool that follows a server raises
+        nothing: it is refused where its name is taken, and when another tool takes its name.
         """
         for entry in entries:
             entry.refuse_uninterruptible(self.timeout)
         with self._lock:
-            added: dict[str, Entry] = {}
-            for entry in entries:
-                other = added.get(entry.name) or self.entries.get(entry.name)
-                if other is not None and (self._on_duplicate == "raise" or is_imported):
-                    policy = "" if is_imported else ", or create the toolkit with on_duplicate='keep' or 'replace'"
-                    raise ToolkitError(
-                        f"There are two tools {entry.name!r}: from {other.origin} and from {entry.origin}. "
-                        f"Add one with prefix=… or rename=…{policy}."
-                    )
-                if other is None or self._on_duplicate == "replace":
-                    added[entry.name] = entry
+            added, refusals = self._names.resolve_clashes(entries, self.entries, self._on_duplicate)
             for entry in added.values():
                 if entry.group not in self.groups:  # a group that was never defined is only a label, and so active
                     self._put_group(groups.get(entry.group) or Group(name=entry.group, is_active=True))
-            self._remember_secrets(added)
-            self.entries.update(added)
+            self._remember_secrets([*added, *(entry.name for entry in refusals)])
+            if any(self.entries.get(entry.name) is entry for entry in refusals):
+                kept = {name: entry for name, entry in self.entries.items() if entry not in refusals}
+                self.entries = {**kept, **added}
+                self._names.reset(self.entries.values())
+            else:
+                self.entries.update(added)
+                self._names.add(added.values())
+            if any(entry.has_secret_parameter(name) for name in self.bindings for entry in added.values()):
+                self._mark_secrets(self.bindings, added.values())
             self.tools_revision += 1
+            new_refusals = {entry: reason for entry, reason in refusals.items() if entry.refusal != reason}
+            for entry in (*added.values(), *refusals):
+                entry.refusal = refusals.get(entry)
+        for entry, reason in new_refusals.items():
+            log.warning("The tool %r from %s is not used: %s.", entry.name, entry.origin, reason)
 
     def remove(self, names: list[str]) -> None:
         """Remove all of these tools or none. Raises ToolLookupError for an unknown name."""
@@ -127,9 +146,25 @@ class ToolStore:
             self.require_names(names)
             self._remove_entries(lambda entry: entry.name in names)
 
+    def remove_entries(self, entries: Iterable[Entry]) -> set[Entry]:
+        """Remove those of these tools that are here, and return them: the host may have replaced others."""
+        with self._lock:
+            removed = {entry for entry in entries if self.entries.get(entry.name) is entry}
+            if removed:
+                self._remove_entries(lambda entry: entry in removed)
+            return removed
+
+    def update_tool(self, entry: Entry, template: ToolTemplate, body: Any) -> None:
+        """Replace the definition of a tool."""
+        with self._lock:
+            self._remember_secrets([entry.name])
+            entry.spec.replace_template(template, body)
+            self.bindings_revision += 1
+
     def _remove_entries(self, is_removed: Callable[[Entry], bool]) -> None:
         self._remember_secrets([name for name, entry in self.entries.items() if is_removed(entry)])
         self.entries = {name: entry for name, entry in self.entries.items() if not is_removed(entry)}
+        self._names.reset(self.entries.values())
         self.tools_revision += 1
 
     def require_names(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -208,11 +243,16 @@ class ToolStore:
         with self._lock:
             if binding.is_secret and binding.key is not None:
                 self.secrets |= {binding.key}
+                if entry is None or entry.server_access is None:
+                    self._own_secrets |= {binding.key}
             if entry is None:
                 self.bindings = {**self.bindings, binding.parameter: binding}
+                self._mark_secrets([binding.parameter], self.entries.values())
             else:
                 entry.bind(binding)
+                self._mark_secrets([], [])
             self.bindings_revision += 1
+        self.block_unaccepted_tools()
 
     def unbind(self, parameter: str, entry: Entry | None = None) -> None:
         """Undo `bind`."""
@@ -223,6 +263,29 @@ class ToolStore:
             else:
                 entry.unbind(parameter)
             self.bindings_revision += 1
+        self.block_unaccepted_tools()
+
+    def _mark_secrets(self, parameters: Iterable[str], entries: Collection[Entry]) -> None:
+        """Mark the bindings of state keys that the host has bound as secret, and those of secret parameters of tools.
+
+        Such a binding reaches a server only where it was named for it.
+        """
+        marked = {name for name in parameters if any(entry.has_secret_parameter(name) for entry in entries)}
+        secret = {
+            name: replace(binding, is_secret=True)
+            for name, binding in self.bindings.items()
+            if not binding.is_secret and (name in marked or binding.key in self._own_secrets)
+        }
+        if secret:  # compiled tools remember which mapping they were compiled from
+            self.bindings = {**self.bindings, **secret}
+
+    def block_unaccepted_tools(self) -> None:
+        """Block the tools of servers that have a bound parameter which the host has not accepted.
+
+        Each is blocked before it is listed or called, too; after this, the servers report it.
+        """
+        for entry in list(self.entries.values()):
+            entry.is_blocked(self.bindings, self.timeout)
 
     def secret_keys(self) -> frozenset[StateKey]:
         """Return the state keys that a binding or a parameter marks as secret, or has marked so."""
@@ -253,7 +316,7 @@ class ToolStore:
 def lookup(kind: str, name: str, known: Mapping[str, Item]) -> Item:
     """Return the item of this name. Raises ToolLookupError for an unknown name."""
     if name not in known:
-        raise ToolLookupError(f"There is no {kind} {name!r}. {near_misses(name, known)}")
+        raise ToolLookupError(f"There is no {kind} {quote_name(name)}. {near_misses(name, known)}")
     return known[name]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping
+from dataclasses import replace
 from typing import Any, NoReturn, Self
 
 from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
@@ -18,6 +19,7 @@ from ahvn_tools.state import UNSET, StateKey
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import EntryOptions
+from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 from ahvn_tools.toolkit.visibility import StoreView
 
 
@@ -29,7 +31,6 @@ class ToolkitTool(ToolSpec):
         self._entry = entry
         self._lock = threading.Lock()
         self._adapter = None
-        self.examples = entry.spec.examples
 
     @property
     def compiled(self) -> CompiledTool:  # type: ignore[override]  # computed here, an attribute of a spec
@@ -75,6 +76,17 @@ class ToolkitTool(ToolSpec):
             "requires_approval": entry.requires_approval,
             "exclusive": entry.exclusive,
         }
+
+    @property
+    def server_access(self) -> ServerAccess | None:
+        """What the MCP server of the tool may receive in another toolkit that takes it now."""
+        access = self._entry.server_access
+        return None if access is None else replace(access, accepted=declared_names(self.compiled.template))
+
+    @property
+    def follows_server(self) -> bool:
+        """Whether the tool was added with all tools of an MCP server."""
+        return self._entry.follows_server
 
     def effective_middleware(self) -> tuple[Middleware, ...]:
         """Return the middleware of its calls, outermost first; another toolkit that takes the tool runs it, too."""

@@ -14,11 +14,12 @@ from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.middleware.approve import Approver
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.annotations import Namespace, caller_locals
+from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.entry_factory import Rename, to_entries
-from ahvn_tools.toolkit.entry_options import EntryOptions, validate_callable, validate_name
+from ahvn_tools.toolkit.entry_options import EntryOptions, validate_callable, validate_name, validate_timeout
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import Group, SearchListing, ToolStore, validate_max_concurrency
@@ -60,7 +61,9 @@ class Toolkit(ToolkitView):
         state: MutableMapping[str, Any] | None = None,
         middleware: Sequence[Middleware] = (),
         approver: Approver | None = None,
+        secret_key: str | bytes | None = None,
         timeout: float | None = None,
+        middleware_timeout: float | None = None,
         max_concurrency: int = 16,
         roots: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
         on_duplicate: str = "raise",
@@ -68,8 +71,10 @@ class Toolkit(ToolkitView):
         """Begin with no tool.
 
         `middleware` wraps every call, outermost first. `approver` decides on calls of tools that require an approval;
-        without one these calls wait for `resume`. `timeout` is how many seconds any call may take, `max_concurrency`
-        how many calls of one answer run at once, `roots` are folders that a tool finds in its ToolContext.
+        without one these calls wait for `resume`. `secret_key` (at least 16 bytes) signs what waits; it is random by
+        default, and must be the same in all processes that resume each other's calls. `timeout` is how many seconds any
+        call may take without its middleware, `middleware_timeout` how many its middleware may take. `max_concurrency`
+        is how many calls of one answer run at once, `roots` are folders that a tool finds in its ToolContext.
         `on_duplicate` decides about a second tool of the same name: `"raise"` ToolkitError, `"keep"` the first, or
         `"replace"` it.
         """
@@ -79,6 +84,8 @@ class Toolkit(ToolkitView):
         store = ToolStore(on_duplicate, timeout, max_concurrency)
         self._view = StoreView(store, (SessionState(validate_state({} if state is None else state)),))
         store.approver = approver
+        store.middleware_timeout = validate_timeout(middleware_timeout)
+        store.secret_key = SecretKey.create(secret_key)
         store.make_toolkit = self._with_view
         folders = [roots] if isinstance(roots, str | PathLike) else roots
         store.roots = tuple(Path(root).resolve() for root in folders)
@@ -139,8 +146,8 @@ class Toolkit(ToolkitView):
 
         `server` is a URL, a command as a string or as a list of words, an `mcp.json` (its path or its data), the path
         of a script, a FastMCP server, a client, or what `mcp.connect` returned. `name` is for `remove_mcp` and
-        messages; `timeout`, in seconds, applies to each call. A name that is taken is an error, whatever `on_duplicate`
-        is.
+        messages; `timeout`, in seconds, applies to each call. A tool whose name is taken is refused, whatever
+        `on_duplicate` is. `binds` names the parameters that secret bindings may fill, and any binding in later tools.
 
         Raises ToolConnectionError when no server can be reached, ToolkitError, ToolLookupError and BindError for what
         does not fit; nothing is added then.
@@ -181,7 +188,7 @@ class Toolkit(ToolkitView):
 
     @property
     def servers(self) -> dict[str, RemoteServer]:
-        """The MCP servers by name: the tools of each, which of them are refused, and which need to be accepted."""
+        """The MCP servers by name: the tools of each, which of them wait to be accepted, and what it receives."""
         return {name: imported.server for name, imported in self._view.store.imported_servers.items()}
 
     def _mcp_imports(self, action: str | None = None) -> MCPImports:
@@ -201,7 +208,12 @@ class Toolkit(ToolkitView):
         resolver: Callable[..., Any] | None = None,
         secret: bool = False,
     ) -> Self:
-        """Bind a parameter in every tool that has it, now and later, as `ToolSpec.bind` does in one."""
+        """Bind a parameter in every tool that has it, now and later, as `ToolSpec.bind` does in one.
+
+        A secret binding reaches the tools of an MCP server only where `add_mcp(…, binds=[…])` names the parameter.
+        Another one reaches the tools that were there when the server was added; later ones wait for
+        `servers[…].accept`.
+        """
         store = self._store_for("bind")
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret)
         binding.store_default(default, self.state)

@@ -97,7 +97,11 @@ class StoreView:
 
     def is_visible(self, entry: Entry) -> bool:
         """Return whether a tool is listed and may be called."""
-        return self.is_active(entry.group) and not (entry.is_imported and entry.is_changed) and self.is_selected(entry)
+        return (
+            self.is_active(entry.group)
+            and not (entry.is_imported and entry.is_blocked(self.store.bindings, self.store.timeout))
+            and self.is_selected(entry)
+        )
 
     def visible_entries(self) -> Iterator[Entry]:
         """Yield the visible tools in the order in which they were added."""

@@ -284,7 +284,7 @@ def test_a_resolver_that_raises_cancelled_error_does_not_cancel_the_caller(
     async def fetch() -> str:
         raise asyncio.CancelledError
 
-    assert entry_point(resolved(fetch, is_async=is_async, timeout=timeout)).error.code == "cancelled"
+    assert entry_point(resolved(fetch, is_async=is_async, timeout=timeout)).error.code == "unbound_state"
 
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
-from ahvn_tools import ToolError, Toolkit, ToolResult
+from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
 from ahvn_tools.middleware import Call, Next, approve, inline, reporting
+from ahvn_tools.middleware.log import log
+from ahvn_tools.middleware.record import record
+from ahvn_tools.middleware.trace import trace
 from ahvn_tools.redaction import Secret
 
 
@@ -31,7 +35,7 @@ class Watch:
         @inline
         async def watch(call: Call, next: Next):
             self.arguments.append(reporting.redact_arguments(call))
-            self.digests.append(approve.arguments_digest(call.arguments))
+            self.digests.append(approve.arguments_digest(call.arguments, call.secret_key))
             result = await next(call)
             self.results.append(reporting.redact_result(call, result))
             return result
@@ -221,3 +225,57 @@ def test_every_exception_has_a_code():
     assert [reporting.exception_code(error) for error in errors] == [
         "tool_error", "tool_error", "cancelled", "cancelled", "KeyboardInterrupt",
     ]  # fmt: skip
+
+
+class Badge(BaseModel):
+    owner: str
+    number: Annotated[str, Secret]
+
+
+def test_fields_that_the_marker_marks_as_secret_are_masked_at_any_depth():
+    def enter(badges: list[Badge]) -> str:
+        return f"welcome {badges[0].owner}, {badges[0].number}"
+
+    kit, watch = watched(enter)
+    kit.exec("enter", {"badges": [{"owner": "ann", "number": "sesame-open"}]})
+    assert watch.arguments == [{"badges": [{"owner": "ann", "number": "***"}]}]
+    assert watch.results == ["welcome ann, <number>"]
+
+
+URL = "db://admin:hunter2@host/x?token=abcdef"
+
+
+async def test_credentials_in_urls_are_in_no_log_no_span_and_no_recording(tmp_path, caplog):
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    async def connect(url: str, urls: dict[str, list[str]]) -> dict[str, str]:
+        if "fail" in url:
+            raise ConnectionError(f"no route to {url}")
+        return {"connected": url}
+
+    caplog.set_level(logging.INFO)
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    file = tmp_path / "calls.jsonl"
+    middleware = [log(), trace(provider.get_tracer("test"), content=True), record(file)]
+    kit = Toolkit("k", middleware=middleware).add(connect)
+    for url in (URL, f"{URL}&fail=1"):
+        result = await kit.aexec("connect", {"url": url, "urls": {"more": [url]}})
+        assert result.error is None or "db://***@host/x?token=***" in result.text
+    shown = caplog.text + file.read_text() + "".join(str(span.attributes) for span in exporter.get_finished_spans())
+    assert shown.count("db://***@host/x?token=***") >= 18
+    assert "hunter2" not in shown
+    assert "abcdef" not in shown
+
+
+def test_credentials_in_urls_are_in_no_approval_request_and_come_back_when_approved():
+    def connect(url: str) -> str:
+        return url
+
+    kit = Toolkit("k").add(connect, requires_approval=True)
+    run = kit.run([ToolCall(id="c1", name="connect", arguments={"url": URL})])
+    assert run.pending[0].arguments == {"url": "db://***@host/x?token=***"}
+    assert run.pending[0].secrets == ("url",)
+    assert kit.resume(run, approved=True).results[0][1].value == URL

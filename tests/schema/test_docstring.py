@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ahvn_tools import ToolSpec
@@ -197,6 +197,7 @@ class TestEdgeCases:
         assert read.parameters == {}
 
     @given(text=st.text(max_size=200) | st.text(alphabet=":@ \nArgsparm-=", max_size=60))
+    @example(text=": :")
     def test_any_text_can_be_parsed(self, text):
         read = parse(text)
         assert isinstance(read.short_description, str)

@@ -114,6 +114,7 @@ INTEGER = {"type": "integer"}
 NUMBER = {"type": "number"}
 TEXT = {"type": "string"}
 TRUTH = {"type": "boolean"}
+HIDDEN = {"format": "password", "type": "string", "writeOnly": True}
 
 CHUNK = {
     "description": "A piece of the answer.",
@@ -161,8 +162,18 @@ OTHER_PARAMETERS = "FastMCP does not read the section of further parameters"
 SPACING = "FastMCP loses a section that has blank lines in it; ours reads it"
 MALFORMED = "docstring-parser reads either the whole of a reST docstring or nothing"
 INFINITE = "FastMCP writes NaN and Infinity into the schema, which then is not JSON; ours omits such a default"
+SECRET_DEFAULT = "FastMCP exports the default of a secret, or its stars as if they were a value; ours exports neither"
 
 DIFFERENCES: dict[str, Difference] = {
+    "defaults.secret": Difference(reason=SECRET_DEFAULT, input_schema=takes({"password": HIDDEN})),
+    "standard_types.secret_with_default": Difference(
+        reason=SECRET_DEFAULT,
+        input_schema=takes({"password": HIDDEN, "key": {"anyOf": [HIDDEN, {"type": "null"}], "default": None}}),
+    ),
+    "own_types.secret_described": Difference(
+        reason=SECRET_DEFAULT,
+        input_schema=takes({"token": {**TEXT, "description": "Internal.", "writeOnly": True}}),
+    ),
     "defaults.infinity": Difference(reason=INFINITE, input_schema=takes({"value": NUMBER, "low": NUMBER})),
     "defaults.not_a_number": Difference(
         reason=INFINITE, input_schema=takes({"value": NUMBER, "other": defaulting(INTEGER, 1)})

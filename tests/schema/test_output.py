@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import enum
 import pathlib
+import traceback
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -257,6 +258,43 @@ def test_a_value_without_json_form_is_an_invalid_result(
     assert error.code == "invalid_result"
     assert type(returned).__name__ in error.message
     assert "0x" not in error.message
+
+
+MISTYPED = Point.model_construct(x="Zq7canary")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "returned"),
+    [
+        (Point, MISTYPED),
+        (..., MISTYPED),
+        (Any, MISTYPED),
+        (int, MISTYPED),
+        (Point | None, MISTYPED),
+        (list[Point], [MISTYPED]),
+        (dict[str, Any], {"a": MISTYPED}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+def test_a_model_with_a_mistyped_field_is_an_invalid_result_and_warns_of_nothing(
+    entry_point: EntryPoint, annotation: Any, returned: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Pydantic's warning would show the field's value, which may be a bound one."""
+    try:
+        error = entry_point(returning(annotation, returned)).error
+    except InvalidResultError as invalid:
+        error = invalid
+    shown = "".join(traceback.format_exception(error)) if isinstance(error, InvalidResultError) else error.message
+    assert (error.code, "Zq7canary" in shown, recwarn.list) == ("invalid_result", False, [])
+
+
+def test_a_mistyped_model_in_a_stream_is_an_invalid_result(recwarn: pytest.WarningsRecorder) -> None:
+    def f() -> Iterator[Point]:
+        yield MISTYPED
+
+    chunk, *_ = ToolSpec.from_function(f).stream()
+    assert (chunk.error.code, recwarn.list) == ("invalid_result", [])
 
 
 @pytest.mark.parametrize(("annotation", "returned"), [(int, "text"), (Point, {"z": 1}), (list[int], {"a": 1})])

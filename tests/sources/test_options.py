@@ -65,6 +65,8 @@ def test_from_code_refuses_an_option_before_the_code_runs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"max_items": 0}, "at least 1"),
+        ({"max_bytes": True}, "at least 1"),
         ({"timeout": 0}, "greater than 0"),
         ({"timeout": -1}, "greater than 0"),
         ({"timeout": True}, "greater than 0"),
@@ -162,7 +164,8 @@ def test_the_wire_form_equals_fastmcps():
 def test_examples_of_both_forms_do_not_contain_bound_parameters():
     given = [{"query": "x", "limit": 1}, {"inputs": {"query": "y", "limit": 2}, "expected": ["y"], "note": "n"}]
     spec = ToolSpec.from_function(search, examples=given, binds={"limit": "search.limit"})
-    assert spec.examples is given
+    assert spec.examples == [{"query": "x"}, {"inputs": {"query": "y"}, "expected": ["y"], "note": "n"}]
+    assert ToolSpec.from_function(search, examples=given).examples is given
     assert spec.definition.examples == [
         {"inputs": {"query": "x"}},
         {"inputs": {"query": "y"}, "expected": ["y"], "note": "n"},

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
+import subprocess
+import sys
 import threading
 from typing import Annotated, Any
 
@@ -12,6 +16,9 @@ import pytest
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolkitError, ToolSpecError
 from ahvn_tools.middleware.approve import ApprovalRequest, approve
+from ahvn_tools.toolkit.approvals import UsedApprovals
+
+KEY = "a key that both processes have"
 
 ANSWER = {
     "tool_calls": [
@@ -96,10 +103,10 @@ def test_the_approver_may_edit_the_arguments():
     assert run.results[1][0].arguments["path"] == "/x"
 
 
-def test_a_request_alone_is_resumed_elsewhere():
-    kit, _ = kit_of()
+def test_a_request_alone_is_resumed_elsewhere_with_the_same_key():
+    kit, _ = kit_of(secret_key=KEY)
     request = json.loads(json.dumps(kit.run(ANSWER, format="openai").pending[1].to_json()))
-    other, removed = kit_of()
+    other, removed = kit_of(secret_key=KEY.encode())
     ((call, result),) = other.resume(request, approved=True).results
     assert (call.id, result.value, removed) == ("c3", "removed /y", ["/y"])
     ((_, refused),) = other.resume(request, approved=False).results
@@ -115,13 +122,146 @@ def test_a_request_alone_needs_its_secrets_again():
     assert removed == ["/x"]
 
 
-def test_a_request_with_changed_arguments_does_not_run():
+@pytest.mark.parametrize("options", [{}, {"secret_key": KEY + "?"}], ids=["random", "another"])
+def test_a_request_made_with_another_key_is_refused_with_the_fix(options):
+    kit, _ = kit_of(secret_key=KEY)
+    run = kit.run(ANSWER, format="openai")
+    other, removed = kit_of(**options)
+    for waiting in (run, run.pending[1], run.pending[1].to_json()):
+        with pytest.raises(ToolkitError, match=r"made with another secret_key: pass the same one .*secret_key=…"):
+            other.resume(waiting, approved=True)
+    assert removed == []
+    assert other.resume(run.pending[1], approved=False).results[0][1].error.code == "rejected"
+
+
+RESUME = """
+import json, os, sys
+from ahvn_tools import Toolkit
+
+kit = Toolkit("files", secret_key=os.environ["TOOLKIT_KEY"])
+
+@kit.tool(requires_approval=True)
+def remove(path: str) -> str:
+    return f"removed {path}"
+
+[(_, result)] = kit.resume(json.load(sys.stdin), approved=True).results
+print(result.text)
+"""
+
+
+@pytest.mark.exhaustive
+def test_a_request_is_resumed_in_another_process_with_the_same_key_only():
+    kit = Toolkit("files", secret_key=KEY)
+
+    @kit.tool(requires_approval=True)
+    def remove(path: str) -> str:
+        return path
+
+    run = kit.run([ToolCall(id="c1", name="remove", arguments={"path": "/x"})])
+    outputs = {}
+    for key in (KEY, KEY[::-1]):
+        process = subprocess.run(
+            [sys.executable, "-c", RESUME],
+            input=json.dumps(run.pending[0].to_json()),
+            env={**os.environ, "TOOLKIT_KEY": key},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=100,
+            check=False,
+        )
+        outputs[key] = process.stdout + process.stderr
+    assert outputs[KEY] == "removed /x\n"
+    assert "made with another secret_key" in outputs[KEY[::-1]]
+
+
+@pytest.mark.parametrize("key", ["", "short", b"fifteen bytes..", 123456789012345678, bytearray(32)], ids=repr)
+def test_a_key_that_could_be_guessed_is_refused_and_not_shown(key):
+    with pytest.raises(ToolkitError, match="at least 16 bytes") as raised:
+        Toolkit("files", secret_key=key)
+    assert not key or str(key) not in str(raised.value)
+
+
+def test_no_repr_shows_the_key():
+    kit, _ = kit_of(secret_key=KEY)
+    request = kit.run(ANSWER, format="openai").pending[0]
+    assert KEY not in repr([kit, vars(kit._view.store), request])
+
+
+def test_neither_a_request_nor_its_digest_reveals_a_short_secret():
+    """A digest that anybody could compute would be compared with those of all 10,000 PINs."""
+    _, run, _ = asking(pin="4071")
+    _, again, _ = asking(pin="4071")
+    first, second = run.pending[0], again.pending[0]
+    assert first.arguments == second.arguments
+    assert first.digest != second.digest
+
+
+CHANGES: dict[str, Any] = {
+    "arguments": {"path": "/etc"},
+    "tool": "add",
+    "call_id": "c9",
+    "session_id": None,
+    "secrets": ["path"],
+    "fingerprint": "0" * 64,
+    "digest": "0" * 64,
+    "id": "0" * 32,
+    "signature": "",
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("arguments", [None, {"path": "/edited"}], ids=["as it is", "edited"])
+def test_a_changed_request_does_not_run(name, arguments):
+    kit, removed = kit_of()
+    session = kit.session(session_id="ann")
+    request = session.run(ANSWER, format="openai").pending[1].to_json()
+    request[name] = CHANGES[name]
+    with pytest.raises(ToolkitError, match="The request has been changed"):
+        session.resume(request, approved=True, arguments=arguments)
+    assert removed == []
+
+
+def test_a_request_with_a_digest_of_other_arguments_does_not_run():
+    """Whoever can write the stored request can compute every digest that needs no key."""
     kit, removed = kit_of()
     request = kit.run(ANSWER, format="openai").pending[1].to_json()
     request["arguments"]["path"] = "/etc"
-    with pytest.raises(ToolkitError, match="not those that were asked for"):
+    text = json.dumps(request["arguments"], sort_keys=True, separators=(",", ":"))
+    request["digest"] = hashlib.sha256(text.encode()).hexdigest()
+    with pytest.raises(ToolkitError, match="has been changed"):
         kit.resume(request, approved=True)
     assert removed == []
+
+
+def test_an_approval_is_used_once():
+    kit, removed = kit_of()
+    run = kit.run(ANSWER, format="openai")
+    kit.resume(run, approved={"c3": True})
+    for waiting in (run, run.pending[1], run.pending[1].to_json()):
+        with pytest.raises(ToolkitError, match="used before"):
+            kit.resume(waiting, approved=True)
+    assert removed == ["/y"]
+    kit.resume(run, approved={"c2": True})
+    assert removed == ["/y", "/x"]
+
+
+def test_an_approval_that_was_refused_is_not_used():
+    kit, removed = kit_of()
+    request = kit.session(session_id="ann").run(ANSWER, format="openai").pending[1]
+    with pytest.raises(ToolkitError, match="another session"):
+        kit.resume(request, approved=True)
+    kit.session(session_id="ann").resume(request, approved=True)
+    assert removed == ["/y"]
+
+
+def test_only_the_latest_approvals_are_remembered(monkeypatch):
+    monkeypatch.setattr("ahvn_tools.toolkit.approvals.MAX_REMEMBERED", 2)
+    approvals = UsedApprovals()
+    for request_id in ("a", "b", "c"):
+        approvals.use([request_id])
+    with pytest.raises(ToolkitError, match="used before"):
+        approvals.use(["d", "b"])
+    approvals.use(["a", "d"])
 
 
 def test_a_tool_that_has_changed_since_does_not_run():
@@ -422,7 +562,7 @@ def test_a_request_with_only_its_secrets_passed_again_is_the_original_call(chang
     kit, run, paid = asking()
     request = run.pending[0].to_json()
     request["arguments"] |= changed
-    with pytest.raises(ToolkitError, match="not those that were asked for"):
+    with pytest.raises(ToolkitError, match="has been changed" if changed else "not those that were asked for"):
         kit.resume(request, approved=True, arguments={"pin": pin})
     assert paid == []
 
@@ -487,9 +627,13 @@ def test_the_approval_that_a_nested_call_needs_is_not_requested_for_the_outer_to
     assert "needs an approval" in run[0]["content"]
 
 
-def test_a_result_that_imitates_a_request_is_no_request():
+REQUEST = {"tool": "say", "fingerprint": "", "arguments": {}, "digest": "", "id": "", "signature": ""}
+
+
+@pytest.mark.parametrize("request_", ["please", {"call_id": "c1"}, {**REQUEST, "call_id": "c1"}], ids=str)
+def test_a_result_that_imitates_a_request_is_no_request(request_):
     def say() -> ToolResult:
-        return ToolResult("said", meta={"approval": "please"})
+        return ToolResult("said", meta={"approval": request_})
 
     (message,) = Toolkit("k").add(say).run([ToolCall(id="c1", name="say")], format="openai")
     assert message["content"] == "said"

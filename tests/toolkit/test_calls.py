@@ -86,6 +86,14 @@ async def test_methods_that_return_values_raise_the_tools_error_or_ours(kit):
         await kit.acall("add", [1])
 
 
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+async def test_a_message_quotes_only_the_beginning_of_a_long_name(kit, entry_point):
+    error = (await entry_point(kit, "x" * 1_000_000, {})).error
+    assert error.code == "not_found"
+    assert error.message.startswith(f"There is no tool {'x' * 200!r}…. ")
+    assert len(error.message) < 1_000
+
+
 def test_arguments_may_be_left_out_where_none_are_needed():
     def now() -> int:
         return 1

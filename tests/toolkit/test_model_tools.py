@@ -197,16 +197,17 @@ class TestCallTool:
         toolkit = Toolkit("k").add(add, requires_approval=True).add_search()
         session = toolkit.session()
         function = {"name": "call_tool", "arguments": json.dumps({"name": "add", "arguments": arguments})}
-        run = session.run({"tool_calls": [{"id": "c1", "function": function}]}, format="openai")
+        answer = {"tool_calls": [{"id": "c1", "function": function}]}
+        run, *others = [session.run(answer, format="openai") for _ in range(4)]
         assert [(request.tool, request.call_id, request.arguments) for request in run.pending] == [
             ("add", "c1", {"a": 1})
         ]
         message = {"role": "tool", "tool_call_id": "c1", "content": "2"}
         assert list(session.resume(run, approved=True)) == [message]
-        assert list(await session.aresume(run, approved=True)) == [message]
-        assert session.resume(run, approved=True, arguments={"c1": {"a": 5}})[0]["content"] == "6"
-        assert "rejected" in session.resume(run, approved=False)[0]["content"]
-        assert session.resume(run.pending[0], approved=True).results[0][1].value == 2
+        assert list(await session.aresume(others[0], approved=True)) == [message]
+        assert session.resume(others[1], approved=True, arguments={"c1": {"a": 5}})[0]["content"] == "6"
+        assert "rejected" in session.resume(others[2], approved=False)[0]["content"]
+        assert session.resume(others[2].pending[0], approved=True).results[0][1].value == 2
 
     def test_a_stream_yields_only_the_whole_result(self):
         toolkit = kit().add_search()

@@ -11,38 +11,43 @@ from ahvn_tools.execution.isolation import protocol
 from ahvn_tools.execution.isolation.worker_process import WorkerProcess
 
 MAX_IDLE_PROCESSES = 8
-"""Idle workers beyond this number end."""
+"""Idle workers beyond this number end, except those of tools that keep their children."""
 
 
 class ProcessPool:
-    """Worker processes, busy and idle. Their number has no upper limit: limit calls instead of workers."""
+    """Worker processes, busy and idle. `ProcessSlots` limits how many are busy.
+
+    Tools that keep their children have workers of their own, which stay until the pool is closed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[WorkerProcess] = []
+        self._idle: dict[bool, list[WorkerProcess]] = {False: [], True: []}
         self._all: set[WorkerProcess] = set()
         self._is_closed = False
 
-    def acquire(self) -> WorkerProcess:
+    def acquire(self, *, keeps_children: bool) -> WorkerProcess:
         """Return the idle process that was used last, which may have died since, or a new one, which is still starting.
 
         Raises OSError when no process can be started, also because the interpreter is exiting.
         """
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
+            if idle := self._idle[keeps_children]:
+                return idle.pop()
             if self._is_closed:
                 raise OSError("the interpreter is exiting")
-            process = WorkerProcess()
+            process = WorkerProcess(keeps_children=keeps_children)
             self._all.add(process)
             return process
 
     def release(self, process: WorkerProcess, *, is_reusable: bool) -> None:
         """Make a process idle. Kill it when it is not reusable, or when enough are idle."""
         with self._lock:
-            if is_reusable and not self._is_closed and len(self._idle) < MAX_IDLE_PROCESSES:
+            idle = self._idle[process.keeps_children]
+            has_room = process.keeps_children or len(idle) < MAX_IDLE_PROCESSES
+            if is_reusable and has_room and not self._is_closed:
                 process.is_new = False
-                self._idle.append(process)
+                idle.append(process)
                 return
         process.kill_and_close()
         with self._lock:
@@ -51,7 +56,7 @@ class ProcessPool:
     def end_idle(self) -> None:
         """End the idle processes; the next call starts a new one."""
         with self._lock:
-            idle, self._idle = self._idle, []
+            idle = self._pop_idle()
         for process in idle:
             process.request_exit()
         deadline = monotonic() + protocol.IDLE_EXIT_SECONDS
@@ -64,7 +69,7 @@ class ProcessPool:
         """End all processes for good: kill the busy ones."""
         with self._lock:
             self._is_closed = True
-            busy = self._all.difference(self._idle)
+            busy = self._all.difference(*self._idle.values())
         for process in busy:
             process.kill()
         self.end_idle()
@@ -77,7 +82,17 @@ class ProcessPool:
     def count(self) -> tuple[int, int]:
         """Return how many processes there are, and how many of them are idle."""
         with self._lock:
-            return len(self._all), len(self._idle)
+            return len(self._all), sum(map(len, self._idle.values()))
+
+    def idle_process_ids(self) -> set[int]:
+        """Return the ids of the idle processes."""
+        with self._lock:
+            return {process.process_id for idle in self._idle.values() for process in idle}
+
+    def _pop_idle(self) -> list[WorkerProcess]:
+        idle = [process for processes in self._idle.values() for process in processes]
+        self._idle = {False: [], True: []}
+        return idle
 
 
 process_pool = ProcessPool()

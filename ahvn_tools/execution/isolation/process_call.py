@@ -11,13 +11,16 @@ from typing import Any
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import InvalidResultError, PickleError, ToolConnectionError
-from ahvn_tools.execution.isolation import pool, protocol
+from ahvn_tools.execution.isolation import pool, protocol, slots
 from ahvn_tools.execution.isolation.worker_process import WorkerProcess
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pickling import dumps, is_picklable, to_import_path
 from ahvn_tools.execution.plan import MAX_START_SECONDS, Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.redaction import redact
+
+MAX_CHECK_SECONDS = 1.0
+"""How many seconds a worker may take after a call to find out what the body has left running."""
 
 
 class ProcessCall:
@@ -39,30 +42,37 @@ class ProcessCall:
         self._context = next((value for value in values.values() if isinstance(value, ToolContext)), ToolContext())
         self._lock = threading.Lock()
         self._process: WorkerProcess | None = None
+        self._call_id = protocol.make_call_id()
+        self._turn = threading.Event()
+        self._slots = slots.process_slots
         self._is_stopped = False
         self._start_deadline = 0.0
 
     def run(self, emit: EmitItemSync) -> Outcome:
-        """Run the body in a worker, pass its chunks to `emit`, and return its outcome.
+        """Wait for a slot, run the body in a worker, pass its chunks to `emit`, and return its outcome.
 
         Raises PickleError when the function or an argument cannot be pickled, InvalidResultError when a result cannot
         be unpickled, ToolConnectionError when the worker does not start or ends early, CancelledError after `stop`.
         """
         request = self._encode_request()
-        self._start_deadline = monotonic() + MAX_START_SECONDS
-        self._set_starting(True)
+        if not self._slots.acquire(self._turn):
+            raise concurrent.futures.CancelledError
         try:
+            self._start_deadline = monotonic() + MAX_START_SECONDS
+            self._set_starting(True)
             while (outcome := self._run_in_process(request, emit)) is None:
                 pass
             return outcome
         finally:
             self._set_starting(False)
+            self._slots.release()
 
     def stop(self) -> None:
-        """Kill the worker, whatever it is doing."""
+        """Kill the worker, whatever it is doing, or leave the queue."""
         with self._lock:
             self._is_stopped = True
             process = self._process
+        self._turn.set()
         if process is not None:
             process.kill()
 
@@ -77,6 +87,7 @@ class ProcessCall:
             positional=positional,
             named=named,
             is_async=self._plan.is_async,
+            limits=self._plan.item_limits,
             has_reader=self._has_reader,
         )
         try:
@@ -101,9 +112,9 @@ class ProcessCall:
 
     def _run_in_process(self, request: bytes, emit: EmitItemSync) -> Outcome | None:
         """Return the outcome of the body; None when an idle process had ended before it accepted the request."""
-        outcome = None
+        outcome, is_reusable = None, False
         try:
-            process = pool.process_pool.acquire()
+            process = pool.process_pool.acquire(keeps_children=self._plan.keeps_children)
         except OSError as error:
             raise self._connection_error(f"could not be started: {error}.") from error
         with self._lock:
@@ -114,21 +125,26 @@ class ProcessCall:
             if self._is_accepted(process, request):
                 self._wait_for_start(process)
                 outcome = self._read_outcome(process, emit)
+                is_reusable = self._is_left_clean(process)
             elif process.is_new:
                 raise self._process_lost_error(process)
             return outcome
         finally:
             with self._lock:
                 self._process = None
-                is_reusable = outcome is not None and not self._is_stopped
+                is_reusable = is_reusable and not self._is_stopped
             pool.process_pool.release(process, is_reusable=is_reusable)
 
     def _is_accepted(self, process: WorkerProcess, request: bytes) -> bool:
         if process.is_new:
             self._wait_for_start(process)
-            if process.receive() != protocol.READY:
+            if process.receive(protocol.NO_CALL) != protocol.READY:
                 return False
-        return process.send(request) and process.receive() == protocol.ACCEPTED
+        return process.send(self._call_id, request) and process.receive(self._call_id) == protocol.ACCEPTED
+
+    def _is_left_clean(self, process: WorkerProcess) -> bool:
+        """Return whether the body has left no thread and no process running in the worker."""
+        return process.wait_readable(MAX_CHECK_SECONDS) and process.receive(self._call_id) == protocol.REUSABLE
 
     def _wait_for_start(self, process: WorkerProcess) -> None:
         """Wait until the worker, or the body in it, has started or failed to. Raises ToolConnectionError."""
@@ -139,13 +155,14 @@ class ProcessCall:
 
     def _read_outcome(self, process: WorkerProcess, emit: EmitItemSync) -> Outcome:
         """Read replies until the body has ended, and return its outcome."""
-        while (frame := process.receive()) is not None:
+        while (frame := process.receive(self._call_id)) is not None:
             kind, *payload = self._unpickle_reply(frame)
             if kind == "started":
                 self._set_starting(False)
             elif kind == "chunk":
-                emit(*payload)
-                process.send(protocol.NEXT_CHUNK)
+                with self._slots.lend():
+                    emit(*payload)
+                process.send(self._call_id, protocol.NEXT_CHUNK)
             elif kind == "output":
                 self._context.append_output(*payload)
             elif kind == "progress":

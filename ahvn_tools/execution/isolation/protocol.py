@@ -1,9 +1,10 @@
 """What the calling process and a worker process send each other, and the frames in which they send it.
 
-A frame is a length in eight bytes and that many bytes. The worker sends the frame READY once. A request is one frame:
-a pickled ProcessEnvironment and CallRequest. The worker replies with the frame ACCEPTED and then with pickled tuples
-that start with their kind: `started` when the body starts, any number of `chunk`, `output` and `progress`, and one of
-`value`, `error`, `load_failed` and `unpicklable`, which ends the call. After a chunk the worker waits for NEXT_CHUNK.
+A frame is the id of its call, which is random, a length in eight bytes and that many bytes. The worker sends the frame
+READY once. A request is one frame: a pickled ProcessEnvironment and CallRequest. The worker replies with the frame
+ACCEPTED and then with pickled tuples that start with their kind: `started` when the body starts, any number of `chunk`,
+`output` and `progress`, and one of `value`, `error`, `load_failed` and `unpicklable`, which ends the call. After a
+chunk the worker waits for NEXT_CHUNK. At the end of the call it sends REUSABLE or LEFTOVERS.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import struct
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ahvn_tools.context import ToolContext
+from ahvn_tools.execution.isolation import slots
+from ahvn_tools.execution.item_limits import ItemLimits
 
 WORKER_PROGRAM = """
 import json, sys
-sys.path[:] = json.loads(sys.argv[1])
+sys.path[:], keeps_children = json.loads(sys.argv[1])
 from ahvn_tools.execution.isolation import worker
-worker.main()
+worker.main(keeps_children=keeps_children)
 """
 """The program of a worker process. It does not import the user's main module, so that needs no `__main__` guard."""
 
@@ -32,9 +35,15 @@ IDLE_EXIT_SECONDS = 1.0
 READY = b"ready"
 ACCEPTED = b"accepted"
 NEXT_CHUNK = b""
+REUSABLE = b"reusable"
+LEFTOVERS = b"leftovers"
 
-_LENGTH_PREFIX = struct.Struct(">Q")
+NO_CALL = bytes(16)
+"""The id in frames that belong to no call."""
+
+_HEAD = struct.Struct(">16sQ")
 _MAX_READ_BYTES = 1 << 24
+_MAX_JOINED_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +53,8 @@ class ProcessEnvironment:
     directory: str | None
     sys_path: list[str]
     variables: Mapping[str, str]
+    max_processes: int
+    """How many isolated calls of the body run at once."""
 
     @classmethod
     def capture(cls) -> ProcessEnvironment:
@@ -51,11 +62,17 @@ class ProcessEnvironment:
         directory = None
         with contextlib.suppress(OSError):  # it was deleted
             directory = os.getcwd()  # noqa: PTH109  # a string is pickled
-        return cls(directory=directory, sys_path=get_sys_path(), variables=dict(os.environ))
+        return cls(
+            directory=directory,
+            sys_path=get_sys_path(),
+            variables=dict(os.environ),
+            max_processes=slots.process_slots.max_processes,
+        )
 
     def apply(self) -> None:
         """Make it the environment of this process."""
         sys.path[:] = self.sys_path
+        slots.process_slots.max_processes = self.max_processes
         if self.variables != dict(os.environ):
             os.environ.clear()
             os.environ.update(self.variables)
@@ -94,6 +111,7 @@ class CallRequest:
     positional: list[Any]
     named: dict[str, Any]
     is_async: bool
+    limits: ItemLimits
     has_reader: bool
     """Whether a caller reads the chunks."""
 
@@ -104,15 +122,40 @@ def get_sys_path() -> list[str]:
     return [entry for entry in entries if isinstance(entry, str)]
 
 
-def read_frame(descriptor: int) -> bytes | None:
-    """Read one frame. Return None at the end of the stream."""
-    head = _read_exactly(descriptor, _LENGTH_PREFIX.size)
-    return None if head is None else _read_exactly(descriptor, _LENGTH_PREFIX.unpack(head)[0])
+class Frame(NamedTuple):
+    """The id of a call and what is sent."""
+
+    call_id: bytes
+    content: bytes
 
 
-def write_frame(descriptor: int, frame: bytes) -> None:
-    """Write one frame. Raises OSError when the other process has closed its end."""
-    for part in (_LENGTH_PREFIX.pack(len(frame)), frame):
+class ForeignFrameError(Exception):
+    """A frame belongs to another call, or is no frame."""
+
+
+def make_call_id() -> bytes:
+    """Return an id that a body of another call cannot guess."""
+    return os.urandom(len(NO_CALL))
+
+
+def read_frame(descriptor: int, call_id: bytes | None = None) -> Frame | None:
+    """Read one frame. Return None at the end of the stream. Raises ForeignFrameError for one with another call id."""
+    head = _read_exactly(descriptor, _HEAD.size)
+    if head is None:
+        return None
+    found_id, length = _HEAD.unpack(head)
+    if call_id not in (None, found_id):
+        raise ForeignFrameError
+    content = _read_exactly(descriptor, length)
+    return None if content is None else Frame(found_id, content)
+
+
+def write_frames(descriptor: int, call_id: bytes, *contents: bytes) -> None:
+    """Write frames of a call. Raises OSError when the other process has closed its end."""
+    parts = [part for content in contents for part in (_HEAD.pack(call_id, len(content)), content)]
+    if sum(map(len, parts)) <= _MAX_JOINED_BYTES:
+        parts = [b"".join(parts)]  # the reader wakes up once
+    for part in parts:
         rest = memoryview(part)
         while rest:
             rest = rest[os.write(descriptor, rest) :]

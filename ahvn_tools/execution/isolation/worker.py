@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pickle
 import queue
+import random
 import sys
 import threading
 import time
@@ -17,15 +19,20 @@ from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError, exception_text
 from ahvn_tools.execution.consume import aconsume, consume
+from ahvn_tools.execution.isolation import leftovers
 from ahvn_tools.execution.isolation.protocol import (
     ACCEPTED,
     IDLE_EXIT_SECONDS,
+    LEFTOVERS,
     NEXT_CHUNK,
+    NO_CALL,
     READY,
+    REUSABLE,
     CallRequest,
     ContextSnapshot,
+    Frame,
     read_frame,
-    write_frame,
+    write_frames,
 )
 from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
 from ahvn_tools.execution.pickling import ImportPath, dumps
@@ -33,11 +40,16 @@ from ahvn_tools.execution.pickling import ImportPath, dumps
 _FALLBACK_BASES = (ToolError, Exception, SystemExit, KeyboardInterrupt, BaseException)
 """An exception that cannot be unpickled is replaced by one of the first of these types that it is an instance of."""
 
+_MAX_DESCRIPTOR = 8192
 
-def main() -> None:
-    """Serve the process that started this one, until it closes its end of the pipe."""
+
+def main(*, keeps_children: bool) -> None:
+    """Serve the process that started this one, until it closes its end of the pipe.
+
+    `keeps_children` says whether processes that a body has started may run on after its call.
+    """
     _adopt_orphans()
-    requests, replies = os.dup(0), os.dup(1)
+    requests, replies = _to_private_descriptor(0), _to_private_descriptor(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
@@ -47,7 +59,23 @@ def main() -> None:
     os.close(null)
     with contextlib.suppress(Exception):
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file unless it was replaced
-    Worker(requests, replies).serve()
+    Worker(requests, replies, keeps_children=keeps_children).serve()
+    if leftovers.has_children():
+        from ahvn_tools.execution.isolation.worker_process import kill_descendants  # it imports psutil
+
+        kill_descendants()
+
+
+def _to_private_descriptor(descriptor: int) -> int:
+    """Return a copy under a high and random number, which a body does not reach by trying the low ones."""
+    try:
+        import fcntl
+        import resource
+    except ImportError:  # pragma: no cover  # Windows
+        return os.dup(descriptor)
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    half = (min(limit, _MAX_DESCRIPTOR) if limit > 0 else _MAX_DESCRIPTOR) // 2
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, half + random.SystemRandom().randrange(half // 2))
 
 
 def _adopt_orphans() -> None:
@@ -63,27 +91,44 @@ def _adopt_orphans() -> None:
 class Worker:
     """A worker process: a thread that reads requests, and the main thread that runs one body at a time."""
 
-    def __init__(self, requests: int, replies: int) -> None:
+    def __init__(self, requests: int, replies: int, *, keeps_children: bool) -> None:
         """Take the descriptors of the two pipes. A child that a body forks closes its copies of them."""
+        self._keeps_children = keeps_children
         self._requests, self._replies = requests, replies
-        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._process_id = os.getpid()
+        self._inbox: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_busy = False
+        self._call_id = NO_CALL
+        """The id of the call that runs. What a thread of an earlier call sends is dropped."""
         reset_after_fork(self._close_pipes)
 
     def serve(self) -> None:
         """Run requests until there are no more."""
         threading.Thread(target=self._listen, name="ahvn-tools-listener", daemon=True).start()
-        self._write_frame(READY)
-        while (frame := self._inbox.get()) is not None:
-            self._write_frame(ACCEPTED)
-            reply = self._handle_request(frame)
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-            self._is_busy = False
-            self._write_frame(reply)
+        self._write_frames(NO_CALL, READY)
+        while (request := self._inbox.get()) is not None:
+            self._handle_request(request)
+
+    def _handle_request(self, request: Frame) -> None:
+        call_id = self._call_id = request.call_id
+        self._write_frames(call_id, ACCEPTED)
+        run = self._load_request(request)
+        threads = leftovers.running_threads()  # also those that an import has started
+        reply = run()
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        if os.getpid() != self._process_id:  # pragma: no cover  # the body forked, and this is the child process
+            os._exit(0)
+        with self._lock:
+            self._call_id = NO_CALL
+        has_children = not self._keeps_children and leftovers.has_children()
+        status = LEFTOVERS if has_children or leftovers.has_new_threads(threads) else REUSABLE
+        self._is_busy = False
+        self._write_frames(call_id, reply, status)
 
     def _close_pipes(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+        self._lock, self._call_id = threading.Lock(), NO_CALL
         os.close(self._requests)
         os.close(self._replies)
 
@@ -93,7 +138,7 @@ class Worker:
         This thread cannot run while a body is in C code that holds the GIL: the worker ends when it releases the GIL.
         """
         while (frame := read_frame(self._requests)) is not None:
-            if frame != NEXT_CHUNK:
+            if frame.content != NEXT_CHUNK:
                 self._is_busy = True
             self._inbox.put(frame)
         if not self._is_busy:
@@ -103,42 +148,50 @@ class Worker:
 
         kill_own_tree()
 
-    def send(self, *reply: Any) -> None:
-        """Send a reply to the calling process."""
-        self._write_frame(dumps(reply))
+    def send(self, call_id: bytes, *reply: Any) -> None:
+        """Send a reply of a call to the calling process, unless the call has ended."""
+        self._send_pickled(call_id, dumps(reply))
 
-    def _write_frame(self, frame: bytes) -> None:
-        with self._lock:
-            write_frame(self._replies, frame)
-
-    def _handle_request(self, frame: bytes) -> bytes:
+    def emit(self, call_id: bytes, item: Any) -> None:
+        """Send a chunk and wait until the next one is requested. Raises ChunkPickleError."""
         try:
-            environment, pickled = pickle.loads(frame)  # noqa: S301  # from the process that started this one
+            pickled = dumps(("chunk", item))
+        except Exception as error:  # a user's __reduce__ may raise anything
+            raise ChunkPickleError(type(item).__name__, type(error).__name__) from error
+        self._send_pickled(call_id, pickled)
+        self._inbox.get()
+
+    def _send_pickled(self, call_id: bytes, reply: bytes) -> None:
+        with self._lock:
+            if call_id == self._call_id:
+                write_frames(self._replies, call_id, reply)
+
+    def _write_frames(self, call_id: bytes, *contents: bytes) -> None:
+        with self._lock:
+            write_frames(self._replies, call_id, *contents)
+
+    def _load_request(self, frame: Frame) -> Callable[[], bytes]:
+        """Return a function that runs the body and returns the reply that ends the call."""
+        try:
+            environment, pickled = pickle.loads(frame.content)  # noqa: S301  # from the process that started this one
             environment.apply()
             request: CallRequest = pickle.loads(pickled)  # noqa: S301  # as above
             body = request.body.load() if isinstance(request.body, ImportPath) else request.body
         except BaseException as error:  # noqa: BLE001  # a user's __setstate__ or module may raise anything
-            return dumps(("load_failed", False, type(error).__name__, exception_text(error)))
-        self.send("started")
-        return _BodyRun(self, request, body).run()
-
-    def emit(self, item: Any) -> None:
-        """Send a chunk and wait until the next one is requested. Raises ChunkPickleError."""
-        try:
-            frame = dumps(("chunk", item))
-        except Exception as error:  # a user's __reduce__ may raise anything
-            raise ChunkPickleError(type(item).__name__, type(error).__name__) from error
-        self._write_frame(frame)
-        self._inbox.get()
+            reply = dumps(("load_failed", False, type(error).__name__, exception_text(error)))
+            return lambda: reply
+        self.send(frame.call_id, "started")
+        return _BodyRun(self, frame.call_id, request, body).run
 
 
 class _BodyRun:
     """One run of a body."""
 
-    def __init__(self, worker: Worker, request: CallRequest, body: Callable[..., Any]) -> None:
-        self._worker = worker
+    def __init__(self, worker: Worker, call_id: bytes, request: CallRequest, body: Callable[..., Any]) -> None:
+        self._send = functools.partial(worker.send, call_id)
         self._is_async = request.is_async
-        self._emit = worker.emit if request.has_reader else None
+        self._limits = request.limits
+        self._emit = functools.partial(worker.emit, call_id) if request.has_reader else None
         self._contexts: list[ToolContext] = []
         positional = [self._restore_argument(value) for value in request.positional]
         named = {name: self._restore_argument(value) for name, value in request.named.items()}
@@ -147,7 +200,7 @@ class _BodyRun:
     def _restore_argument(self, value: Any) -> Any:
         if not isinstance(value, ContextSnapshot):
             return value
-        context = value.restore(self._worker.send)
+        context = value.restore(self._send)
         self._contexts.append(context)
         return context
 
@@ -169,7 +222,7 @@ class _BodyRun:
             return self._run_async(self._start)
         returned = self._start()
         if is_iterator(returned):
-            return consume(returned, self._emit)
+            return consume(returned, self._limits, self._emit)
         return self._run_async(lambda: returned) if is_consumable(returned) else returned
 
     def _run_async(self, start: Callable[[], Any]) -> Any:
@@ -178,11 +231,13 @@ class _BodyRun:
 
         from ahvn_tools.execution.threads import run_in_thread
 
+        send_chunk = self._emit
+
         async def emit(item: Any) -> None:
-            (await run_in_thread(lambda _: self._worker.emit(item))).get()
+            (await run_in_thread(lambda _: send_chunk and send_chunk(item))).get()
 
         async def start_and_consume() -> Any:
-            return await aconsume(start(), emit if self._emit else None)
+            return await aconsume(start(), self._limits, emit if send_chunk else None)
 
         return asyncio.run(start_and_consume())
 

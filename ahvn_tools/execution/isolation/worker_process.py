@@ -26,10 +26,13 @@ _MAX_ROUNDS = 10
 class WorkerProcess:
     """A running worker process. One thread at a time exchanges frames with it; any thread may kill it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_children: bool) -> None:
         """Start the process. Raises OSError when that is impossible."""
+        self.keeps_children = keeps_children
+        """Whether processes that a body has started may run on after its call."""
+        settings = json.dumps([protocol.get_sys_path(), keeps_children])
         self._process = subprocess.Popen(  # noqa: S603  # this interpreter with a fixed program
-            [sys.executable, "-P", "-c", protocol.WORKER_PROGRAM, json.dumps(protocol.get_sys_path())],
+            [sys.executable, "-P", "-c", protocol.WORKER_PROGRAM, settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -39,6 +42,7 @@ class WorkerProcess:
         self._replies = cast("IO[bytes]", self._process.stdout)
         self._root = psutil.Process(self._process.pid)
         self._lock = threading.Lock()
+        self._has_sent_foreign_frame = False
         self.is_new = True
         """Whether it has not completed a call yet."""
 
@@ -50,17 +54,31 @@ class WorkerProcess:
         poll.register(self._replies.fileno(), select.POLLIN)
         return bool(poll.poll(max(timeout, 0) * 1000))
 
-    def send(self, frame: bytes) -> bool:
-        """Send a frame. Return False when the process has ended."""
+    @property
+    def process_id(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    def send(self, call_id: bytes, content: bytes) -> bool:
+        """Send a frame of a call. Return False when the process has ended."""
         try:
-            protocol.write_frame(self._requests.fileno(), frame)
+            protocol.write_frames(self._requests.fileno(), call_id, content)
         except OSError:
             return False
         return True
 
-    def receive(self) -> bytes | None:
-        """Wait for the frame of a reply; return None when the process has ended."""
-        return protocol.read_frame(self._replies.fileno())
+    def receive(self, call_id: bytes) -> bytes | None:
+        """Wait for the next frame of a call and return its content; return None when the process has ended.
+
+        A process that sends anything else is killed: a body may have written to the pipe.
+        """
+        try:
+            frame = protocol.read_frame(self._replies.fileno(), call_id)
+        except protocol.ForeignFrameError:
+            self._has_sent_foreign_frame = True
+            self.kill()
+            return None
+        return None if frame is None else frame.content
 
     def kill(self) -> None:
         """Kill the process and all processes that it started. Any thread may do so: the pipes stay open."""
@@ -92,7 +110,9 @@ class WorkerProcess:
         self._close_pipes()
 
     def describe_exit(self) -> str:
-        """Return the exit code, or the signal that ended the process."""
+        """Return the exit code, the signal that ended the process, or why it was killed."""
+        if self._has_sent_foreign_frame:
+            return "killed, as it sent data that is not part of the call"
         code = self._process.returncode
         if code is None:  # pragma: no cover  # it could not be reaped in time
             return "it was killed"
@@ -116,7 +136,7 @@ def kill_tree(root: psutil.Process) -> None:
     """
     with contextlib.suppress(psutil.Error):
         root.suspend()  # a suspended process starts no new ones
-    _kill_descendants(root)
+    kill_descendants(root)
     with contextlib.suppress(psutil.Error, OSError):
         if root.is_running() and hasattr(os, "killpg"):  # also true of a zombie, whose id is not reused yet
             os.killpg(root.pid, signal.SIGKILL)
@@ -127,14 +147,15 @@ def kill_tree(root: psutil.Process) -> None:
 def kill_own_tree() -> None:  # pragma: no cover  # a killed process reports no coverage
     """Kill this process, which leads a process group, and all processes that it started."""
     with contextlib.suppress(Exception):
-        _kill_descendants(psutil.Process())
+        kill_descendants()
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
-def _kill_descendants(root: psutil.Process) -> None:
-    """Suspend all processes that `root` started, until there are no new ones, then kill them."""
+def kill_descendants(root: psutil.Process | None = None) -> None:
+    """Suspend all processes that `root`, by default this process, started, until there are no new ones; kill them."""
+    root = root or psutil.Process()
     descendants: set[psutil.Process] = set()
     for _ in range(_MAX_ROUNDS):
         with contextlib.suppress(psutil.Error):

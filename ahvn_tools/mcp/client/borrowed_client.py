@@ -42,6 +42,8 @@ class ClientToolBody:
     because a connection belongs to a loop and a process.
     """
 
+    is_remote = True
+
     def __init__(self, client: Any, name: str, output_schema: Mapping[str, Any] | None = None) -> None:
         """Results are checked against the output schema.
 

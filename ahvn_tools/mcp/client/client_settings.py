@@ -57,6 +57,8 @@ class ClientSettings:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers of one set of credentials, in addition to those of the server's target."""
     status: ConnectionStatus = field(default_factory=ConnectionStatus)
+    server_name: str = ""
+    """The name of the server, for the log."""
 
 
 async def call_host_function(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ahvn_tools.context import ProgressCallback
 from ahvn_tools.errors import LimitExceededError
 from ahvn_tools.execution import background_loop
+from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.mcp.client import errors, server_process, session
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.errors import ConnectionLostError
@@ -212,10 +213,14 @@ def _has_header_parameters(tool: Any) -> bool:
 
 def run_close(close: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
     """Run `close` on the background loop and wait at most `seconds`; on that loop itself, do not wait."""
-    closing = asyncio.run_coroutine_threadsafe(close(), background_loop.get_loop())
-    if background_loop.running_loop() is not background_loop.get_loop():
-        with contextlib.suppress(TimeoutError):
-            closing.result(seconds)
+    loop = background_loop.get_loop()
+    if background_loop.running_loop() is loop:
+        asyncio.run_coroutine_threadsafe(close(), loop)
+        return
+    closing = background_loop.LoopCall(capture_outcome, close)
+    closing.start()  # without `cancel`: after Ctrl-C the connections still close
+    with contextlib.suppress(TimeoutError):
+        closing.outcome(seconds).get()
 
 
 @atexit.register

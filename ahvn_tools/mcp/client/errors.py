@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError, ToolConnectionError, ToolError
 from ahvn_tools.mcp.trust.invisible import escape
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction import clip, mask_urls
 
 # JSON-RPC's and MCP's error codes; `mcp_types` has them too, but importing it is slow.
 CONNECTION_CLOSED = -32000
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
+MISSING_REQUIRED_CLIENT_CAPABILITY = -32021
 PARSE_ERROR = -32700
 
 MAX_ERROR_CHARS = 2_000
 """A server's error text is cut after this many characters."""
+
+_CAPABILITIES = ("elicitation", "sampling", "roots", "tasks", "extensions", "experimental")
+"""The names of MCP's client capabilities."""
 
 _NO_RESPONSE_MESSAGES = frozenset({"server answered a request with 202 Accepted"})
 """What mcp's client reports when a request has no response."""
@@ -68,7 +74,23 @@ def _from_mcp_error(
         return ConnectionLostError(
             f"the server answered HTTP {status}" if is_refusal else "the server closed the connection"
         )
-    return ToolError(sanitize_text(message.strip()) or f"The server refused the request (error {code}).", tool=tool)
+    refusal = ToolError(sanitize_text(message.strip()) or f"The server refused the request (error {code}).", tool=tool)
+    if code == MISSING_REQUIRED_CLIENT_CAPABILITY:
+        refusal.mcp_response = _make_capability_error(getattr(error, "data", None))
+    return refusal
+
+
+def _make_capability_error(data: Any) -> Exception:
+    """Return the error for a client of a toolkit that is served: of the server's data only the capabilities' names.
+
+    The server could have written a bound value of the call into the rest of them.
+    """
+    from mcp.shared.exceptions import MCPError
+
+    required = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    names = [name for name in _CAPABILITIES if isinstance(required, dict) and name in required]
+    message = "The server of this tool requires a capability that its client does not have."
+    return MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, message, {"requiredCapabilities": {name: {} for name in names}})
 
 
 def describe_connect_error(error: BaseException, status: int | None) -> str:
@@ -81,7 +103,8 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
     if isinstance(root, PermissionError):
         return "its program may not be run"
     if type(root).__name__ == "MCPError":
-        return sanitize_text(str(getattr(root, "message", "")).strip()) or "the server refused the handshake"
+        text = mask_urls(str(getattr(root, "message", ""))[: 2 * MAX_ERROR_CHARS]).strip()
+        return sanitize_text(text) or "the server refused the handshake"
     if isinstance(root, RuntimeError) and "protocol version" in str(root):
         return sanitize_text(str(root).strip())
     if type(root).__name__ == "ValidationError":

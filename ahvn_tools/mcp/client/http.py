@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import httpx2
 
 from ahvn_tools.mcp.client.client_settings import ConnectionStatus
+from ahvn_tools.mcp.client.log_redaction import add_log_filter
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits
 
 CONNECT_TIMEOUT = 30.0  # seconds to connect and to send; reading has no limit here, because each call has its own
@@ -43,6 +44,7 @@ class BoundedHTTPFactory:
             limits=httpx2.Limits(max_connections=MAX_HTTP_CONNECTIONS, keepalive_expiry=KEEPALIVE_EXPIRY),
             auth=auth,
         )
+        add_log_filter()  # httpx2 has imported httpcore2 now
         client.event_hooks = {"response": [self._check_response]}
         return client
 

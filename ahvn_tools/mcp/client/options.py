@@ -25,7 +25,8 @@ class ConnectOptions(TypedDict, total=False):
     env: Mapping[str, str]
     """Environment variables of a server process, in addition to PATH, HOME and similar ones."""
     stderr: str | PathLike[str]
-    """A file to which the stderr of a server process is appended; by default it goes to this process's stderr."""
+    """A file to which the stderr of a server process is appended, within `limits.stderr_bytes`; by default it goes to
+    this process's stderr."""
     inputs: Mapping[str, str]
     """The values of `${input:…}` in a configuration."""
     pin: str | PathLike[str] | None

@@ -114,9 +114,7 @@ class ConnectionPool:
     async def _use_connection(
         self, headers: Mapping[str, str] | None, tool: str | None = None
     ) -> AsyncIterator[Connection]:
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # a forked child has a loop of another process here
-            self._loop, self._slot_freed = loop, asyncio.Event()
+        self._reset_for_running_loop()
         if not headers:
             if self._is_closed:
                 raise to_closed_error(self.target.name, tool)
@@ -134,7 +132,7 @@ class ConnectionPool:
             member.user_count -= 1
             self._slot_freed.set()
             if not member.user_count and self._connections.get(key) is member:
-                member.idle_timer = loop.call_later(self._idle_seconds, self._drop, key)
+                member.idle_timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._drop, key)
 
     async def _acquire(self, key: HeadersKey, tool: str | None) -> _PooledConnection:
         """Return the connection of a key, counted as used. Waits until a new one may be made."""
@@ -171,7 +169,15 @@ class ConnectionPool:
         self._closing_tasks.add(task)
         task.add_done_callback(self._closing_tasks.discard)
 
+    def _reset_for_running_loop(self) -> None:
+        """Drop what belongs to another loop: in a forked child, the connections in use and the closing ones."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._slot_freed = loop, asyncio.Event()
+            self._connections, self._closing_tasks = OrderedDict(), set()
+
     async def _close(self) -> None:
+        self._reset_for_running_loop()
         for key in list(self._connections):
             self._drop(key)
         self._slot_freed.set()

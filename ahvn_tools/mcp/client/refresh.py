@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.trust.changes import Changes
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class Refresher:
         notify: Callable[[Changes], Awaitable[None]],
     ) -> None:
         """`notify` is awaited with the changes after each `refresh`."""
-        self.is_closed = False
+        self._is_closed = False
         self._server_name = server_name
         self._run_update = update
         self._notify = notify
@@ -60,23 +61,36 @@ class Refresher:
 
     def schedule(self) -> None:
         """Refresh soon, unless another update begins before that."""
+        if self._is_closed:
+            return
         self._reset_for_running_loop()
         loop = asyncio.get_running_loop()
         self._changed_at = loop.time()
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._refresh_until_current())
 
+    def close(self) -> None:
+        """Cancel the scheduled refresh, and schedule no other. May be called in any thread."""
+        self._is_closed = True
+        if self._loop is not None:
+            background_loop.call_soon(self._cancel_task)
+
+    def _cancel_task(self) -> None:
+        self._reset_for_running_loop()
+        if self._task is not None:
+            self._task.cancel()
+
     async def _refresh_until_current(self) -> None:
         """Refresh until no newer change is announced. The delay before each refresh doubles."""
         delay, handled = INITIAL_REFRESH_DELAY, -math.inf
-        while self._changed_at > handled and not self.is_closed:
+        while self._changed_at > handled and not self._is_closed:
             await asyncio.sleep(delay)
             delay = min(2 * delay, MAX_REFRESH_DELAY)
             handled = self._changed_at
             try:
                 await self.refresh(unless_since=handled)
             except Exception as error:  # noqa: BLE001  # a server may fail in any way; the previous tools stay valid
-                if not self.is_closed:
+                if not self._is_closed:
                     log.warning("The tools of the MCP server %r were not refreshed: %s", self._server_name, error)
 
     def _reset_for_running_loop(self) -> None:

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
 from ahvn_tools.errors import (
     DefinitionError,
@@ -33,6 +33,7 @@ from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen
 from ahvn_tools.mcp.trust.wire import to_wire
+from ahvn_tools.schema.subschemas import root_property_names
 from ahvn_tools.sources import mcp as mcp_source
 from ahvn_tools.sources.options import validate_options
 from ahvn_tools.template import ToolTemplate
@@ -47,6 +48,18 @@ log = logging.getLogger(__name__)
 PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a restart of the server goes unnoticed
 
 
+class ServerImport(Protocol):
+    """What a toolkit has made of the tools of a server, by their names there."""
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The tools that the toolkit cannot use, each with the reason."""
+
+    @property
+    def receives(self) -> Mapping[str, Mapping[str, str | None]]:
+        """The parameters that the toolkit fills, by tool, each with its state key, or None for a preset."""
+
+
 class RemoteServer:
     """One MCP server: its tools, and the connections through which they are called."""
 
@@ -55,10 +68,9 @@ class RemoteServer:
         self.name = target.name
         self.tools: Mapping[str, WireTool] = MappingProxyType({})
         """The tools of the last listing by name, without those that were refused."""
-        self.refused: Mapping[str, str] = MappingProxyType({})
-        """The tools that cannot be used, each with the reason."""
         self.changed: frozenset[str] = frozenset()
         """The tools that are blocked until `accept`: they differ from their pins, or were quarantined."""
+        self._imports: list[ServerImport] = []
         self.get_host_state: Callable[[], Mapping[str, Any]] = dict
         """Returns the state from which `auth` takes the credentials for listing the tools."""
         auth, pin, on_change = options.get("auth"), options.get("pin"), options.get("on_change")
@@ -68,8 +80,11 @@ class RemoteServer:
         self._budgets = options.get("budgets")
         self._remote_tools: dict[str, RemoteTool] = {}
         self._raw_tools: dict[str, Any] = {}
+        self._screening_refusals: Mapping[str, str] = MappingProxyType({})
         self._quarantined: frozenset[str] = frozenset()
-        self._blocking_lock = threading.RLock()
+        self._listing_lock = threading.Lock()
+        """Held while a listing is applied or accepted; the file of pins is read and written meanwhile."""
+        self._blocking_lock = threading.Lock()
         """Held while the set of blocked tools changes, so that two threads do not undo each other's change."""
         self._listeners: list[ChangeListener] = [] if on_change is None else [on_change]
         self._notifications: set[asyncio.Task[None]] = set()
@@ -88,6 +103,26 @@ class RemoteServer:
     def __repr__(self) -> str:
         return f"<RemoteServer {self.name!r} of {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}>"
 
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The tools that cannot be used, each with the reason."""
+        refused_by_toolkits = {
+            name: reason for imported in list(self._imports) for name, reason in imported.refused.items()
+        }
+        return MappingProxyType({**refused_by_toolkits, **self._screening_refusals})
+
+    @property
+    def receives(self) -> Mapping[str, Mapping[str, str | None]]:
+        """The bound values that calls send to this server: tool -> parameter -> state key, or None for a preset.
+
+        Names are the server's. A value that is bound on a ToolSpec outside of a toolkit is not listed.
+        """
+        received: dict[str, dict[str, str | None]] = {}
+        for imported in list(self._imports):
+            for name, bound in imported.receives.items():
+                received.setdefault(name, {}).update(bound)
+        return MappingProxyType(received)
+
     def templates(self, *, timeout: float | None) -> dict[str, tuple[ToolTemplate, RemoteTool]]:
         """Return a template and a body for each tool. A tool for which that fails is added to `refused`.
 
@@ -95,13 +130,13 @@ class RemoteServer:
         """
         validate_options({"timeout": timeout})
         templates: dict[str, tuple[ToolTemplate, RemoteTool]] = {}
-        refused = dict(self.refused)
+        refused = dict(self._screening_refusals)
         for name, tool in self.tools.items():
             try:
                 templates[name] = self._build_template(tool, timeout)
             except DefinitionError as error:
                 refused[name] = str(error)
-        self.refused = MappingProxyType(refused)
+        self._screening_refusals = MappingProxyType(refused)
         return templates
 
     def _build_template(self, tool: WireTool, timeout: float | None) -> tuple[ToolTemplate, RemoteTool]:
@@ -112,7 +147,16 @@ class RemoteServer:
             context_name = "context"
             while context_name in taken:
                 context_name += "_"
-            body = RemoteTool(name, context_name, result_parser, self._call_tool, lambda: self.changed)
+            accepted_parameters = frozenset[str]() if body is None else body.accepted_parameters
+            body = RemoteTool(
+                name,
+                context_name,
+                result_parser,
+                self._call_tool,
+                lambda: self.changed,
+                self._require_acceptance,
+                accepted_parameters,
+            )
             self._remote_tools[name] = body
         body.result_parser = result_parser
         template, _ = mcp_source.build_template(
@@ -140,13 +184,16 @@ class RemoteServer:
         A name accepts the tool as it was last listed. A tool of `tools` is accepted only while it is still listed like
         that, so that no newer definition slips through. Raises ToolLookupError, ToolChangedError.
         """
-        with self._blocking_lock:
+        with self._listing_lock:
             accepted = frozenset(map(self._resolve_changed_name, tools)) or self.changed
             if self._pins is not None:
                 raw_tools = [self._raw_tools[name] for name in sorted(accepted & self._raw_tools.keys())]
                 self._pins.accept(self.name, raw_tools)
-            self._quarantined -= accepted
-            self.changed -= accepted
+            with self._blocking_lock:
+                for name in accepted & self.tools.keys() & self._remote_tools.keys():
+                    self._remote_tools[name].accepted_parameters |= root_property_names(self.tools[name].input_schema)
+                self._quarantined -= accepted
+                self.changed -= accepted
 
     def _resolve_changed_name(self, tool: str | WireTool) -> str:
         name = tool if isinstance(tool, str) else getattr(tool, "name", None)
@@ -156,11 +203,22 @@ class RemoteServer:
             raise ToolChangedError(f"The tool {name!r} has changed again: review its current definition.", tool=name)
         return name
 
-    def quarantine(self, name: str) -> None:
-        """Block a tool until it is accepted, whatever is pinned."""
+    def quarantine(self, name: str, reason: str = "the host has blocked it") -> None:
+        """Block a tool until it is accepted, whatever is pinned; the reason is logged."""
         with self._blocking_lock:
-            self._quarantined |= {name}
-            self.changed |= {name}
+            self._quarantine(name, reason)
+
+    def _quarantine(self, name: str, reason: str) -> None:
+        if name not in self._quarantined:
+            log.warning("The MCP tool %r of %r is not called until it is accepted: %s", name, self.name, reason)
+        self._quarantined |= {name}
+        self.changed |= {name}
+
+    def _require_acceptance(self, name: str, parameters: frozenset[str]) -> None:
+        """Block a tool until the host has accepted these parameters of it, which are bound in a toolkit."""
+        with self._blocking_lock:
+            if missing := parameters - self._remote_tools[name].accepted_parameters:
+                self._quarantine(name, f"its parameter {min(missing)!r} is bound")
 
     def on_change(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener(server, changes)` after each change.
@@ -175,14 +233,19 @@ class RemoteServer:
 
         return remove
 
+    def add_import(self, imported: ServerImport) -> Callable[[], None]:
+        """Report in `refused` and `receives` what a toolkit has made of the tools. Return a function that undoes it."""
+        self._imports.append(imported)
+        return lambda: self._imports.remove(imported)
+
     def close(self) -> None:
         """Close the connections. A later call is an error."""
-        self._refresher.is_closed = True
+        self._refresher.close()
         self._pool.close()
 
     async def aclose(self) -> None:
         """Close the connections, as `close` does."""
-        self._refresher.is_closed = True
+        self._refresher.close()
         await self._pool.aclose()
 
     def __enter__(self) -> Self:
@@ -207,12 +270,13 @@ class RemoteServer:
         screened = screen(listed, self._budgets)
         tools = {tool.name: tool for tool in screened.tools}
         changes = compare(list(self.tools.values()), screened.tools)
-        with self._blocking_lock:
+        with self._listing_lock:
             changed = frozenset[str]() if self._pins is None else frozenset(self._pins.check(self.name, listed))
             raw_tools = [(to_wire(tool).get("name"), tool) for tool in reversed(listed)]  # the first of a name wins
             self._raw_tools = {name: tool for name, tool in raw_tools if isinstance(name, str)}
-            self.changed = frozenset((changed | self._quarantined) & tools.keys())
-            self.tools, self.refused = MappingProxyType(tools), MappingProxyType(screened.refused)
+            with self._blocking_lock:
+                self.changed = frozenset((changed | self._quarantined) & tools.keys())
+            self.tools, self._screening_refusals = MappingProxyType(tools), MappingProxyType(screened.refused)
         return changes
 
     async def _verify_tool(self, name: str, *, is_new_connection: bool) -> None:
@@ -228,13 +292,20 @@ class RemoteServer:
             except ToolTimeoutError as error:  # of the listing, not of the call
                 raise ToolConnectionError(error.message, tool=name) from error
             if changes:
-                task = asyncio.create_task(self._notify(changes))
-                self._notifications.add(task)
-                task.add_done_callback(self._notifications.discard)
+                self._start_notification(changes)
         if name in self.changed:
             raise tool_changed_error(name)
 
     async def _notify(self, changes: Changes) -> None:
+        await asyncio.shield(self._start_notification(changes))  # a listener may close the server, which ends refreshes
+
+    def _start_notification(self, changes: Changes) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._call_listeners(changes))
+        self._notifications.add(task)
+        task.add_done_callback(self._notifications.discard)
+        return task
+
+    async def _call_listeners(self, changes: Changes) -> None:
         for listener in list(self._listeners):
             outcome = await capture_outcome(call_host_function, listener, self, changes)  # catches SystemExit too
             if outcome.error is not None:

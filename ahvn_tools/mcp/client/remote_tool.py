@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import InvalidResultError, ToolChangedError, ToolError
@@ -35,6 +35,11 @@ class RemoteTool:
     """Calls a tool by its name on the server, with arguments and the context of the call."""
     get_blocked_names: Callable[[], Collection[str]]
     """Returns the tools of the server that may not be called."""
+    require_acceptance: Callable[[str, frozenset[str]], None]
+    """Blocks a tool, by its name, until the host has accepted these parameters."""
+    accepted_parameters: frozenset[str] = frozenset()
+    """The parameters of the definitions that the host has accepted."""
+    is_remote: ClassVar[bool] = True
 
     @property
     def is_changed(self) -> bool:

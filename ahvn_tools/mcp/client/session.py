@@ -14,6 +14,7 @@ from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client import errors
 from ahvn_tools.mcp.client.client_settings import ClientSettings, ConnectionStatus, wrap_handler
 from ahvn_tools.mcp.client.errors import ConnectionLostError
+from ahvn_tools.mcp.client.log_redaction import add_log_filter, hide_logged_data
 from ahvn_tools.mcp.client.refresh import watch_list_changes
 from ahvn_tools.mcp.client.targets import Target
 from ahvn_tools.mcp.trust.limits import RateGuard
@@ -70,6 +71,7 @@ class Session:
             on_message=self._handle_message,
             on_connection_lost=self.fail,
             status=self.status,
+            server_name=target.name,
         )
         self.owner_task = asyncio.create_task(self._run(target, own))
         open_sessions.add(self)
@@ -104,7 +106,7 @@ class Session:
             await self._started.wait()
             if not self.was_ready():
                 raise ConnectionLostError(self.end_reason.result()) from self._cause
-            request = asyncio.ensure_future(send(self))
+            request = asyncio.ensure_future(self._send(send))
             awaited: set[asyncio.Future[Any]] = {request, self.end_reason}
             try:
                 await asyncio.wait(awaited, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -114,6 +116,10 @@ class Session:
         finally:
             self._user_count -= 1
             self._stop_if_unused()
+
+    async def _send(self, send: Callable[[Session], Awaitable[T]]) -> T:
+        hide_logged_data()
+        return await send(self)
 
     def _get_result(self, request: asyncio.Future[T], what: str, timeout: float | None, tool: str | None) -> T:
         if not request.done():
@@ -164,6 +170,8 @@ class Session:
             reason = f"there was no connection within {self._limits.connect:g} s"
             self._timer = self.loop.call_later(self._limits.connect, self.fail, reason)
             client = target.make_client(settings)
+            hide_logged_data()
+            add_log_filter()  # the modules of the client, which it may have imported, have made their loggers
             await client.__aenter__()
             # mcp would run the server's regular expressions with `re` on the event loop, which could block it forever
             client.session.validate_tool_result = _skip_validation

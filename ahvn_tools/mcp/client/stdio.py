@@ -20,6 +20,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
 
+from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.errors import PARSE_ERROR
 from ahvn_tools.mcp.client.server_process import (
@@ -29,10 +30,12 @@ from ahvn_tools.mcp.client.server_process import (
     track_group,
     wait_for_exit_reason,
 )
+from ahvn_tools.mcp.client.server_stderr import StderrWriter, copy_stderr
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits, RateGuard
 
 CHUNK_BYTES = 65_536  # bytes to read at a time: the size of a pipe's buffer
 SHORT_CLOSE_SECONDS = 0.2  # to exit, for a server that has never sent a message or cannot send one any more
+STDERR_GRACE_SECONDS = 0.2  # to copy the last output of a server that has ended
 DELIVERY_ROUNDS = 50  # iterations of the loop until a server's last answer has reached its caller; mcp needs about 15
 
 Message = SessionMessage | Exception
@@ -55,6 +58,7 @@ class BoundedStdioTransport(ClientTransport):
         self._cwd = cwd
         self._log_file = log_file
         self._limits = settings.limits
+        self._server_name = settings.server_name
         self._status = settings.status
         self._on_connection_lost = settings.on_connection_lost
         self._close_seconds = SHORT_CLOSE_SECONDS
@@ -67,7 +71,7 @@ class BoundedStdioTransport(ClientTransport):
     ) -> AsyncIterator[ClientSession]:
         """Start the server and yield a session with it."""
         session_class = (transport_options or TransportOptions()).session_class
-        process = await self._start_process()
+        process, stderr_task = await self._start_process()
         self._status.find_exit_reason = lambda: None if self._is_ending else get_exit_reason(process)
         incoming, read = anyio.create_memory_object_stream[Message](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -82,29 +86,36 @@ class BoundedStdioTransport(ClientTransport):
             try:
                 self._is_ending = True  # what follows is not the server's failure
                 await stop_process(process, self._close_seconds)
+                await asyncio.wait({stderr_task}, timeout=STDERR_GRACE_SECONDS)
             finally:
                 kill_group(process.pid)
-                for task in tasks:
+                for task in (*tasks, stderr_task):
                     task.cancel()
                 for stream in (incoming, read, write, outgoing):
                     stream.close()
                 # A process that left the group may hold the pipes open. asyncio has no public way to close them.
                 process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # mcp does it too
 
-    async def _start_process(self) -> asyncio.subprocess.Process:
-        log_file = self._log_file
-        with log_file.open("a") if isinstance(log_file, Path) else contextlib.nullcontext(log_file) as stderr:
+    async def _start_process(self) -> tuple[asyncio.subprocess.Process, asyncio.Task[None]]:
+        """Start the server, and a task that copies its stderr."""
+        max_bytes = self._limits.stderr_bytes
+        writer: StderrWriter = (await run_in_thread(lambda _: StderrWriter(self._log_file, max_bytes))).get()
+        try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
+                stderr=asyncio.subprocess.PIPE,
                 env=self._env,
                 cwd=self._cwd,
                 start_new_session=True,
             )
+        except BaseException:
+            writer.close()
+            raise
         track_group(process.pid)
-        return process
+        assert process.stderr is not None  # noqa: S101  # it was requested
+        return process, asyncio.create_task(copy_stderr(self._server_name, process.stderr, writer))
 
     async def _read_messages(
         self,

@@ -11,18 +11,22 @@ from typing import Any, Final, Protocol
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ServerEvent, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams
+from starlette.middleware import Middleware
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolCallError
+from ahvn_tools.errors import MAX_NAME_CHARS, ToolCallError, quote_name
 from ahvn_tools.execution import convert
 from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats.json_data import replace_surrogates
+from ahvn_tools.mcp.server import large_results
+from ahvn_tools.mcp.server.http_guards import HostSyntaxGuard, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
 from ahvn_tools.results import ErrorDetail, ToolResult
@@ -71,6 +75,15 @@ class ServedToolsServer(FastMCP):
         """End the streams of subscribed clients, which would delay the end of a server over HTTP."""
         self._listen_handler.close()
 
+    def http_app(
+        self, path: str | None = None, middleware: list[Middleware] | None = None, *arguments: Any, **options: Any
+    ) -> StarletteWithLifespan:
+        """Return the ASGI app, with the arguments of FastMCP's method."""
+        guards = [Middleware(HostSyntaxGuard), Middleware(UniqueRequestIdGuard)]
+        # a stored event would contain the placeholder
+        sender = [] if options.get("event_store") is not None else [Middleware(large_results.LargeResultSender)]
+        return super().http_app(path, [*guards, *(middleware or ()), *sender], *arguments, **options)
+
     async def _list_tools(self) -> Sequence[Tool]:
         outcome = await capture_outcome(self._served_tools.definitions, Request.current())
         if outcome.error is not None:  # the host's own functions may raise anything
@@ -82,10 +95,13 @@ class ServedToolsServer(FastMCP):
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
         outcome = await capture_outcome(self._served_tools.find, name, Request.current())
         if outcome.error is not None:
-            raise ToolError(_to_client_message(outcome.error, f"Error calling tool {name!r}")) from None
+            raise ToolError(_to_client_message(outcome.error, f"Error calling tool {quote_name(name)}")) from None
         definition: ToolDefinition | None = outcome.value
         if definition is None or not (version is None or version.matches(definition.version)):
-            return await super()._get_tool(name, version)
+            tool = await super()._get_tool(name, version)
+            if tool is None and len(name) > MAX_NAME_CHARS:  # FastMCP's own message would repeat the whole name
+                raise ToolError(f"Unknown tool: {quote_name(name)}")
+            return tool
         return self._to_spec_tool(definition)
 
     def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
@@ -112,17 +128,19 @@ class ServedToolsServer(FastMCP):
         return ToolResult(error=ErrorDetail(code=code, message=message))
 
     def _install_handlers(self) -> None:
-        """Answer `subscriptions/listen`, and let mcp look up the schema of a called tool by its name.
+        """Answer `subscriptions/listen`, send large results in pieces, and look up the schema of a tool by its name.
 
         With protocol 2026-07-28 over HTTP, mcp compares headers with the schema before each call and lists all tools to
-        find it, unless it has this function. FastMCP 4 has no public API for either. Without the private attribute,
-        clients learn of a change with their next call, and a call is slow, not wrong.
+        find it, unless it has this function. FastMCP 4 has no public API for these. Without the private attribute,
+        clients learn of a change with their next call, and calls are slow, not wrong.
         """
         mcp_server: Any = getattr(self, "_mcp_server", None)
         if hasattr(mcp_server, "add_request_handler"):
             mcp_server.add_request_handler(
                 "subscriptions/listen", SubscriptionsListenRequestParams, self._listen_handler
             )
+            entry = mcp_server.get_request_handler("tools/call")
+            mcp_server.add_request_handler("tools/call", entry.params_type, large_results.wrap_handler(entry.handler))
         if hasattr(mcp_server, "get_tool_input_schema"):
             mcp_server.get_tool_input_schema = self._get_input_schema
 

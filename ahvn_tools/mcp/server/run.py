@@ -29,6 +29,9 @@ CLOSE_SECONDS: Final = 1.0
 
 MAX_PORT: Final = 65_535
 
+WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared, not bound
+"""Addresses that mean every address of the machine, and no host name."""
+
 _HTTP_APP_OPTIONS = frozenset({"path", "host_origin_protection", "allowed_hosts", "allowed_origins"})
 """Options of FastMCP's `http_app` that are set here."""
 
@@ -37,13 +40,13 @@ class ServerRunOptions(TypedDict, total=False):
     """How a server runs. All but `log_level` are for HTTP."""
 
     host: str
-    """The address to listen on, `"127.0.0.1"` by default."""
+    """The name or address to listen on, `"127.0.0.1"` by default. Clients may use it for the server."""
     port: int
     """8000 by default; 0: any free port."""
     path: str
     """`"/mcp"` by default."""
     allowed_hosts: str | Sequence[str]
-    """One or more host names, in addition to localhost, that clients may use for the server."""
+    """One or more host names, in addition to localhost and `host`, that clients may use for the server."""
     allowed_origins: str | Sequence[str]
     """Web pages that may call the server, such as `"https://app.example"`."""
     sockets: Sequence[socket.socket]
@@ -100,7 +103,7 @@ async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
     app = server.http_app(
         options["path"],
         host_origin_protection=True,
-        allowed_hosts=_to_list(options.get("allowed_hosts")),
+        allowed_hosts=_list_allowed_hosts(options),
         allowed_origins=_to_list(options.get("allowed_origins")),
         **options.get("http", {}),
     )
@@ -161,6 +164,12 @@ def _print_addresses(server: FastMCP, sockets: Iterable[socket.socket], path: st
         sys.stderr.write(f"Serving {server.name!r} at http://{url_host}:{port}{path}\n")
         if server.auth is None and not ipaddress.ip_address(host).is_loopback:
             log.warning("%r is open to all that can reach %s: pass auth=…, or listen on 127.0.0.1.", server.name, host)
+
+
+def _list_allowed_hosts(options: ServerRunOptions) -> list[str] | None:
+    """Return the host names that clients may use: a name that the server listens on is one of them."""
+    allowed, host = _to_list(options.get("allowed_hosts")), options["host"]
+    return allowed if host in WILDCARD_HOSTS else [*(allowed or ()), host]
 
 
 def _to_list(names: str | Sequence[str] | None) -> list[str] | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import select
 import sys
+import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+_EMPTY_LINES: Final = re.compile(rb"^[ \t\r]*\n", re.MULTILINE)
 
 
 @contextlib.contextmanager
@@ -41,6 +45,7 @@ def interruptible_stdin() -> Generator[Callable[[], None]]:
         end_input.close()
         restore()
         os.dup2(input_descriptor, 0)
+        reader.release()
 
 
 @contextlib.contextmanager
@@ -83,21 +88,47 @@ def is_process_stream(stream: Any, descriptor: int) -> bool:
 
 
 class _InterruptibleReader(io.RawIOBase):
-    """Reads a file descriptor until it ends, or until another one does."""
+    """Reads a file descriptor until it ends, or until another one does; drops empty lines.
+
+    mcp 2 takes a quarter of a millisecond for each line that is not a message.
+    """
 
     def __init__(self, input_descriptor: int, wake_descriptor: int, on_read: Callable[[], None]) -> None:
         self._input_descriptor = input_descriptor
         self._wake_descriptor = wake_descriptor
         self._on_read = on_read
+        self._lock = threading.Lock()
+        self._is_released = False
+        self._is_at_line_start = True
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # a BufferedReader passes a bytearray
         self._on_read()
-        ready, _, _ = select.select([self._input_descriptor, self._wake_descriptor], [], [])
-        if self._wake_descriptor in ready:
-            return 0
-        data = os.read(self._input_descriptor, len(buffer))
+        data = b""
+        while not data and (received := self._read(len(buffer))):
+            data = _drop_empty_lines(received, is_at_line_start=self._is_at_line_start)
+            self._is_at_line_start = received.endswith(b"\n")
         buffer[: len(data)] = data
         return len(data)
+
+    def _read(self, size: int) -> bytes:
+        """Wait for input; return none when it has ended."""
+        with self._lock:
+            if self._is_released:
+                return b""
+            ready, _, _ = select.select([self._input_descriptor, self._wake_descriptor], [], [])
+            return b"" if self._wake_descriptor in ready else os.read(self._input_descriptor, size)
+
+    def release(self) -> None:
+        """Close both file descriptors, after a thread that still reads: the other end of the second one is closed."""
+        with self._lock:
+            self._is_released = True
+            os.close(self._input_descriptor)
+            os.close(self._wake_descriptor)
+
+
+def _drop_empty_lines(data: bytes, *, is_at_line_start: bool) -> bytes:
+    head, newline, lines = (b"", b"", data) if is_at_line_start else data.partition(b"\n")
+    return head + newline + _EMPTY_LINES.sub(b"", lines)

@@ -7,10 +7,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from fastmcp.tools import Tool
+from fastmcp.tools.base import InputRequiredToolResult
 from fastmcp.tools.base import ToolResult as FastMCPResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import InputRequiredResult
 from pydantic import PrivateAttr
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.execution.endpoint import MAX_CHARS_ON_LOOP
+from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ErrorDetail, ToolResult, to_sendable
 from ahvn_tools.schema.jsonschema import compile_validator
 
@@ -30,8 +36,23 @@ class SpecTool(Tool):
     _run_spec: CallHandler = PrivateAttr()
 
     async def run(self, arguments: dict[str, Any]) -> FastMCPResult:
-        """Run a call. An error is a result with `is_error`; nothing that a tool does ends the server."""
-        result = to_sendable(await self._run_spec(arguments))
+        """Run a call. An error is a result with `is_error`; nothing that a tool does ends the server.
+
+        Raises the MCPError by which a tool says that its client lacks a capability.
+        """
+        result = await self._run_spec(arguments)
+        response = None if result.error is None else result.error.mcp_response
+        if isinstance(response, InputRequiredResult):
+            return InputRequiredToolResult(response)
+        if isinstance(response, MCPError):
+            raise response
+        if exceeds_size([result.value, result.structured_content, result.blocks], MAX_CHARS_ON_LOOP):
+            converted: FastMCPResult = (await run_in_thread(lambda _: self._convert(result))).get()
+            return converted
+        return self._convert(result)
+
+    def _convert(self, result: ToolResult) -> FastMCPResult:
+        result = to_sendable(result)
         if not result.is_error and not self._fits_output_schema(result):
             message = f"Tool {self.name!r} returned a value that does not fit its output schema."
             result = ToolResult(error=ErrorDetail(code="invalid_result", message=message), meta=result.meta)

@@ -20,7 +20,7 @@ class Limits:
 
     connect: float = 30.0
     """Seconds to start the server and to complete the handshake."""
-    listing: float = 30.0
+    listing: float = 10.0
     """Seconds for all pages of the list of tools."""
     close: float = 2.0
     """Seconds that a server process has to exit after its input is closed; the client kills it within one more."""
@@ -38,6 +38,9 @@ class Limits:
     """Values in the objects and lists of one message."""
     stray_lines: int = 1_000
     """Lines on a server's standard output that are not messages."""
+    stderr_bytes: int = 10 * 1024 * 1024
+    """Bytes of a server process's stderr. A file is renamed at this size, and a new one started; this process's stderr
+    gets no more of it. The connection stays open."""
     notifications: int = 20_000
     """Notifications within ten seconds."""
     requests: int = 500

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
+from types import BuiltinFunctionType
 from typing import Any
 from uuid import UUID
+from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, SecretBytes, SecretStr
@@ -19,6 +22,9 @@ _REPR_TYPES = frozenset({
     PosixPath, PurePosixPath, PureWindowsPath, WindowsPath,
 })  # fmt: skip
 """Types whose `repr` identifies a value. Their subclasses may have further attributes, so they are not included."""
+
+_class_numbers: WeakKeyDictionary[type, int] = WeakKeyDictionary()
+_next_number = itertools.count()
 
 
 class UncacheableValueError(Exception):
@@ -40,7 +46,7 @@ def keyed_digest(value: Any, key: bytes) -> bytes:
 
 def _canonical_text(value: Any) -> str:
     kind = type(value)
-    name = f"{kind.__module__}.{kind.__qualname__}"
+    name = _class_name(kind)
     if kind in _REPR_TYPES:
         return f"{name}:{value!r}"
     if kind is dict:
@@ -53,16 +59,25 @@ def _canonical_text(value: Any) -> str:
         return f"{name}({_canonical_text(value.get_secret_value())})"
     if isinstance(value, Enum):
         return f"{name}.{value.name}({_canonical_text(value.value)})"
-    return f"{name}({_canonical_text(_record_fields(value))})"
+    return f"{name}({_canonical_text(_record_state(value))})"
 
 
-def _record_fields(value: Any) -> dict[str, Any]:
-    """Return all fields of a time, model or dataclass. Raises TypeError for any other value."""
-    if type(value) in {datetime, time} and type(value.tzinfo) in {type(None), timezone, ZoneInfo}:
-        return {"repr": repr(value)}
-    if isinstance(value, BaseModel):
-        return {**vars(value), "": [value.__pydantic_extra__, value.__pydantic_private__]}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {**fields, **getattr(value, "__dict__", {})}
-    raise TypeError(type(value).__name__)
+def _class_name(kind: type) -> str:
+    """Return a name that no other class has, not even one of the same module and qualified name.
+
+    Raises TypeError for a class that its metaclass may call equal to another one.
+    """
+    if type(kind).__eq__ is not type.__eq__:
+        raise TypeError(kind.__name__)
+    return f"{kind.__module__}.{kind.__qualname__}#{_class_numbers.setdefault(kind, next(_next_number))}"
+
+
+def _record_state(value: Any) -> Any:
+    """Return the whole state of a time, model or dataclass. Raises TypeError for any other value."""
+    kind = type(value)
+    if kind in {datetime, time} and type(value.tzinfo) in {type(None), timezone, ZoneInfo}:
+        return repr(value)
+    is_record = isinstance(value, BaseModel) or dataclasses.is_dataclass(kind)
+    if is_record and not any(isinstance(vars(base).get("__new__"), BuiltinFunctionType) for base in kind.__mro__[:-1]):
+        return object.__getstate__(value)  # the attributes and all slots, whatever the class itself would pickle
+    raise TypeError(kind.__name__)  # also for a subclass of a built-in type, whose content is no attribute

@@ -6,7 +6,7 @@ import contextvars
 import copy
 import os
 import secrets
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -15,17 +15,19 @@ from time import monotonic
 from ahvn_tools.context import resolve_transport_context
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution import background_loop
+from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.deadline import timeout_error
+from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments
-from ahvn_tools.execution.runner import run_resolvers
+from ahvn_tools.execution.runner import run_before_body, run_resolvers
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.middleware.cache.key import UncacheableValueError, keyed_digest
 from ahvn_tools.middleware.cache.store import InFlight, ResultStore
 from ahvn_tools.middleware.idempotency import idempotency_check
 from ahvn_tools.results import ToolResult
 from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.state import MISSING
+from ahvn_tools.state import MISSING, BlockingStateError
 
 _has_waiters: contextvars.ContextVar[bool] = contextvars.ContextVar("has_waiters", default=False)
 """Whether other calls may wait for the current one; then it waits for none itself, which could be a deadlock."""
@@ -60,34 +62,40 @@ def cache(
     async def cache_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if call.plan.depends_on_context or isinstance(call.body, InjectedBody) or not is_repeatable(call):
             return await next(call)
-        values = await _resolve_bound_values(call)
+        values, seconds = await _resolve_bound_values(call)
         call.scope.bound_values = {name: value for name, value in values.items() if value is not MISSING}
-        call = replace(call, plan=call.plan.with_bound_values(values))
+        plan = call.plan.with_bound_values(values)
+        call = replace(call, plan=plan if seconds is None else plan.with_timeout(seconds))
         cached = _CachedCall(call, next, values, None if shared else call.session_id, secret_key)
         return await (next(call) if cached.cache_key is None else cached.result(store, max_wait))
 
     return cache_call
 
 
-async def _resolve_bound_values(call: Call) -> Arguments:
-    """Read the bound values once, so that the key and the body see the same ones. Raises UnboundStateError."""
-    plan, scopes = call.plan, call.state_scopes
-    resolved: Arguments = {}
-    if plan.has_async_resolvers:
-        resolved = await run_resolvers(plan, scopes)
+async def _resolve_bound_values(call: Call) -> tuple[Arguments, float | None]:
+    """Read the bound values once, so that the key and the body see the same ones. Raises as `runner.prepare` does.
 
-    def read() -> Arguments:
+    Also return how many seconds are left for the body; None if reading took no time.
+    """
+    plan, scopes = call.plan, call.state_scopes
+
+    def read(parameters: Iterable[BoundParameter], resolved: Arguments) -> Arguments:
         values: Arguments = {}
-        for bound in plan.bound_parameters:
+        for bound in parameters:
             name, binding = bound.parameter.name, bound.binding
             if binding.resolver is not resolve_transport_context:
                 value = resolved[name] if name in resolved else bound.read(scopes)
                 values[name] = binding.default_value() if value is MISSING else value
         return values
 
-    if any(bound.binding.resolver for bound in plan.bound_parameters if bound.parameter.name not in resolved):
-        return (await run_in_thread(lambda _: read())).get()  # type: ignore[no-any-return]  # a resolver may block
-    return read()
+    async def read_in_thread() -> Outcome:
+        resolved = await run_resolvers(plan, scopes) if plan.has_async_resolvers else {}
+        return await run_in_thread(lambda _: read(plan.bound_parameters, resolved))
+
+    if not plan.may_block:
+        with suppress(BlockingStateError):
+            return read(plan.nonblocking_parameters, {}), None
+    return await run_before_body(plan, read_in_thread)
 
 
 class _CachedCall:

@@ -1,7 +1,7 @@
 """The recording file: JSONL, with one line for each finished call.
 
-`{"recording": 1, "tool", "fingerprint", "arguments", "digest", "result", "chunks"}`: secret arguments are `***`, bound
-values are `<parameter>`; the digest is that of the exact arguments.
+`{"recording": 2, "tool", "fingerprint", "arguments", "digest", "result", "chunks"}`: secret arguments are `***`, bound
+values are `<parameter>`; the digest is the HMAC of the exact arguments, or null without a key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ahvn_tools.results import ErrorDetail, ToolResult
 
 logger = logging.getLogger("ahvn_tools.middleware.record")
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the line format."""
 
 _LINE_START = b'{"recording":'

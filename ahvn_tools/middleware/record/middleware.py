@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import chain, repeat
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.json_types import JsonObject
@@ -13,16 +15,20 @@ from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest
 from ahvn_tools.middleware.record import jsonl
 from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.secret_key import SecretKey
 
 
-def record(path: str | PathLike[str]) -> Middleware:
+def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) -> Middleware:
     """Return middleware that appends every finished call, with its chunks and its result, to a JSONL file.
 
     Cancelled calls are not recorded. Each line is one append, so threads, loops and processes may write to the same
     file; it is closed after each line. A line that cannot be written is logged as an error; the call's result stays.
-    Raises ToolSpecError if the file is not writable or not a recording.
+
+    `secret_key`, at least 16 bytes and by default the toolkit's own if it was set, makes calls distinguishable whose
+    arguments differ only in secrets: their HMAC is written. Without a key nothing is written that depends on a secret.
+    Raises ToolSpecError for a short key, and if the file is not writable or not a recording.
     """
-    file = Path(path).absolute()
+    file, own_key = Path(path).absolute(), _own_key(secret_key)
     jsonl.prepare(file)
 
     @inline
@@ -31,7 +37,7 @@ def record(path: str | PathLike[str]) -> Middleware:
             "tool": call.name,
             "fingerprint": call.definition.fingerprint,
             "arguments": reporting.redact_arguments(call),  # before the body can change them
-            "digest": arguments_digest(call.arguments),
+            "digest": _digest(call, own_key),
         }
         chunks: list[ToolResult] = []
         try:
@@ -47,27 +53,32 @@ def record(path: str | PathLike[str]) -> Middleware:
     return record_call
 
 
-def replay(path: str | PathLike[str], *, allow_changed: bool = False) -> Middleware:
+def replay(
+    path: str | PathLike[str], *, allow_changed: bool = False, secret_key: str | bytes | None = None
+) -> Middleware:
     """Return middleware that answers calls from a recording; neither the tool nor inner middleware runs.
 
-    A call matches a recording of the same tool with exactly the same arguments. Several recordings of one call are
-    used in order, for all sessions together; the last one is repeated. A call without a recording is an error
-    `not_available`. If the tool has changed since the recording, the call is an error `changed`; with `allow_changed`
-    it is the recorded result with `meta["changed"]`, and a warning in the log.
-    Raises ToolSpecError if the file is not readable or not a recording.
+    A call matches a recording of the same tool with the same arguments: exactly the same ones if it was recorded with
+    the `secret_key` that is used here, else those that the recording shows, with `***` for secrets. Several recordings
+    of one call are used in order, for all sessions together; the last one is repeated. A call without a recording is
+    an error `not_available`. If the tool has changed since the recording, the call is an error `changed`; with
+    `allow_changed` it is the recorded result with `meta["changed"]`, and a warning in the log.
+    Raises ToolSpecError for a short key, and if the file is not readable or not a recording.
     """
-    file = Path(path).absolute()
+    file, own_key = Path(path).absolute(), _own_key(secret_key)
     lines: dict[tuple[str, str], list[JsonObject]] = {}
     for line in jsonl.read(file):
-        lines.setdefault((line["tool"], line["digest"]), []).append(line)
+        lines.setdefault((line["tool"], line["digest"] or _shown(line["arguments"])), []).append(line)
     recordings = {key: chain(same_call, repeat(same_call[-1])) for key, same_call in lines.items()}
 
     @inline
     async def replay_call(call: Call, _next: Next) -> ToolResult:
-        recorded = recordings.get((call.name, arguments_digest(call.arguments)))
+        digest = _digest(call, own_key)
+        recorded = recordings.get((call.name, digest)) if digest else None
+        recorded = recorded or recordings.get((call.name, _shown(reporting.redact_arguments(call))))
         if recorded is None:
-            which = " with these arguments" if call.name in {name for name, _ in recordings} else ""
-            return _replay_error(call, "not_available", f"{file.name!r} has no call of tool {call.name!r}{which}.")
+            same_tool = [line for (name, _), same_call in lines.items() if name == call.name for line in same_call]
+            return _replay_error(call, "not_available", _missing_text(file, call, same_tool))
         line = next(recorded)  # atomic: threads do not receive the same one
         is_changed = line["fingerprint"] != call.definition.fingerprint
         if is_changed and not allow_changed:
@@ -84,6 +95,28 @@ def replay(path: str | PathLike[str], *, allow_changed: bool = False) -> Middlew
         return result
 
     return replay_call
+
+
+def _missing_text(file: Path, call: Call, same_tool: list[JsonObject]) -> str:
+    """Return what a recording does not have; `same_tool` are its lines of the tool."""
+    other = ", or it was recorded with another secret_key" if any(line["digest"] for line in same_tool) else ""
+    which = f" with these arguments{other}" if same_tool else ""
+    return f"{file.name!r} has no call of tool {call.name!r}{which}."
+
+
+def _own_key(secret_key: str | bytes | None) -> SecretKey | None:
+    return None if secret_key is None else SecretKey.create(secret_key)
+
+
+def _digest(call: Call, own_key: SecretKey | None) -> str | None:
+    """Return the keyed digest of the exact arguments; None without a key that another process can have."""
+    key = own_key or call.secret_key
+    return None if key.is_random else arguments_digest(call.arguments, key)
+
+
+def _shown(arguments: Any) -> str:
+    """Return redacted arguments as text: equal for equal ones."""
+    return json.dumps(arguments, sort_keys=True)
 
 
 def _replay_error(call: Call, code: str, message: str) -> ToolResult:

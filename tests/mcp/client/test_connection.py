@@ -34,6 +34,7 @@ from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.targets import Target, resolve_targets
 from ahvn_tools.mcp.trust.limits import Limits
+from tests.mcp.hostile.meter import Stall
 
 RAW = Path(__file__).parents[1] / "raw_server.py"
 
@@ -89,20 +90,13 @@ def connect(mark: Path) -> Iterator[Connect]:
 
 
 @pytest.fixture
-async def lag() -> AsyncIterator[list[float]]:
-    """The longest time, in seconds, for which the background loop was blocked; checked after the test."""
-    worst = [0.0]
-
-    async def measure() -> None:
-        while True:
-            since = time.perf_counter()
-            await asyncio.sleep(0.005)
-            worst[0] = max(worst[0], time.perf_counter() - since)
-
-    measuring = asyncio.run_coroutine_threadsafe(measure(), background_loop.get_loop())
-    yield worst
+async def lag() -> AsyncIterator[Stall]:
+    """The longest time for which the background loop was blocked; checked after the test."""
+    stall = Stall()
+    measuring = asyncio.run_coroutine_threadsafe(stall.watch(), background_loop.get_loop())
+    yield stall
     measuring.cancel()
-    assert worst[0] < 0.5
+    assert stall.worst < 0.5
 
 
 async def answer(connection: ConnectionPool, tool: str, timeout: float | None = 5.0, **arguments: Any) -> Any:
@@ -266,7 +260,7 @@ async def test_server_receives_a_cancellation_for_an_abandoned_request(connect: 
     assert await answer(connection, "cancelled") == 2
 
 
-async def test_system_exit_in_a_server_object_does_not_end_the_connection(lag: list[float]) -> None:
+async def test_system_exit_in_a_server_object_does_not_end_the_connection(lag: Stall) -> None:
     server = FastMCP("inside")
 
     @server.tool
@@ -367,7 +361,7 @@ async def test_hanging_server_does_not_delay_other_servers(connect: Connect) -> 
         ("notify", "more than 300 notifications within 10 s"),
     ],
 )
-async def test_failed_start_error_says_why(connect: Connect, lag: list[float], mode: str, reason: str) -> None:
+async def test_failed_start_error_says_why(connect: Connect, lag: Stall, mode: str, reason: str) -> None:
     seconds = 1.0 if "1 s" in reason else 20.0
     connection = connect(mode, connect=seconds, message_bytes=1_000_000, notifications=300)
     since = time.monotonic()
@@ -458,7 +452,7 @@ async def test_server_that_closes_a_pipe_is_restarted(connect: Connect, mark: Pa
     assert await answer(connection, "pid") == pids(mark)[1]
 
 
-async def test_slow_pattern_in_an_output_schema_does_not_block_the_loop(connect: Connect, lag: list[float]) -> None:
+async def test_slow_pattern_in_an_output_schema_does_not_block_the_loop(connect: Connect, lag: Stall) -> None:
     connection = connect()
     await connection.tools()  # mcp checks results by the schemas that it has listed
     result = await connection.call("redos", {}, timeout=5)
@@ -490,7 +484,7 @@ async def test_timeout_error_mentions_stray_lines(connect: Connect) -> None:
     ],
 )
 async def test_exceeded_limit_ends_the_connection_and_the_next_call_reconnects(
-    connect: Connect, lag: list[float], tool: str, arguments: dict[str, int], reason: str
+    connect: Connect, lag: Stall, tool: str, arguments: dict[str, int], reason: str
 ) -> None:
     connection = connect(notifications=500, message_bytes=1_000_000)
     with pytest.raises(ToolConnectionError, match=reason):
@@ -498,7 +492,7 @@ async def test_exceeded_limit_ends_the_connection_and_the_next_call_reconnects(
     assert await answer(connection, "echo") == {}
 
 
-async def test_large_result_does_not_block_the_loop(connect: Connect, lag: list[float]) -> None:
+async def test_large_result_does_not_block_the_loop(connect: Connect, lag: Stall) -> None:
     assert len(await answer(connect(), "huge", 20, size=5_000_000)) == 5_000_000
 
 

@@ -87,6 +87,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
             "it cannot be reached (ConnectionError)",
         ),
         (caused(RuntimeError("secret"), MCPError(-1, "no\u200bentry")), None, "no\\u200bentry"),
+        (MCPError(-1, "no route to db://user:pw@host"), None, "no route to db://***@host"),
         (MCPError(-1, ""), None, "the server refused the handshake"),
     ],
 )

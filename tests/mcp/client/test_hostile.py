@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import takes a second of the time to connect
 from ahvn_tools.mcp.client.client_settings import ClientSettings
@@ -19,7 +20,16 @@ from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.hostile import stdio
 from tests.mcp.hostile.behaviours import BEHAVIOURS
-from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, command, get_outcome, is_clean, select_by_default
+from tests.mcp.hostile.driver import (
+    LIMITS,
+    LONGEST,
+    LONGEST_STALL,
+    SHORT_LIMITS,
+    command,
+    get_outcome,
+    is_clean,
+    select_by_default,
+)
 from tests.mcp.hostile.meter import count_resources, find_processes, measured
 from tests.mcp.serving import ENVIRONMENT
 
@@ -168,14 +178,16 @@ async def test_hostile_server_has_the_expected_outcome(name: str) -> None:
     """Each request ends within seconds with the expected result, no loop is blocked, no process is left."""
     mark = uuid.uuid4().hex
     (target,) = resolve_targets(command(name, mark))
-    limits = replace(LIMITS, connect=0.4) if name in NO_CONNECTION else LIMITS
-    connection = ConnectionPool(target, ClientSettings(limits=limits))
     listed, bad, echo = EXPECTED[name]
+    limits = SHORT_LIMITS if listed == "timeout" else LIMITS
+    if name in NO_CONNECTION:
+        limits = replace(SHORT_LIMITS, connect=0.4)
+    connection = ConnectionPool(target, ClientSettings(limits=limits))
     async with measured() as stalls:
         outcomes = [
             await get_outcome(connection.tools()),
-            await get_outcome(connection.call("bad", {}, timeout=0.5 if bad == "timeout" else 4)),
-            await get_outcome(connection.call("echo", {"text": "well"}, timeout=0.5 if echo == "timeout" else 4)),
+            await get_outcome(connection.call("bad", {}, timeout=0.5 if bad == "timeout" else LONGEST)),
+            await get_outcome(connection.call("echo", {"text": "well"}, timeout=0.5 if echo == "timeout" else LONGEST)),
         ]
         await asyncio.wait_for(connection.aclose(), LONGEST)
     assert [word for word, _ in outcomes] in [[listed, word, echo] for word in bad.split(" or ")]
@@ -186,6 +198,14 @@ async def test_hostile_server_has_the_expected_outcome(name: str) -> None:
     for process in left:
         process.kill()
     assert len(left) == (name == "has_a_runaway_child")  # a process that left the server's group is not ended
+
+
+@pytest.mark.exhaustive
+async def test_listing_ends_after_ten_seconds_by_default() -> None:
+    connection = ConnectionPool(resolve_targets(command("hang_at_list"))[0])
+    with pytest.raises(ToolTimeoutError, match="took longer than 10 s"):
+        await connection.tools()
+    await connection.aclose()
 
 
 async def test_meter_detects_a_blocked_loop() -> None:

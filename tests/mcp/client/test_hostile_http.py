@@ -11,9 +11,20 @@ from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import ta
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
-from tests.mcp.hostile.driver import LIMITS, LONGEST, LONGEST_STALL, get_outcome, is_clean, select_by_default
+from ahvn_tools.mcp.trust.limits import Limits
+from tests.mcp.hostile.driver import (
+    LIMITS,
+    LONGEST,
+    LONGEST_STALL,
+    SHORT_LIMITS,
+    get_outcome,
+    is_clean,
+    select_by_default,
+)
 from tests.mcp.hostile.meter import measured
 from tests.mcp.hostile.web import BEHAVIOURS, Web, redirects_elsewhere, serving
+
+TIME_IS_UP = "there was no connection within 1 s"
 
 NO_CONNECTION = {
     "unauthorised": "HTTP 401",
@@ -22,9 +33,9 @@ NO_CONNECTION = {
     "redirect_loop": "Redirect",
     "redirects_elsewhere": "Redirect",
     "greets_in_another_tongue": "",
-    "silent": "within",
+    "silent": TIME_IS_UP,
     "html_page": "text/html",
-    "slow_head": "within",
+    "slow_head": TIME_IS_UP,
     "huge_header": "",
     "endless_headers": "",
 }
@@ -58,10 +69,10 @@ ANSWERS = {
 TOKEN = "token-of-the-first-server"
 
 
-def make_connection(web: Web) -> ConnectionPool:
+def make_connection(web: Web, limits: Limits = LIMITS) -> ConnectionPool:
     """Return a connection that sends a token."""
     (target,) = resolve_targets(web.url, auth=TOKEN)
-    return ConnectionPool(target, ClientSettings(limits=LIMITS))
+    return ConnectionPool(target, ClientSettings(limits=limits))
 
 
 def test_every_behaviour_has_an_expected_outcome() -> None:
@@ -72,13 +83,14 @@ def test_every_behaviour_has_an_expected_outcome() -> None:
     "name", select_by_default(NO_CONNECTION, {"unauthorised", "silent", "html_page", "endless_headers"})
 )
 async def test_server_that_refuses_connections_is_a_connection_error(name: str) -> None:
+    reason = NO_CONNECTION[name]
     with serving(BEHAVIOURS[name]) as web:
-        connection = make_connection(web)
+        connection = make_connection(web, SHORT_LIMITS if reason == TIME_IS_UP else LIMITS)
         async with measured() as stalls:
             word, error = await get_outcome(connection.tools())
             await asyncio.wait_for(connection.aclose(), LONGEST)
     assert word == "connection"
-    assert NO_CONNECTION[name] in str(error)
+    assert reason in str(error)
     assert is_clean(str(error))
     assert max(stall.worst for stall in stalls) < LONGEST_STALL
 
@@ -97,8 +109,8 @@ async def test_hostile_answer_has_the_expected_outcome(name: str) -> None:
         async with measured() as stalls:
             outcomes = [
                 await get_outcome(connection.tools()),
-                await get_outcome(connection.call("bad", {}, timeout=0.5 if expected == "timeout" else 4)),
-                await get_outcome(connection.call("echo", {"text": "well"}, timeout=4)),
+                await get_outcome(connection.call("bad", {}, timeout=0.5 if expected == "timeout" else LONGEST)),
+                await get_outcome(connection.call("echo", {"text": "well"}, timeout=LONGEST)),
             ]
             await asyncio.wait_for(connection.aclose(), LONGEST)
         assert [word for word, _ in outcomes] == ["echo bad", expected, "well"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,11 +12,13 @@ import pytest
 from fastmcp import Context, FastMCP
 from fastmcp.server.dependencies import get_http_headers
 from fastmcp.server.middleware import Middleware
+from fastmcp.tools import Tool
 from mcp_types import ToolListChangedNotification
 
 from ahvn_tools import Toolkit, ToolSpec, mcp
 from ahvn_tools.errors import ToolChangedError, ToolLookupError
-from ahvn_tools.mcp.client import remote_server
+from ahvn_tools.execution import background_loop
+from ahvn_tools.mcp.client import refresh, remote_server
 from tests.mcp.serving import over_http, process
 from tests.mcp.test_both_ends import free_port
 
@@ -237,6 +240,59 @@ async def test_series_of_announced_changes_refreshes_once():
     assert await asyncio.to_thread(until, lambda: "tool_2" in kit)
     assert notified == [("tool_1",)]
     await kit.aremove_mcp("changing")
+
+
+def changing_server() -> FastMCP:
+    """Return a server with a tool that adds another tool and announces it."""
+    server = FastMCP("changing")
+
+    @server.tool
+    async def change(context: Context) -> None:
+        server.add_tool(Tool.from_function(lambda: "new", name="added"))
+        await context.send_notification(ToolListChangedNotification())
+
+    return server
+
+
+def count_refreshes() -> int:
+    """Return how many refreshes are scheduled or run."""
+
+    async def count() -> int:
+        return sum("_refresh_until_current" in str(task.get_coro()) for task in asyncio.all_tasks())
+
+    return asyncio.run_coroutine_threadsafe(count(), background_loop.get_loop()).result(20)
+
+
+@pytest.mark.parametrize("how", ["remove_mcp", "close"])
+def test_scheduled_refresh_ends_with_its_server(how, monkeypatch):
+    monkeypatch.setattr(refresh, "INITIAL_REFRESH_DELAY", 600)
+    server = mcp.connect(changing_server())
+    kit = Toolkit("kit").add_mcp(server if how == "close" else changing_server())
+    kit.call("change")
+    assert until(lambda: count_refreshes() == 1)
+    if how == "remove_mcp":
+        kit.remove_mcp("changing")
+    server.close()
+    assert until(lambda: count_refreshes() == 0)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_listener_may_remove_the_server_that_has_changed(is_async):
+    removed = threading.Event()
+    kit = Toolkit("kit")
+
+    async def remove(server, changes):
+        await kit.aremove_mcp(server.name)
+        removed.set()
+
+    def remove_from_thread(server, changes):
+        kit.remove_mcp(server.name)
+        removed.set()
+
+    kit.add_mcp(changing_server(), on_change=remove if is_async else remove_from_thread)
+    kit.call("change")
+    assert removed.wait(20)
+    assert (len(kit), dict(kit.servers)) == (0, {})
 
 
 SERVED = """

@@ -26,6 +26,21 @@ BOTH = (
     "json-schema-2020-12",
     "dns-rebinding-protection",
 )
+INPUT_REQUIRED = (
+    "basic-elicitation",
+    "basic-sampling",
+    "basic-list-roots",
+    "request-state",
+    "multiple-input-requests",
+    "multi-round",
+    "missing-input-response",
+    "result-type",
+    "unsupported-methods",
+    "tampered-state",
+    "capability-check",
+    "ignore-extra-params",
+    "validate-input",
+)
 SCENARIOS = [
     *((scenario, wire) for scenario in BOTH for wire in (STATEFUL, STATELESS)),
     ("tools-call-with-logging", STATEFUL),
@@ -35,6 +50,8 @@ SCENARIOS = [
     ("http-header-validation", STATELESS),
     ("http-custom-header-server-validation", STATELESS),
     ("caching", STATELESS),
+    ("server-sse-multiple-streams", STATELESS),
+    *((f"input-required-result-{scenario}", STATELESS) for scenario in INPUT_REQUIRED),
 ]
 
 
@@ -51,3 +68,10 @@ def test_a_served_toolkit_passes(url, scenario, wire):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert passed is not None, ran.stdout
     assert int(passed[1]) == int(passed[2]) > 0
+
+
+def test_a_served_toolkit_is_stateless(url):
+    """The suite only warns that no change of the prompts was announced: the toolkit has none."""
+    ran = run(SUITE, "server", "--url", url, "--scenario", "server-stateless", "--spec-version", STATELESS)
+    assert re.search(r"^Passed: \d+/\d+, 0 failed, 1 warnings$", ran.stdout, re.MULTILINE), ran.stdout + ran.stderr
+    assert "prompts-list-changed-on-subscription" in ran.stdout

@@ -13,6 +13,7 @@ from mcp_types import EmbeddedResource, SamplingMessage, TextContent, TextResour
 from pydantic import BaseModel, Field
 
 from ahvn_tools import ToolContext, ToolError, Toolkit, tool
+from tests.mcp.conformance import input_required
 
 kit = Toolkit("conformance")
 
@@ -170,3 +171,19 @@ def json_schema_2020_12_tool(
 
 
 kit.add(json_schema_2020_12_tool)
+
+
+@kit.tool
+def test_trigger_tool_change() -> str:
+    """Change the list of tools."""
+
+    def added() -> str:
+        """Return nothing."""
+        return ""
+
+    kit.add(added, rename=f"added_{len(kit)}")
+    return "done"
+
+
+for asking_tool in input_required.TOOLS:
+    kit.add(asking_tool)

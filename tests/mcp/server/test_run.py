@@ -69,6 +69,12 @@ async def test_only_allowed_hosts_and_origins_are_served(allowed: dict[str, Any]
         assert (await post_hello(url, Origin="https://evil.test")).status_code == 403
 
 
+async def test_the_name_that_a_server_listens_on_is_an_allowed_host():
+    async with over_http(Toolkit("safe").add(reversed_text), host="tools.example") as url:
+        assert (await post_hello(url, Host="tools.example:8000")).status_code == 200
+        assert (await post_hello(url, Host="evil.example")).status_code == 421
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,4 +1,4 @@
-"""Standard input can be ended while a thread reads it, and is restored afterwards."""
+"""Standard input has no empty lines, can be ended while a thread reads it, and is restored afterwards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ SCRIPT = """
 import os, sys, threading
 from ahvn_tools.mcp.server.standard_streams import interruptible_stdin
 
+def count_descriptors():
+    return len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+
 before = sys.stdin
+opened = count_descriptors()
 with interruptible_stdin() as end:
     replacement = sys.stdin
     assert replacement is not before
@@ -30,6 +34,7 @@ with interruptible_stdin() as end:
     assert not reader.is_alive()
     end()
 assert sys.stdin is before
+assert count_descriptors() == opened
 print(lines, os.read(0, 100), flush=True)
 """
 
@@ -39,11 +44,11 @@ def run(**options: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", SCRIPT], env=ENVIRONMENT, stdin=pipe, stdout=pipe, **options)
 
 
-def test_ending_the_input_ends_the_thread_that_reads_it():
+def test_ending_the_input_ends_the_thread_that_reads_it_and_closes_what_was_opened():
     with run() as started:
         assert started.stdin is not None
         assert started.stdout is not None
-        started.stdin.write("größe\nzwei\n".encode())
+        started.stdin.write(b"\n\n \r\n" + "größe\n".encode() + b"\n" * 100_000 + b"zwei\n")
         started.stdin.flush()
         assert started.stdout.readline() == b"ready\n"
         output, _ = started.communicate(None, LONGEST)

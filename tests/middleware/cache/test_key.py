@@ -55,6 +55,46 @@ def seen(times: int) -> User:
     return user
 
 
+hollow = Point(1)
+del hollow.x
+
+
+class MoreThanFields(Point):
+    """A record with state that is no field."""
+
+    __slots__ = ("__owner",)
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(1)
+        self.__owner = owner
+
+
+def more_than_fields(owner: str) -> MoreThanFields:
+    return MoreThanFields(owner)
+
+
+def one_of_a_kind(base: type) -> Any:
+    """Return an equal value of another class of the same name."""
+    if base is Colour:
+
+        class Shade(enum.Enum):
+            RED = 1
+
+        return Shade.RED
+    if base is User:
+
+        class Person(BaseModel):
+            name: str
+
+        return Person(name="ann")
+
+    @dataclass
+    class Place:
+        x: int
+
+    return Place(1)
+
+
 APART = [
     None, True, False, 0, 1, 1.0, -0.0, 0.0, "1", b"1", "", "\ud800", [], (), {}, set(), frozenset(), [1], (1,), {1},
     frozenset({1}), [[1], 2], [1, [2]], ["a", "b"], ["a,b"], ["a", "'b"], {"a": 1}, {"a": "1"}, {1: "a"}, {True: "a"},
@@ -62,7 +102,9 @@ APART = [
     datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=ZoneInfo("Europe/Vienna")), timedelta(1),
     PurePosixPath("a"), Colour.RED, Colour.BLUE, SecretStr("one"), SecretStr("two"), SecretBytes(b"one"),
     User(name="ann"), User(name="bob"), User(name="ann", token=SecretStr("t")), User(name="ann", more=1), seen(1),
-    Point(1), Point(1, 1), Other(1), Point([1]), Slotted(1), Slotted(2),
+    Point(1), Point(1, 1), Other(1), Point([1]), Slotted(1), Slotted(2), hollow,
+    more_than_fields("a"), more_than_fields("b"), one_of_a_kind(Point), one_of_a_kind(Point), one_of_a_kind(User),
+    one_of_a_kind(User), one_of_a_kind(Colour), one_of_a_kind(Colour),
 ]  # fmt: skip
 
 
@@ -74,6 +116,11 @@ def test_different_values_have_different_digests():
 def test_a_copy_has_the_digest_of_its_original():
     for value in APART:
         assert keyed_digest(copy.deepcopy(value), KEY) == keyed_digest(value, KEY)
+
+
+def test_instances_of_one_local_class_have_one_digest():
+    place = one_of_a_kind(Point)
+    assert keyed_digest(type(place)(1), KEY) == keyed_digest(place, KEY) != keyed_digest(type(place)(2), KEY)
 
 
 def test_another_key_gives_other_digests():
@@ -90,13 +137,33 @@ class Zone(tzinfo):
 
 circle: list[Any] = []
 circle.append(circle)
-hollow = Point(1)
-del hollow.x
+
+
+@dataclass
+class Rows(dict):
+    """A record of a built-in type, whose content is no attribute."""
+
+    x: int
+
+
+class Alike(type):
+    """A metaclass whose classes are all equal."""
+
+    def __eq__(cls, other: object) -> bool:
+        return True
+
+    def __hash__(cls) -> int:
+        return 1
+
+
+@dataclass
+class One(metaclass=Alike):
+    x: int = 1
 
 
 OPAQUE = [
-    object(), Text("a"), [object()], {"a": print}, {object(): 1}, circle, 10**5000, Point, Point(object()), hollow,
-    datetime(2026, 1, 1, tzinfo=Zone()),
+    object(), Text("a"), [object()], {"a": print}, {object(): 1}, circle, 10**5000, Point, Point(object()),
+    datetime(2026, 1, 1, tzinfo=Zone()), Rows(1), One(),
 ]  # fmt: skip
 
 

@@ -7,7 +7,8 @@ import gc
 import os
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -620,3 +621,50 @@ async def test_a_call_does_not_wait_for_the_reader_of_an_equal_stream():
 def test_a_cache_without_room_or_time_is_refused(options):
     with pytest.raises(ToolSpecError):
         cache(**options)
+
+
+def local_user(name: str):
+    """Return a user of a class of its own, which says who it is."""
+
+    @dataclass
+    class User:
+        group: str = "staff"
+
+        def __str__(self) -> str:
+            return name
+
+    return User()
+
+
+class Badge:
+    """A base class whose state is in a slot."""
+
+    __slots__ = ("owner",)
+
+
+@dataclass
+class StaffBadge(Badge):
+    group: str = "staff"
+
+    def __str__(self) -> str:
+        return self.owner
+
+
+def badge_of(name: str) -> StaffBadge:
+    badge = StaffBadge()
+    badge.owner = name
+    return badge
+
+
+@pytest.mark.parametrize("user_of", [local_user, badge_of])
+def test_users_whose_visible_fields_are_equal_do_not_share_a_result(user_of):
+    runs = []
+
+    def look(user: Any) -> str:
+        runs.append(user)
+        return f"letters of {user}"
+
+    kit = kit_of(look, shared=True).bind("user")
+    ann, bob = kit.session(user=user_of("ann")), kit.session(user=user_of("bob"))
+    assert [session.call("look") for session in (ann, bob, ann, bob)] == ["letters of ann", "letters of bob"] * 2
+    assert len(runs) == 2

@@ -302,12 +302,86 @@ def test_secrets_and_bound_values_are_never_written(file):
     assert line["result"]["value"] == {"said": "ann <key> <user> <api_token>", "<user>": ["<key>", 1]}
 
 
-def test_a_replay_distinguishes_calls_by_their_secrets(file):
-    kit = kit_of(record(file), greet, state={"user": "user-123456"}).bind("user")
+KEY = "a key that both processes have"
+KEYED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "toolkit": ({}, {"secret_key": KEY}),
+    "middleware": ({"secret_key": KEY}, {}),
+    "middleware over toolkit": ({"secret_key": KEY}, {"secret_key": KEY[::-1]}),
+}
+"""Where the key is passed: options of the middleware, and of the toolkit."""
+
+
+@pytest.mark.parametrize(("own", "of_kit"), KEYED.values(), ids=KEYED)
+def test_a_replay_with_a_key_distinguishes_calls_by_their_secrets(file, own, of_kit):
+    kit = kit_of(record(file, **own), greet, state={"user": "user-123456"}, **of_kit).bind("user")
     kit.exec("greet", {"name": "ann", "key": "sesame-open"})
-    kit = kit_of(replay(file), greet, state={"user": "user-654321"}).bind("user")
+    kit = kit_of(replay(file, **own), greet, state={"user": "user-654321"}, **of_kit).bind("user")
     assert kit.exec("greet", {"name": "ann", "key": "sesame-open"}).value["said"] == "ann <key> <user> "
     assert kit.exec("greet", {"name": "ann", "key": "sesame-shut"}).error.code == "not_available"
+
+
+def test_without_a_key_calls_that_differ_in_secrets_only_are_replayed_in_order(file):
+    answers = iter(["first", "second"])
+
+    def login(name: str, pin: Annotated[str, Secret]) -> str:
+        return next(answers)
+
+    kit = kit_of(record(file), login)
+    kit.exec("login", {"name": "ann", "pin": "4071"}), kit.exec("login", {"name": "ann", "pin": "1704"})
+    kit = kit_of(replay(file), login)
+    assert [kit.call("login", {"name": "ann", "pin": pin}) for pin in ("1704", "4071")] == ["first", "second"]
+    assert kit.exec("login", {"name": "bob", "pin": "4071"}).error.code == "not_available"
+
+
+def test_without_a_key_nothing_is_written_that_depends_on_a_secret(file):
+    """A digest that anybody could compute would be compared with those of all 10,000 PINs."""
+
+    def login(pin: Annotated[str, Secret]) -> str:
+        return "welcome"
+
+    kit = kit_of(record(file), login)
+    kit.exec("login", {"pin": "4071"}), kit.exec("login", {"pin": "1704"})
+    first, second = lines(file)
+    assert first["digest"] is None
+    assert first["result"].pop("meta").keys() == second["result"].pop("meta").keys() == {"duration"}
+    assert first == second
+
+
+def test_with_a_key_the_digest_depends_on_it(file):
+    for key in (KEY, KEY[::-1]):
+        kit_of(record(file, secret_key=key)).exec("add", {"a": 1})
+    first, second = (line["digest"] for line in lines(file))
+    assert len(first) == len(second) == 64
+    assert first != second
+
+
+@pytest.mark.parametrize("key", [None, KEY[::-1]])
+def test_a_recording_made_with_another_key_says_so(file, key):
+    kit_of(record(file, secret_key=KEY)).exec("add", {"a": 1})
+    missed = kit_of(replay(file, secret_key=key)).exec("add", {"a": 1})
+    assert missed.text == (
+        "'calls.jsonl' has no call of tool 'add' with these arguments, or it was recorded with another secret_key. "
+        "Record it again."
+    )
+
+
+@pytest.mark.parametrize("make", [record, replay])
+def test_a_short_key_is_refused(file, make: Callable[..., Any]):
+    with pytest.raises(ToolSpecError, match="at least 16 bytes"):
+        make(file, secret_key="short")
+
+
+def test_a_recorded_call_that_waits_for_an_approval_is_resumed_in_the_replay(file):
+    def remove(path: str, pin: Annotated[str, Secret]) -> str:
+        return f"removed {path}"
+
+    calls = [ToolCall(id="c1", name="remove", arguments={"path": "/x", "pin": "4071"})]
+    kit = Toolkit("k", middleware=[record(file)]).add(remove, requires_approval=True)
+    kit.resume(kit.run(calls), approved=True)
+    kit = Toolkit("k", middleware=[replay(file)]).add(remove, requires_approval=True)
+    waiting = kit.run(calls)
+    assert [request.call_id for request in waiting.pending] == ["c1"]
+    assert kit.resume(waiting, approved=True).results[0][1].value == "removed /x"
 
 
 def test_the_value_of_a_resolver_is_not_written(file):
@@ -473,7 +547,7 @@ def test_a_file_that_is_not_a_recording_is_refused_and_not_changed(file, make: C
 @pytest.mark.parametrize("make", [record, replay])
 def test_a_recording_of_another_version_is_refused(file, make: Callable[..., Any]):
     kit_of(record(file)).exec("add", {"a": 1})
-    file.write_text(file.read_text().replace('"recording":1', '"recording":2'))
+    file.write_text(file.read_text().replace('"recording":2', '"recording":3'))
     with pytest.raises(ToolSpecError, match="another version"):
         make(file)
 

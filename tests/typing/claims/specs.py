@@ -24,6 +24,7 @@ def log_in(name: str, phrase: Annotated[str, Secret]) -> str:
 
 
 spec = ToolSpec.from_function(add, name="plus", tags={"math"}, timeout=2.5, isolation="process")
+spec = ToolSpec.from_function(add, max_items=10, max_bytes=None)
 assert_type(spec, ToolSpec)
 assert_type(ToolSpec.from_code("def f(): ..."), ToolSpec)
 assert_type(NamedSpec.from_function(add), NamedSpec)

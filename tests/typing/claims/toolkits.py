@@ -51,7 +51,7 @@ async def ask_later(request: ApprovalRequest) -> bool:
     return bool(request.session_id)
 
 
-kit = Toolkit("desk", state={}, approver=ask, timeout=5, max_concurrency=4, on_duplicate="keep")
+kit = Toolkit("desk", state={}, approver=ask, timeout=5, middleware_timeout=2.5, max_concurrency=4, on_duplicate="keep")
 assert_type(Toolkit("desk", approver=ask_later), Toolkit)
 
 

@@ -1,0 +1,44 @@
+"""The text of an exception. Code of a foreign class may make it, which may block or raise anything."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from typing import Any
+
+from ahvn_tools.errors import exception_text
+from ahvn_tools.plain_data import plain_text
+from ahvn_tools.redaction import MaskedValues, iter_parts
+
+_BUILTIN_EXCEPTIONS = [
+    kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException)
+]
+_BUILTIN_METHODS = frozenset(vars(kind)["__str__"] for kind in _BUILTIN_EXCEPTIONS if "__str__" in vars(kind))
+
+
+def has_foreign_text(error: BaseException) -> bool:
+    """Return whether code of a foreign class makes the text of an exception, or of one of its arguments."""
+    is_builtin = type(error).__str__ in _BUILTIN_METHODS
+    return not is_builtin or any(plain_text(argument) is None for argument in error.args)
+
+
+def error_text(error: BaseException, hidden: Mapping[str, Any]) -> str:
+    """Return the text of an exception, with `<name>` for an argument that is one of the hidden objects itself."""
+    if type(error).__str__ not in (BaseException.__str__, KeyError.__str__):
+        return exception_text(error)
+    foreign = [argument for argument in error.args if plain_text(argument) is None]
+    names = _names_by_identity(hidden) if foreign else {}
+    if not any(id(argument) in names for argument in foreign):
+        return exception_text(error)
+    texts = [f"<{names[id(part)]}>" if id(part) in names else exception_text(Exception(part)) for part in error.args]
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _names_by_identity(hidden: Mapping[str, Any]) -> dict[int, str]:
+    return {
+        id(part): name
+        for name, value in hidden.items()
+        for whole in (value if isinstance(value, MaskedValues) else (value,))
+        for part in iter_parts(whole)
+        if plain_text(part) is None
+    }

@@ -1,0 +1,91 @@
+"""ASGI middleware that refuses requests which FastMCP or mcp would mishandle: a malformed host, a request ID in use."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from pydantic_core import from_json
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+INVALID_REQUEST: Final = -32600
+"""JSON-RPC's error code."""
+
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of a request that mcp reads. It refuses a longer one, which is passed on unread."""
+
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]]*)(:[0-9]{0,5})?")
+"""A name or an address, and a port: RFC 3986, section 3.2. FastMCP compares only what precedes the first colon."""
+
+
+class HostSyntaxGuard:
+    """Answers a request whose `Host` is not a host and a port with the status 400.
+
+    FastMCP 4 takes `localhost:80.evil.example` for localhost.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        hosts = Headers(scope=scope).getlist("host") if scope["type"] == "http" else []
+        app = self._app if all(map(_HOST.fullmatch, hosts)) else PlainTextResponse("Invalid Host header", 400)
+        await app(scope, receive, send)
+
+
+class UniqueRequestIdGuard:
+    """Answers a request with the ID of one that is still running in its session with the status 400.
+
+    In the protocol versions with sessions, mcp 2 would never answer the first of them.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._running: set[tuple[str, str]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        is_post = scope["type"] == "http" and scope["method"] == "POST"
+        session_id = Headers(scope=scope).get("mcp-session-id") if is_post else None
+        if session_id is None:
+            await self._app(scope, receive, send)
+            return
+        messages = await _receive_body(receive)
+
+        async def replay() -> Message:
+            return messages.pop(0) if messages else await receive()
+
+        request_id = _find_request_id(b"".join(message.get("body", b"") for message in messages))
+        key = (session_id, str(request_id))  # mcp finds the answer's stream by this text
+        if request_id is None:
+            await self._app(scope, replay, send)
+        elif key in self._running:
+            error = {"code": INVALID_REQUEST, "message": "A request with this ID is running."}
+            await JSONResponse({"jsonrpc": "2.0", "id": request_id, "error": error}, 400)(scope, replay, send)
+        else:
+            self._running.add(key)
+            try:
+                await self._app(scope, replay, send)
+            finally:
+                self._running.discard(key)
+
+
+async def _receive_body(receive: Receive) -> list[Message]:
+    """Return the messages of a request's body, or the first ones of a body that is too long."""
+    messages, size = [await receive()], 0
+    while messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False) and size <= MAX_BODY_BYTES:
+        size += len(messages[-1].get("body", b""))
+        messages.append(await receive())
+    return messages
+
+
+def _find_request_id(body: bytes) -> Any:
+    """Return the ID of a JSON-RPC request; None for another message."""
+    try:
+        message = from_json(body)
+    except ValueError:  # mcp refuses it
+        return None
+    return message.get("id") if isinstance(message, dict) and "method" in message else None

@@ -1,0 +1,115 @@
+"""The stderr of a server process is kept up to a limit, and a server that writes more of it still answers."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools import Toolkit
+from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.mcp.client import server_stderr
+from ahvn_tools.mcp.client.server_stderr import CHUNK_BYTES
+from ahvn_tools.mcp.trust.limits import Limits
+from tests.mcp.hostile.driver import command
+from tests.mcp.serving import ENVIRONMENT
+
+LIMIT = 200_000
+"""Bytes; `stderr_flood` writes 20 MB."""
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read a flood as fast as possible, for tests that wait for its end."""
+    monkeypatch.setattr(server_stderr, "FLOOD_PAUSE", 0)
+
+
+def flood(stderr: Path | None) -> None:
+    """Call a tool that writes 20 MB to the stderr of its server, and close the connection."""
+    kit = Toolkit("kit")
+    kit.add_mcp(command("stderr_flood"), name="flood", stderr=stderr, limits=Limits(stderr_bytes=LIMIT), timeout=100)
+    try:
+        assert kit.call("bad") == "after the flood"
+        assert kit.call("echo", {"text": "well"}) == "well"
+    finally:
+        kit.remove_mcp("flood")
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_file_is_renamed_at_the_limit_and_keeps_the_last_output(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, old = tmp_path / "errors", tmp_path / "errors.1"
+    flood(path)
+    assert path.stat().st_size <= LIMIT
+    assert LIMIT - CHUNK_BYTES <= old.stat().st_size <= LIMIT
+    assert path.read_bytes().endswith(b"\x1b[31mnoise ")
+    (warning,) = warnings_of(caplog)
+    assert (
+        f"server 'flood' has more than {LIMIT} bytes; only the last ones are kept, in '{path}' and '{old}'." in warning
+    )
+
+
+def test_file_of_an_earlier_process_counts(tmp_path: Path) -> None:
+    path = tmp_path / "errors"
+    path.write_bytes(b"x" * (LIMIT + 1))
+    kit = Toolkit("kit")
+    with pytest.raises(ToolConnectionError):
+        kit.add_mcp(command("exit_at_start"), name="x", stderr=path, limits=Limits(stderr_bytes=LIMIT))
+    assert path.read_text() == "no configuration\n"
+    assert (tmp_path / "errors.1").stat().st_size == LIMIT + 1
+
+
+def test_link_to_a_file_is_not_renamed_and_gets_no_more_than_the_limit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, target = tmp_path / "errors", tmp_path / "target"
+    target.touch()
+    path.symlink_to(target)
+    flood(path)
+    assert path.is_symlink()
+    assert target.stat().st_size == LIMIT
+    assert len(list(tmp_path.iterdir())) == 2
+    assert [text.partition("; ")[2] for text in warnings_of(caplog)] == ["the rest is dropped."]
+
+
+OWN_STDERR = """
+from ahvn_tools.mcp.client import server_stderr
+from tests.mcp.client.test_server_stderr import flood
+server_stderr.FLOOD_PAUSE = 0
+flood(None)
+"""
+
+
+def test_own_stderr_gets_no_more_than_the_limit() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", OWN_STDERR], env=ENVIRONMENT, capture_output=True, timeout=100, check=True
+    )
+    noise, warning = ended.stderr.count(b"noise"), ended.stderr.count(b"the rest is dropped")
+    assert noise == LIMIT // len(b"\x1b[31mnoise ")
+    assert warning == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_server_answers_although_its_stderr_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
+    flood(Path("/dev/full"))
+    assert [text.partition(" cannot ")[0] for text in warnings_of(caplog)] == ["The stderr of the MCP server 'flood'"]
+
+
+def test_last_words_of_a_server_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "errors"
+    for _ in range(2):
+        with pytest.raises(ToolConnectionError):
+            Toolkit("kit").add_mcp(command("exit_at_start"), name="x", stderr=path)
+    assert path.read_text() == "no configuration\n" * 2
+
+
+def test_file_in_a_missing_folder_is_a_connection_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolConnectionError, match="its program or folder does not exist"):
+        Toolkit("kit").add_mcp(command("echo"), name="x", stderr=tmp_path / "missing" / "errors")

@@ -1,0 +1,63 @@
+"""Malformed hosts and request IDs that are in use are refused; other requests are not affected."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+
+from ahvn_tools import Toolkit
+from tests.mcp.server.test_run import ACCEPTED, HELLO, post_hello, reversed_text
+from tests.mcp.serving import LONGEST, over_http
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "LOCALHOST", "[::1]:8000", "127.0.0.1"])
+async def test_a_name_or_an_address_of_this_machine_is_a_host(host: str):
+    async with over_http(Toolkit("safe").add(reversed_text)) as url:
+        assert (await post_hello(url, Host=host)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost:80.evil.example", "localhost:80@evil.example", "[::1].evil.example", "[::1", "local host", ""],
+)
+async def test_no_other_text_is_a_host(host: str):
+    async with over_http(Toolkit("safe").add(reversed_text)) as url:
+        assert (await post_hello(url, Host=host)).status_code in {400, 421}
+
+
+async def test_a_request_id_that_is_running_in_a_session_is_refused():
+    is_running, may_end = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        """Wait for the test."""
+        is_running.set()
+        await may_end.wait()
+        return "done"
+
+    def call(number: Any) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
+
+    async with over_http(Toolkit("slow").add(wait)) as url, httpx2.AsyncClient(timeout=LONGEST) as client:
+        hello = await client.post(url, json=HELLO, headers=ACCEPTED)
+        headers = {**ACCEPTED, "mcp-session-id": hello.headers["mcp-session-id"]}
+        await client.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
+        first = asyncio.create_task(client.post(url, json=call(7), headers=headers))
+        await asyncio.wait_for(is_running.wait(), LONGEST)
+        for number in (7, "7"):
+            refused = await client.post(url, json=call(number), headers=headers)
+            assert (refused.status_code, refused.json()["id"]) == (400, number)
+            assert refused.json()["error"]["code"] == -32600
+        may_end.set()
+        assert "done" in (await first).text
+        assert "done" in (await client.post(url, json=call(7), headers=headers)).text
+
+
+async def test_what_is_no_request_is_passed_on():
+    async with over_http(Toolkit("safe").add(reversed_text)) as url, httpx2.AsyncClient(timeout=LONGEST) as client:
+        hello = await client.post(url, json=HELLO, headers=ACCEPTED)
+        headers = {**ACCEPTED, "mcp-session-id": hello.headers["mcp-session-id"], "content-type": "application/json"}
+        for body, status in (("not JSON", 400), ("[]", 400), ('"' + "a" * 5_000_000 + '"', 413)):
+            assert (await client.post(url, content=body, headers=headers)).status_code == status
