@@ -580,12 +580,8 @@ ATTACKS = [
         }.items()
     ],
     # What a body sends back
-    Attack(
-        "SystemExit when it is unpickled",
-        returned(leave, SystemExit),
-        all_are_errors,
-        flaw="A SystemExit that unpickling a result raises leaves `exec`.",
-    ),
+    Attack("SystemExit when it is unpickled", returned(leave, SystemExit), all_are_errors),
+    Attack("KeyboardInterrupt when it is unpickled", returned(leave, KeyboardInterrupt), all_are_errors),
     Attack("CancelledError when it is unpickled", returned(leave, asyncio.CancelledError), all_are_errors),
     Attack("a text in place of an exception", returned(str, "no exception"), lambda o: o.value[0][1].is_error),
     Attack("a result that hangs when it is unpickled", unpickled_slowly(Unpickled), equals(["timeout", False])),

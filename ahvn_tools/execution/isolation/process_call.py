@@ -174,7 +174,7 @@ class ProcessCall:
     def _unpickle_reply(self, frame: bytes) -> tuple[Any, ...]:
         try:
             reply: tuple[Any, ...] = pickle.loads(frame)  # noqa: S301  # from a process that this one started
-        except Exception as error:  # a user's __setstate__ may raise anything
+        except BaseException as error:  # a user's __setstate__ may raise anything, SystemExit, too
             raise InvalidResultError(
                 f"A result of tool {self._plan.name!r} cannot be unpickled in the calling process "
                 f"({type(error).__name__}): return plain values.",
@@ -223,7 +223,7 @@ class WorkerTraceback(Exception):  # noqa: N818  # a traceback as the cause of a
 def _unpickle_error(pickled: bytes, fallback: bytes, trace: str) -> BaseException:
     try:
         error: BaseException = pickle.loads(pickled)  # noqa: S301  # from a process that this one started
-    except Exception:  # noqa: BLE001  # a user's __setstate__ may raise anything
+    except BaseException:  # noqa: BLE001  # a user's __setstate__ may raise anything, SystemExit, too
         error = pickle.loads(fallback)  # noqa: S301  # as above
     error.__cause__ = WorkerTraceback(trace)
     return error
