@@ -167,6 +167,7 @@ class TestWaiting:
             assert isolated(body).bind("lock", default=threading.Lock()).exec().error is not None
         assert isolated(get_pid, timeout=60)() != os.getpid()
 
+    @pytest.mark.exhaustive
     def test_it_does_not_delay_the_exit_of_the_interpreter(self, tmp_path: Path) -> None:
         code = """if True:
             import os, sys, threading, time
@@ -183,6 +184,7 @@ class TestWaiting:
         assert program(code, str(tmp_path / "pid"))[:2] == (0, "end\n")
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+    @pytest.mark.exhaustive
     def test_a_forked_child_has_free_slots_of_its_own(self, tmp_path: Path) -> None:
         code = """if True:
             import os, sys, threading, time
@@ -215,6 +217,7 @@ class TestStreams:
             pids = {inner() for result in stream.stream(to=3) if not result.is_last}
         assert os.getpid() not in pids
 
+    @pytest.mark.exhaustive
     def test_streams_that_wait_for_their_readers_are_limited_too(self) -> None:
         execution.set_max_processes(1)
         streams = [isolated(count_up).stream(to=3) for _ in range(slots.MAX_UNCOUNTED_STREAMS + 1)]

@@ -179,7 +179,7 @@ async def test_hostile_server_has_the_expected_outcome(name: str) -> None:
     mark = uuid.uuid4().hex
     (target,) = resolve_targets(command(name, mark))
     listed, bad, echo = EXPECTED[name]
-    limits = SHORT_LIMITS if listed == "timeout" else LIMITS
+    limits = replace(LIMITS, listing=1.0) if listed == "timeout" else LIMITS
     if name in NO_CONNECTION:
         limits = replace(SHORT_LIMITS, connect=0.4)
     connection = ConnectionPool(target, ClientSettings(limits=limits))

@@ -87,6 +87,7 @@ flood(None)
 """
 
 
+@pytest.mark.exhaustive
 def test_own_stderr_gets_no_more_than_the_limit() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", OWN_STDERR], env=ENVIRONMENT, capture_output=True, timeout=100, check=True

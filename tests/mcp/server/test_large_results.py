@@ -44,8 +44,16 @@ def resource() -> EmbeddedResource:
     return EmbeddedResource(type="resource", resource=TextResourceContents(uri="test://text", text=TEXT))
 
 
-@pytest.mark.parametrize("wire", ["legacy", "auto"])
-@pytest.mark.parametrize("json_response", [False, True])
+@pytest.mark.parametrize(
+    ("wire", "json_response"),
+    [
+        ("auto", True),
+        *(
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in [("auto", False), ("legacy", False), ("legacy", True)]
+        ),
+    ],
+)
 async def test_a_large_result_is_what_the_tool_returned(wire: Any, json_response: bool):
     kit = Toolkit("large").add(text).add(rows).add(image).add(resource)
     async with over_http(kit, http={"json_response": json_response}) as url, Client(url, mode=wire) as client:
