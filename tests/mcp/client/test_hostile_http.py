@@ -85,7 +85,7 @@ def test_every_behaviour_has_an_expected_outcome() -> None:
 async def test_server_that_refuses_connections_is_a_connection_error(name: str) -> None:
     reason = NO_CONNECTION[name]
     with serving(BEHAVIOURS[name]) as web:
-        connection = make_connection(web, SHORT_LIMITS if reason == TIME_IS_UP else LIMITS)
+        connection = make_connection(web, SHORT_LIMITS if reason in {TIME_IS_UP, ""} else LIMITS)
         async with measured() as stalls:
             word, error = await get_outcome(connection.tools())
             await asyncio.wait_for(connection.aclose(), LONGEST)
