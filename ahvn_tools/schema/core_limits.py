@@ -18,8 +18,8 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.keywords import iter_objects
 
 MAX_ATTEMPTS: Final = 100_000
-"""How often alternatives of nested unions may be tried for one set of arguments, besides two times each alternative for
-each value: at most about half a second of work."""
+"""How often alternatives of nested unions may be tried for one set of arguments, in addition to twice for each
+alternative and value: at most about half a second of work."""
 
 MAX_COLLECTING_ATTEMPTS: Final = 2_000
 """The same while all errors are collected: each failed attempt adds errors."""
@@ -74,7 +74,7 @@ def has_nested_unions(schemas: list[Any], definitions: list[Any]) -> bool:
 
 
 class CoreSchemaLimiter:
-    """Rewrites core schemas that share definitions. The given schemas are not changed."""
+    """Rewrites core schemas that share definitions. It changes copies."""
 
     def __init__(self, definitions: list[Any], *, collects_errors: bool) -> None:
         """`collects_errors`: containers and unions report all errors, and every union of containers counts."""

@@ -14,7 +14,7 @@ from ahvn_tools.results import ToolResult
 
 
 class MiddlewareClock:
-    """The clock of one call. It stands still while the body runs, and while the reader takes a chunk."""
+    """The clock of one call. It is paused while the body runs, and while the reader takes a chunk."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

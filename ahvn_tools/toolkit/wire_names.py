@@ -59,7 +59,7 @@ class WireNames:
 
 
 def _may_be_added(entry: Entry, other: Entry, on_duplicate: str) -> bool:
-    """Return whether a tool is added beside another of its wire name. Raises ToolkitError."""
+    """Return whether a tool is added although another has its wire name. Raises ToolkitError."""
     if entry.name == other.name:
         if on_duplicate == "raise":
             raise ToolkitError(

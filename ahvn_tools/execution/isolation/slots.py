@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ahvn_tools.after_fork import reset_after_fork
 
 MAX_UNCOUNTED_STREAMS = 8
-"""So many streams that wait for their readers do not count: a reader may make isolated calls of its own meanwhile."""
+"""At most this many streams that wait for their readers do not count, so that readers can make isolated calls."""
 
 
 class ProcessSlots:

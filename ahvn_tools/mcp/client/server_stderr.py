@@ -23,7 +23,7 @@ OLD_SUFFIX = ".1"  # of the previous file
 class StderrWriter:
     """Writes what a server has written to its stderr. It may block, so it is used in threads.
 
-    A regular file is renamed when it reaches `max_bytes`, so the last output of a server is always kept. Any other
+    A regular file is renamed when it reaches `max_bytes`, so the last output of a server is never lost. Any other
     destination gets `max_bytes`, and no more.
     """
 
