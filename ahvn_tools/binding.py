@@ -23,6 +23,10 @@ class Binding:
     key: StateKey | None = None
     default: Any = field(default=UNSET, repr=False)
     """The constant, or the value to use if no state has the key."""
+    stored_default: Any = field(default=UNSET, repr=False, compare=False)
+    """The default as `bind` stores it in the state: an equal object that nothing else refers to."""
+    is_copied: bool = False
+    """Whether each call gets its own copy of the containers in the constant."""
     resolver: Callable[..., Any] | None = field(default=None, repr=False)
     """Returns the value at call time; called without arguments, or with the state if it takes one argument."""
     is_secret: bool = False
@@ -31,9 +35,9 @@ class Binding:
     """Whether a pickle left the secret value out; then the function's own default is not used either."""
 
     @classmethod
-    def constant(cls, parameter: str, value: Any, *, is_secret: bool = False) -> Binding:
+    def constant(cls, parameter: str, value: Any, *, is_secret: bool = False, is_copied: bool = False) -> Binding:
         """Return a binding to a value that is not read from the state."""
-        return cls(parameter=parameter, default=value, is_secret=is_secret)
+        return cls(parameter=parameter, default=value, is_secret=is_secret, is_copied=is_copied)
 
     @classmethod
     def create(
@@ -52,7 +56,8 @@ class Binding:
         """
         key = StateKey.from_name(parameter) if state_key is None else StateKey.parse(state_key)
         if resolver is None:
-            return cls(parameter=parameter, key=key, default=copy_containers(default), is_secret=is_secret)
+            default, stored = copy_containers(default), copy_containers(default)
+            return cls(parameter=parameter, key=key, default=default, stored_default=stored, is_secret=is_secret)
         if default is not UNSET:
             raise BindError(f"{parameter!r} cannot have a resolver and a default; return the default in the resolver.")
         if not callable(resolver):
@@ -88,16 +93,16 @@ class Binding:
         """Return the constant, the default, or MISSING. A default is copied, so that calls cannot change it."""
         if self.default is UNSET:
             return MISSING
-        return self.default if self.key is None else copy_containers(self.default)
+        return copy_containers(self.default) if self.is_copied or self.key is not None else self.default
 
-    def store_default(self, default: Any, state: MutableMapping[str, Any]) -> None:
-        """Store a default in the state if it has no value under the key. Raises StateKeyError."""
-        if self.key is not None and default is not UNSET and self.key.read(state) is MISSING:
-            self.key.write(state, default)
+    def store_default(self, state: MutableMapping[str, Any]) -> None:
+        """Store the default, if there is one, in the state if it has no value under the key. Raises StateKeyError."""
+        if self.key is not None and self.stored_default is not UNSET and self.key.read(state) is MISSING:
+            self.key.write(state, self.stored_default)
 
     def without_value(self) -> Binding:
         """Return the binding of a secret for pickling: without its default, constant and resolver."""
-        return replace(self, default=UNSET, resolver=None, is_value_removed=True)
+        return replace(self, default=UNSET, stored_default=UNSET, resolver=None, is_value_removed=True)
 
 
 def bindable_parameters(parameters: Iterable[str], bindings: Mapping[str, Binding]) -> list[str]:

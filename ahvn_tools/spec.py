@@ -204,7 +204,7 @@ class ToolSpec(ToolExports):
         self._refuse_constant(param)
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
         with self._lock:
-            binding.store_default(default, self.state)
+            binding.store_default(self.state)
             if binding.is_secret and binding.key is not None:
                 self._secrets |= {binding.key}
             self.compiled = self.compiled.with_binding(binding)

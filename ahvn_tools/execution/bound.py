@@ -9,7 +9,7 @@ from typing import Any
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.errors import BindError, UnboundStateError
 from ahvn_tools.schema.inputs import BoundValueValidator, Parameter
-from ahvn_tools.state import MISSING, UNSET, BlockingStateError, read_plain_step
+from ahvn_tools.state import MISSING, UNSET, BlockingStateError, copy_containers, read_plain_step
 
 
 class BoundParameter:
@@ -66,6 +66,8 @@ class BoundParameter:
         """Return the value for the body. Raises UnboundStateError, whose text does not show the value."""
         if value is MISSING:
             return self._default_value()
+        if value is self.binding.stored_default:
+            value = copy_containers(value)  # calls cannot change the default that the state holds for all of them
         if self._check is None:
             return value
         try:

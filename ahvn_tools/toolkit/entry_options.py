@@ -169,5 +169,6 @@ def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> 
         except Exception:  # noqa: BLE001  # a validator's own error would show the value
             expected = inputs.parameters[parameter].expected
             raise BindError(f"The preset of {parameter!r} of {name!r} does not fit {expected!r}.") from None
-        bindings[parameter] = Binding.constant(parameter, constant, is_secret=inputs.parameters[parameter].is_secret)
+        is_secret = inputs.parameters[parameter].is_secret
+        bindings[parameter] = Binding.constant(parameter, constant, is_secret=is_secret, is_copied=True)
     return bindings

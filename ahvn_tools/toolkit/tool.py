@@ -124,7 +124,7 @@ class ToolkitTool(ToolSpec):
         self._entry.refuse_preset(param)
         self._refuse_constant(param)
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameters[param].is_secret)
-        binding.store_default(default, self._view.session_state.state)
+        binding.store_default(self._view.session_state.state)
         self._view.store.bind(binding, self._entry)
         return self
 

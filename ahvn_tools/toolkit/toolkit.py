@@ -216,7 +216,7 @@ class Toolkit(ToolkitView):
         """
         store = self._store_for("bind")
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret)
-        binding.store_default(default, self.state)
+        binding.store_default(self.state)
         store.bind(binding)
         return self
 

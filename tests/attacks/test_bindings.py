@@ -765,11 +765,6 @@ async def run_in_debug_mode() -> list[Any]:
     return results
 
 
-SHARED_DEFAULT = (
-    "A list that is the default of a toolkit's binding is one object in the toolkit's state, for all sessions."
-)
-SHARED_PRESET = "A list that is a preset is one object for all sessions, and a tool may change it."
-
 ATTACKS = [
     # A model that sends arguments
     Attack("the bound name in another case, unicode form or spelling", send_other_spellings(), is_refused),
@@ -860,9 +855,9 @@ ATTACKS = [
     Attack("one call id in two sessions", same_id_in_two_sessions, equals([False, True])),
     Attack("the cached result of another session", cached_of_another, equals(["ann", "bob", "ann", "eve"])),
     Attack("the cached result of an earlier state", cached_of_a_changed_state, equals(["ann", "bob"])),
-    Attack("a mutable default of a toolkit's binding", shared_default, equals(["bob's"]), SHARED_DEFAULT),
+    Attack("a mutable default of a toolkit's binding", shared_default, equals(["bob's"])),
     Attack("a mutable default of a bound parameter", shared_parameter_default, equals(["bob's"])),
-    Attack("a mutable preset", shared_preset, equals(["bob's"]), SHARED_PRESET),
+    Attack("a mutable preset", shared_preset, equals(["bob's"])),
     Attack("writing into the state of the ToolContext", write_through_the_context, equals(["refused", "ann: a"])),
     Attack(
         "changing the toolkit from a tool",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import os
 import pickle
@@ -115,17 +116,23 @@ class Worker:
         self._write_frames(call_id, ACCEPTED)
         run = self._load_request(request)
         threads = leftovers.running_threads()  # also those that an import has started
-        reply = run()
+        settings, descriptors = leftovers.process_settings(), leftovers.open_descriptors()
+        reply = contextvars.Context().run(run)  # empty, so that no later call sees what a body sets in it
         with contextlib.suppress(Exception):
             sys.stdout.flush()
         if os.getpid() != self._process_id:  # pragma: no cover  # the body forked, and this is the child process
             os._exit(0)
         with self._lock:
             self._call_id = NO_CALL
-        has_children = not self._keeps_children and leftovers.has_children()
-        status = LEFTOVERS if has_children or leftovers.has_new_threads(threads) else REUSABLE
+        is_clean = (
+            leftovers.process_settings() == settings
+            and not leftovers.has_new_descriptors(descriptors)
+            and not leftovers.has_new_threads(threads)
+        )
+        if not self._keeps_children:
+            is_clean = not leftovers.has_children() and is_clean  # always called, because it reaps children
         self._is_busy = False
-        self._write_frames(call_id, reply, status)
+        self._write_frames(call_id, reply, REUSABLE if is_clean else LEFTOVERS)
 
     def _close_pipes(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
         self._lock, self._call_id = threading.Lock(), NO_CALL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -270,3 +271,41 @@ def test_keep_children_is_refused_without_isolation() -> None:
         isolated(get_pid, keep_children="yes")
     with pytest.raises(ToolkitError, match="`keep_children` of 'get_pid' is True or False"):
         Toolkit("kit").add(get_pid, isolation="process", keep_children="yes")  # type: ignore[arg-type]
+
+
+@ON_LINUX
+class TestDescriptors:
+    def test_a_worker_with_an_open_file_or_connection_is_not_reused(self) -> None:
+        def body(kind: str) -> int:
+            if kind == "file":
+                os.open(os.devnull, os.O_RDONLY)
+            elif kind == "connection":
+                socket.create_server(("127.0.0.1", 0)).detach()
+            return os.getpid()
+
+        spec = isolated(body)
+        for kind in ("file", "connection"):
+            assert spec(kind="nothing") == spec(kind=kind) != spec(kind="nothing")
+
+    def test_those_of_an_event_loop_do_not_count(self) -> None:
+        def body() -> int:
+            loop = asyncio.new_event_loop()
+            loops.append(loop)
+            return os.getpid()
+
+        loops: list[Any] = []
+        spec = isolated(body)
+        assert spec() == spec()
+
+    def test_those_that_an_import_has_opened_do_not_count(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "opens_a_file.py").write_text(
+            "import os\nopened = open(os.devnull)\ndef body() -> int:\n    return os.getpid() if opened else 0\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        from opens_a_file import body, opened  # type: ignore[import-not-found]
+
+        spec = isolated(body)
+        assert spec() == spec()
+        opened.close()
