@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ahvn_tools.context import ToolContext
     from ahvn_tools.definition import ToolDefinition
+    from ahvn_tools.encoders import register_encoder
     from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
     from ahvn_tools.middleware import Call, Middleware, Next
     from ahvn_tools.middleware.approve import ApprovalRequest
     from ahvn_tools.redaction import Secret
-    from ahvn_tools.registry import ToolRegistry, reg_toolspec, tool
+    from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
     from ahvn_tools.sources.options import ToolOptions
     from ahvn_tools.spec import ToolSpec
+    from ahvn_tools.tool_decorator import tool
     from ahvn_tools.toolkit import Run, Toolkit
     from ahvn_tools.toolkit.serve import aserve, serve
     from ahvn_tools.toolkit.toolkit_view import ToolkitView
@@ -27,22 +29,25 @@ __version__ = "0.1.0"
 __all__ = [
     "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next", "Run", "Secret",
     "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry",
-    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView", "aserve", "reg_toolspec", "serve", "tool",
+    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView", "aserve", "reg_toolspec", "register_encoder",
+    "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
     "context": ["ToolContext"],
     "definition": ["ToolDefinition"],
+    "encoders": ["register_encoder"],
     "errors": ["ToolCallError", "ToolError", "ToolSpecError"],
     "mcp.trust.changes": ["Changes"],
     "mcp.trust.limits": ["Budgets", "Limits"],
     "middleware": ["Call", "Middleware", "Next"],
     "middleware.approve": ["ApprovalRequest"],
     "redaction": ["Secret"],
-    "registry": ["ToolRegistry", "reg_toolspec", "tool"],
+    "registry": ["ToolRegistry", "reg_toolspec"],
     "results": ["ErrorDetail", "ToolCall", "ToolResult"],
     "sources.options": ["ToolOptions"],
     "spec": ["ToolSpec"],
+    "tool_decorator": ["tool"],
     "toolkit": ["Run", "Toolkit"],
     "toolkit.serve": ["aserve", "serve"],
     "toolkit.toolkit_view": ["ToolkitView"],

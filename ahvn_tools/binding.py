@@ -24,7 +24,7 @@ class Binding:
     default: Any = field(default=UNSET, repr=False)
     """The constant, or the value to use if no state has the key."""
     stored_default: Any = field(default=UNSET, repr=False, compare=False)
-    """The default as `bind` stores it in the state: an equal object that nothing else refers to."""
+    """The default in the state of a toolkit. Each call gets a copy, because sessions share that state."""
     is_copied: bool = False
     """Whether each call gets its own copy of the containers in the constant."""
     resolver: Callable[..., Any] | None = field(default=None, repr=False)
@@ -56,8 +56,7 @@ class Binding:
         """
         key = StateKey.from_name(parameter) if state_key is None else StateKey.parse(state_key)
         if resolver is None:
-            default, stored = copy_containers(default), copy_containers(default)
-            return cls(parameter=parameter, key=key, default=default, stored_default=stored, is_secret=is_secret)
+            return cls(parameter=parameter, key=key, default=copy_containers(default), is_secret=is_secret)
         if default is not UNSET:
             raise BindError(f"{parameter!r} cannot have a resolver and a default; return the default in the resolver.")
         if not callable(resolver):
@@ -69,6 +68,11 @@ class Binding:
     def is_constant(self) -> bool:
         """Whether the binding itself contains the value."""
         return self.key is None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is never a value, so that the body's own default applies."""
+        return self.is_constant and self.default is UNSET and self.resolver is None
 
     @property
     def is_async(self) -> bool:
@@ -95,10 +99,19 @@ class Binding:
             return MISSING
         return copy_containers(self.default) if self.is_copied or self.key is not None else self.default
 
-    def store_default(self, state: MutableMapping[str, Any]) -> None:
-        """Store the default, if there is one, in the state if it has no value under the key. Raises StateKeyError."""
-        if self.key is not None and self.stored_default is not UNSET and self.key.read(state) is MISSING:
-            self.key.write(state, self.stored_default)
+    def with_stored_default(self, state: MutableMapping[str, Any]) -> Binding:
+        """Store a copy of the default in the state of a toolkit, and return the binding that knows the copy.
+
+        Raises StateKeyError.
+        """
+        stored = copy_containers(self.default)
+        self.store_default(stored, state)
+        return replace(self, stored_default=stored)
+
+    def store_default(self, default: Any, state: MutableMapping[str, Any]) -> None:
+        """Store a default in the state if it has no value under the key. Raises StateKeyError."""
+        if self.key is not None and default is not UNSET and self.key.read(state) is MISSING:
+            self.key.write(state, default)
 
     def without_value(self) -> Binding:
         """Return the binding of a secret for pickling: without its default, constant and resolver."""

@@ -49,8 +49,8 @@ class ToolContext:
     """Whether this call, with these arguments, was approved."""
     is_served: bool = False
     """Whether the call came from a client of a served toolkit."""
-    shows_errors: bool = False
-    """Whether such a client receives the texts of exceptions."""
+    masks_errors: bool = False
+    """Whether the result hides the texts of exceptions that are no ToolError."""
     open_toolkit: InitVar[Callable[[], Any] | None] = None
     emit: InitVar[Callable[[ToolResult], None] | None] = None
     report: InitVar[ProgressCallback | None] = None

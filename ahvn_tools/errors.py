@@ -23,7 +23,9 @@
     ├── LimitExceededError        limit_exceeded too many calls per time, run or session
     └── ToolError                 tool_error     raised by a tool, with a text for the model
 
-A message names its subject with `repr` and ends with the fix. It never contains a bound value or an argument.
+A message names its subject with `repr` and ends with the fix. It never contains a bound value or an argument. The
+message of a ToolCallError is for a model: where only the developer can fix what is wrong, the fix is in its
+`explanation`, which is the text of the exception.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ class ToolSpecError(Exception):
 
 class DefinitionError(ToolSpecError, ValueError):
     """An object cannot become a tool, or an option of a tool is wrong."""
+
+    reason: Exception | None = None
+    """The error about an annotation, which is no cause: its traceback would be long and would explain nothing."""
 
 
 class BindError(ToolSpecError, ValueError):
@@ -70,16 +75,21 @@ class SyncCallError(ToolSpecError, RuntimeError):
 
 
 class ToolCallError(Exception):
-    """A call failed. For the caller: `code` is stable, and the message may be sent to a model."""
+    """A call failed. For the caller: `code` is stable, and the message may be sent to a model.
+
+    `explanation` is for the developer: what is wrong and how to fix it. It is the text of the exception in place of
+    `message`, and it is logged.
+    """
 
     code: ClassVar[str] = "tool_error"
     mcp_response: Any = None
     """What a client of a served toolkit receives instead: an MCP result, or an MCPError. None: this error."""
 
-    def __init__(self, message: str, *, tool: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, tool: str | None = None, explanation: str | None = None) -> None:
+        super().__init__(message if explanation is None else explanation)
         self.message = message
         self.tool = tool
+        self.explanation = explanation
 
 
 class ToolNotFoundError(ToolCallError):
@@ -100,20 +110,32 @@ class InvalidParametersError(ToolCallError):
     code = "invalid_parameters"
 
 
+MISSING_VALUE = "The tool cannot run: its host has not provided a value that it needs."
+"""What a model reads of a bound parameter without a usable value: only the host can provide it."""
+
+
 class UnboundStateError(ToolCallError):
     """A bound parameter has no usable value in the state."""
 
     code = "unbound_state"
 
-    def __init__(self, message: str, *, tool: str | None = None, parameter: str, key: str) -> None:
-        super().__init__(message, tool=tool)
+    def __init__(
+        self, message: str, *, tool: str | None = None, parameter: str, key: str, explanation: str | None = None
+    ) -> None:
+        super().__init__(message, tool=tool, explanation=explanation)
         self.parameter = parameter
         self.key = key
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle with the required keyword arguments, which Python's default omits."""
-        rebuild = functools.partial(type(self), tool=self.tool, parameter=self.parameter, key=self.key)
+        rebuild = functools.partial(
+            type(self), tool=self.tool, parameter=self.parameter, key=self.key, explanation=self.explanation
+        )
         return rebuild, (self.message,)
+
+
+INVALID_RESULT = "The tool returned an invalid result."
+"""What a model reads of a result that cannot be sent: only the developer can correct the tool."""
 
 
 class InvalidResultError(ToolCallError):
@@ -167,8 +189,15 @@ class LimitExceededError(ToolCallError):
 
     code = "limit_exceeded"
 
-    def __init__(self, message: str, *, tool: str | None = None, retry_after: float | None = None) -> None:
-        super().__init__(message, tool=tool)
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool: str | None = None,
+        retry_after: float | None = None,
+        explanation: str | None = None,
+    ) -> None:
+        super().__init__(message, tool=tool, explanation=explanation)
         self.retry_after = retry_after
 
 

@@ -112,7 +112,8 @@ def _without_secrets(binding: Binding, state: Mapping[str, Any], secrets: Iterab
         return binding
     steps, length = binding.key.steps, len(binding.key.steps)
     inside = [StateKey("", ("default", *key.steps[length:])) for key in secrets if key.steps[:length] == steps]
-    return replace(binding, default=without_keys({"default": binding.default}, inside).get("default", UNSET))
+    public = without_keys({"default": binding.default}, inside).get("default", UNSET)
+    return replace(binding, default=public, stored_default=UNSET)
 
 
 def _has_value(binding: Binding, state: Mapping[str, Any]) -> bool:

@@ -36,6 +36,21 @@ _URL_PARAMETER = re.compile(r"(?<=[?&#;])([^=&#;?]+)=([^&#;]+)")
 _SECRET_URL_PARAMETERS = ("key", "sig", "signature", "x-amz-signature", "x-goog-signature")
 """Parameters of a URL that are secret in addition to those with a secret name."""
 
+_DSN_PARAMETER = re.compile(
+    r"""(?i)(?<![\w?&#-])([\w-]{0,40}(?:password|passwd|pwd|passphrase|secret|token|key|signature))(\s?=\s?)"""
+    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\{[^}\n]*\}|[^\s;"'={][^;\n"'=]*(?=;\s*\w[\w\ ]*=)|[^\s;=][^\s;]*)"""
+)
+"""A parameter that may be secret, and its value: quoted, in braces, up to the `;` before another one, or a word."""
+
+_SECRET_DSN_PARAMETERS = ("accountkey", "sharedaccesssignature", "sslpassword")
+"""Parameters of a DSN that are secret in addition to those with a secret name."""
+
+_PARAMETER_BEFORE = re.compile(r"""[\w=]\s?=(?:\s?(?:'[^']*'|"[^"]*"|[^\s;,=]+)?[;,]?\s+|[^=;\n]*;\s*)\Z""")
+_PARAMETER_AFTER = re.compile(r"\s*;|,?\s+[\w-]+\s?=\s?[^\s=]")
+
+_MAX_NEIGHBOR_CHARS = 200
+"""How far from a parameter of a DSN another one is looked for."""
+
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 """The position before a word in camel case."""
 
@@ -124,14 +139,18 @@ def reveal_secrets(value: Any) -> Any:
 def redact(text: str, bound: Mapping[str, Any]) -> str:
     """Return `text` with every bound value of at least six characters replaced by `<parameter>`.
 
-    Credentials in URLs are replaced by `***`, whether bound or not.
+    Credentials in URLs and DSNs are replaced by `***`, whether bound or not.
     """
     return text_redactor(bound)(text)
 
 
-def mask_urls(text: str) -> str:
-    """Return `text` with `***` for the credentials in its URLs: `https://user:password@host`, `?token=abc`."""
-    return _URL.sub(_mask_credentials, text) if "://" in text else text
+def mask_credentials(text: str) -> str:
+    """Return `text` with `***` for the credentials in its URLs and DSNs.
+
+    As in `https://user:password@host`, `?token=abc`, `host=h password=abc` and `Server=h;Password=abc;`.
+    """
+    text = _URL.sub(_mask_urls, text) if "://" in text else text
+    return _DSN_PARAMETER.sub(_mask_dsn_parameter, text) if "=" in text else text
 
 
 def text_redactor(bound: Mapping[str, Any]) -> Callable[[str], str]:
@@ -146,7 +165,7 @@ def text_redactor(bound: Mapping[str, Any]) -> Callable[[str], str]:
         longest_first = sorted((form for form in names if form in text), key=len, reverse=True)
         if longest_first:
             text = re.sub("|".join(map(re.escape, longest_first)), lambda match: f"<{names[match[0]]}>", text)
-        return mask_urls(text)
+        return mask_credentials(text)
 
     return mask
 
@@ -156,7 +175,7 @@ def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars} more characters)"
 
 
-def _mask_credentials(match: re.Match[str]) -> str:
+def _mask_urls(match: re.Match[str]) -> str:
     scheme = match.string[max(match.start() - 5, 0) : match.start()]
     _, *urls = match[0].split("://")
     return "".join(f"://{_mask_url(before, url)}" for before, url in zip((scheme, *urls), urls, strict=False))
@@ -178,6 +197,20 @@ def _mask_url(scheme: str, rest: str) -> str:
 def _mask_url_parameter(match: re.Match[str]) -> str:
     name = match[1]
     return f"{name}={MASK}" if is_secret_name(name) or name.lower() in _SECRET_URL_PARAMETERS else match[0]
+
+
+def _mask_dsn_parameter(match: re.Match[str]) -> str:
+    """Return a parameter without its secret. One alone, as in "try again with token=abc", is not that of a DSN."""
+    name, equals, value = match.groups()
+    before = match.string[max(match.start() - _MAX_NEIGHBOR_CHARS, 0) : match.start()]
+    before = before[max(before.rfind("=") - 2, 0) :]
+    after = match.string[match.end() : match.end() + _MAX_NEIGHBOR_CHARS]
+    is_secret = is_secret_name(name) or name.lower() in _SECRET_DSN_PARAMETERS
+    if not (is_secret and (_PARAMETER_BEFORE.search(before) or _PARAMETER_AFTER.match(after))):
+        return match[0]
+    is_quoted = value[0] in "'\"{" and len(value) > 1
+    ending = "" if is_quoted else value[len(value.rstrip(")]}\"'.,")) :]
+    return f"{name}{equals}{MASK}{ending}"
 
 
 def _secret_types() -> tuple[Any, ...]:

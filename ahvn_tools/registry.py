@@ -1,7 +1,8 @@
-"""The decorators `@tool` and `@reg_toolspec`, and ToolRegistry: a mixin that makes ToolSpecs from marked methods."""
+"""The decorator `@reg_toolspec`, and ToolRegistry: a mixin that makes ToolSpecs from marked methods."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import sys
@@ -16,7 +17,6 @@ from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.schema.annotations import (
     Namespace,
     annotation_namespace,
-    caller_locals,
     substitute_annotations,
     type_arguments,
 )
@@ -49,33 +49,11 @@ def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
             )
         setattr(method, _MARK, True)  # for programs that look for marked methods themselves
         setattr(method, _OPTIONS, dict(options))
+        with contextlib.suppress(AttributeError):  # a pickled classmethod or staticmethod loses its own attributes
+            setattr(getattr(method, "__func__", method), _OPTIONS, dict(options))
         return method
 
     return mark if method is None else mark(method)
-
-
-@overload
-def tool(function: Callable[..., Any], /) -> ToolSpec: ...
-@overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], ToolSpec]: ...
-def tool(
-    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
-) -> ToolSpec | Callable[[Callable[..., Any]], ToolSpec]:
-    """Make a ToolSpec from the decorated function, which remains available as `spec.function`.
-
-    >>> @tool(tags={"math"})
-    ... def add(a: int, b: int) -> int:
-    ...     '''Add two numbers.'''
-    ...     return a + b
-    >>> add(1, 2), add.function(1, 2)
-    (3, 3)
-    """
-    namespace = caller_locals()
-
-    def decorate(function: Callable[..., Any]) -> ToolSpec:
-        return ToolSpec(*function_source.build_template(function, options, namespace=namespace))
-
-    return decorate if function is None else decorate(function)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +75,14 @@ class ToolMethod:
         return ToolSpec(self.compiled.template, body, compiled=self.compiled)
 
 
+class ScannedTools(dict[str, ToolMethod]):
+    """The tools of a class by tool name. A pickle has only the annotations of the methods: no compiled default."""
+
+    def __reduce__(self) -> Any:
+        """Pickle the resolved annotations by method name; the loaded class is scanned when it is first used."""
+        return dict, ({m.method_name: m.compiled.template.rebuild_arguments["annotations"] for m in self.values()},)
+
+
 class ToolRegistry:
     """Subclass it and mark methods with `@reg_toolspec`; each instance returns them as ToolSpecs bound to it.
 
@@ -115,8 +101,9 @@ class ToolRegistry:
     3
     """
 
-    _toolspecs: ClassVar[Mapping[str, ToolMethod] | None] = {}
-    """The tools of the class by tool name; None while its annotations contain names that are not defined yet."""
+    _toolspecs: ClassVar[ScannedTools | dict[str, Mapping[str, Any]] | None] = ScannedTools()
+    """The tools of the class by tool name; None while its annotations contain names that are not defined yet, and
+    annotations by method name in a class that was loaded from a pickle."""
 
     _toolspecs_namespace: ClassVar[Namespace]
     """The locals of the defining frame that the annotations name, set together with `_toolspecs = None`."""
@@ -130,7 +117,7 @@ class ToolRegistry:
         try:
             cls._toolspecs = _scan(cls, frame_locals)
         except DefinitionError as error:
-            if not _is_resolvable_later(cls, error.__cause__):
+            if not _is_resolvable_later(cls, error.reason or error.__cause__):
                 raise
             words = _annotation_words(cls)
             cls._toolspecs = None
@@ -157,10 +144,10 @@ class ToolRegistry:
 
 
 def _tools(cls: type[ToolRegistry]) -> Mapping[str, ToolMethod]:
-    """Return the tools of a class; scan it now if that was not possible when it was defined."""
-    tools: Mapping[str, ToolMethod] | None = vars(cls).get("_toolspecs")
-    if tools is None:
-        tools = cls._toolspecs = _scan(cls, vars(cls).get("_toolspecs_namespace", {}))
+    """Return the tools of a class; scan it now if it was not scanned when it was defined or loaded."""
+    tools = vars(cls).get("_toolspecs")
+    if not isinstance(tools, ScannedTools):
+        tools = cls._toolspecs = _scan(cls, vars(cls).get("_toolspecs_namespace", {}), tools or {})
     return tools
 
 
@@ -170,13 +157,16 @@ def _is_resolvable_later(cls: type, reason: BaseException | None) -> bool:
     return isinstance(reason, NameError) or is_unfinished or repr(cls) in str(reason)
 
 
-def _scan(cls: type, parent_namespace: Namespace) -> Mapping[str, ToolMethod]:
-    tools: dict[str, ToolMethod] = {}
+def _scan(
+    cls: type, parent_namespace: Namespace, resolved: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({})
+) -> ScannedTools:
+    """Return the tools of a class; `resolved` are the annotations that are known, by method name."""
+    tools = ScannedTools()
     for name in _marked_names(cls):
         descriptor = vars(_owner(cls, name))[name]
         if descriptor is None:
             continue
-        method = _build_tool_method(cls, name, descriptor, parent_namespace)
+        method = _build_tool_method(cls, name, descriptor, parent_namespace, resolved.get(name, {}))
         tool_name = method.compiled.template.name
         if tool_name in tools:
             raise DefinitionError(
@@ -184,10 +174,12 @@ def _scan(cls: type, parent_namespace: Namespace) -> Mapping[str, ToolMethod]:
                 f"{tool_name!r}; rename one: @reg_toolspec(name='…')."
             )
         tools[tool_name] = method
-    return types.MappingProxyType(tools)
+    return tools
 
 
-def _build_tool_method(cls: type, name: str, descriptor: Any, parent_namespace: Namespace) -> ToolMethod:
+def _build_tool_method(
+    cls: type, name: str, descriptor: Any, parent_namespace: Namespace, resolved: Mapping[str, Any]
+) -> ToolMethod:
     if not isinstance(descriptor, _DESCRIPTORS):
         raise DefinitionError(
             f"{cls.__name__}.{name} overrides a tool with a {type(descriptor).__name__}; "
@@ -197,13 +189,14 @@ def _build_tool_method(cls: type, name: str, descriptor: Any, parent_namespace: 
     origin, known = _inherited_annotations(cls, name, descriptor)
     namespace, definition_namespace = _annotation_namespaces(cls, name, function, parent_namespace)
     names = annotation_namespace(function, namespace, definition_namespace)
+    substituted = substitute_annotations(function, type_arguments(cls, origin), known, names)
     template, body = function_source.build_template(
         function,
         {"name": name, **_options(cls, name)},
         namespace=namespace,
         definition_namespace=definition_namespace,
         docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
-        annotations={**known, **substitute_annotations(function, type_arguments(cls, origin), known, names)},
+        annotations={**known, **substituted, **resolved},
     )
     return ToolMethod(
         method_name=name,
@@ -230,7 +223,8 @@ def _without_self(cls: type, name: str, descriptor: Any) -> Any:
 def _inherited_annotations(cls: type, name: str, descriptor: Any) -> tuple[type, Mapping[str, Any]]:
     """Return the base class that first made the method a tool, and its annotations as resolved there."""
     for base in reversed(cls.__mro__[1:]):
-        for method in (vars(base).get("_toolspecs") or {}).values():
+        methods = _tools(base) if vars(base).get("_toolspecs") else {}
+        for method in methods.values():
             if method.method_name == name and method.descriptor is descriptor:
                 return base, method.compiled.template.rebuild_arguments["annotations"]
     return _owner(cls, name), {}

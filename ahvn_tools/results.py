@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import dataclass, field
+import logging
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import to_json
 
+from ahvn_tools.encoders.json_form import to_json_form
+from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
+from ahvn_tools.errors import InputRequiredError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
+log = logging.getLogger(__name__)
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+_PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None), bytes, dict, list, tuple})
+
+UNSENDABLE: Final = "The tool returned a value that cannot be sent."
+"""What a model reads of a result without a JSON form, or with text that UTF-8 cannot encode."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +42,26 @@ class ToolCall:
     """The name that the provider used, if a format parsed the call."""
 
 
+class _ExceptionHolder:
+    """Holds an exception outside of the fields of a dataclass: no repr, comparison, pickle or JSON form contains it."""
+
+    __slots__ = ("_exception",)
+    _exception: BaseException
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The exception that was raised, for the host; None if there was none in this process."""
+        return getattr(self, "_exception", None)
+
+    def hold(self, exception: BaseException | None) -> Self:
+        """Take the exception that this was made of. Return it."""
+        if exception is not None:
+            object.__setattr__(self, "_exception", exception)
+        return self
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ErrorDetail:
+class ErrorDetail(_ExceptionHolder):
     """Why a call failed: a stable `code`, and a message that may be sent to a model.
 
     Characters that UTF-8 cannot encode, as in an undecodable file name, are escaped.
@@ -68,6 +96,8 @@ class ToolResult:
     """The id of the call."""
     blocks: tuple[Any, ...] | None = field(default=None, repr=False)
     """The tool's own MCP content blocks; None: `content` makes them from the value."""
+    is_unwrapped: bool = field(default=False, repr=False)
+    """Whether `value` is that of the only property of `structured_content`, which models read as a whole."""
 
     def __init__(  # noqa: PLR0917  # the fields in their order, as in a generated __init__
         self,
@@ -79,6 +109,7 @@ class ToolResult:
         is_interrupted: bool = False,
         id: str | None = None,  # noqa: A002  # the field's name
         blocks: tuple[Any, ...] | None = None,
+        is_unwrapped: bool = False,
     ) -> None:
         """Set the fields that differ from their defaults: twice as fast as a generated `__init__`."""
         fields = self.__dict__
@@ -95,6 +126,8 @@ class ToolResult:
             fields["id"] = id
         if blocks is not None:
             fields["blocks"] = blocks
+        if is_unwrapped:
+            fields["is_unwrapped"] = is_unwrapped
 
     @property
     def is_error(self) -> bool:
@@ -102,27 +135,59 @@ class ToolResult:
         return self.error is not None
 
     @property
+    def exception(self) -> BaseException | None:
+        """What `call` would have raised, with its traceback, for the host; None after success and in another process.
+
+        No repr, pickle or JSON form of the result contains it. Its text and its traceback may show secrets and bound
+        values: never send them to a model.
+        """
+        return None if self.error is None else self.error.exception
+
+    @property
     def text(self) -> str:
-        """The result as text: the error's message, a str value unchanged, any other value as JSON."""
+        """The result as text: the error's message, a str value unchanged, any other value as JSON.
+
+        Where `value` is only a part of the object that the tool returned, it is the JSON of the whole object. Content
+        is its texts, with the type of each block that is none.
+        """
         if self.error is not None:
             return self.error.message
+        if self.blocks is not None and isinstance(self.value, list) and self.value == list(self.blocks):
+            return "\n".join(str(getattr(block, "text", f"[{block.type}]")) for block in self.blocks)
         try:
-            return _to_text(self.value)
-        except (RecursionError, ValueError):  # a tool's own ToolResult may be circular or too deep
-            return f"<{type(self.value).__name__}>"
+            return to_text(self.whole_value)
+        except InvalidResultError:
+            return UNSENDABLE
+
+    @property
+    def whole_value(self) -> Any:
+        """The value as models read it: the whole object, where `value` is that of its only property."""
+        structured = self.structured_content
+        if structured is None or not (self.is_unwrapped or (len(structured) == 1 and "result" not in structured)):
+            return self.value
+        is_part = any(part is self.value or part == self.value for part in structured.values())
+        return structured if is_part else self.value  # a middleware may have replaced the value
 
     @property
     def content(self) -> list[Any]:
         """MCP content blocks: the tool's own, or one text block made from the value; empty for None."""
         if self.blocks is not None:
             return list(self.blocks)
-        return [] if self.value is None and self.error is None else [text_block(self.text)]
+        return [] if self.whole_value is None and self.error is None else [text_block(self.text)]
 
     def as_final_result(self, id: str) -> Self:  # noqa: A002  # the field's name
         """Return a copy as the last result of the call with that id; faster than `dataclasses.replace`."""
         result = object.__new__(type(self))
         result.__dict__.update(self.__dict__, id=id, is_last=True)
         return result
+
+    def _repr_html_(self) -> str:
+        """Return HTML for notebooks: the error, or the value with its images."""
+        from ahvn_tools import html  # only a notebook needs it
+
+        if self.error is not None:
+            return html.lines([f"{self.error.code}: {self.error.message}"])
+        return html.lines([self.text] if self.blocks is None else map(html.block, self.blocks))
 
     def to_mcp(self) -> CallToolResult:
         """Return the result as MCP's CallToolResult; an error result if it cannot be sent as JSON."""
@@ -137,14 +202,25 @@ class ToolResult:
         )
 
 
+def as_readable(result: ToolResult) -> ToolResult:
+    """Return the result, or an error result if no model can read it: its value has no JSON form."""
+    if result.error is not None:
+        return result
+    try:
+        to_text(result.whole_value if result.blocks is None else result.structured_content)
+    except InvalidResultError as error:
+        log.warning("A result cannot be sent to a model. %s", error)
+        return replace(result, error=ErrorDetail(code=error.code, message=UNSENDABLE).hold(error))
+    return result
+
+
 def to_sendable(result: ToolResult) -> ToolResult:
     """Return the result, or an error result if it cannot be encoded as JSON in UTF-8."""
     if _is_serializable(result):
         return result
-    error = result.error or ErrorDetail(
-        code="invalid_result",
-        message="The tool returned a value that cannot be sent: it must have a JSON form, with text valid in UTF-8.",
-    )
+    if result.error is None:
+        log.warning("A tool returned a value that cannot be sent: it must have a JSON form, with text valid in UTF-8.")
+    error = result.error or ErrorDetail(code="invalid_result", message=UNSENDABLE)
     meta = {key: part for key, part in result.meta.items() if _is_serializable(ToolResult(meta={key: part}))}
     return ToolResult(error=error, meta=meta)
 
@@ -155,15 +231,20 @@ def has_content(value: object) -> bool:
     Content is an MCP block, FastMCP's media and its ToolResult, MCP's CallToolResult, and in a list also our
     ToolResult. Nothing is imported for this: there is no value of a class that is not imported.
     """
-    kinds = (*_block_kinds(), *_media_kinds(), *_result_kinds())
+    kinds = (*block_classes(), *media_classes(), *_result_classes())
     if isinstance(value, list | tuple):
         return any(isinstance(item, (ToolResult, *kinds)) for item in value)
     return isinstance(value, kinds)
 
 
+def is_content_block(value: object) -> bool:
+    """Return whether a value is MCP's block or CallToolResult, or FastMCP's ToolResult, which need no conversion."""
+    return isinstance(value, (*block_classes(), *_result_classes()))
+
+
 def result_from_content(value: Any) -> ToolResult:
     """Return the result of content: a block, FastMCP's media or ToolResult, MCP's CallToolResult, a list of these."""
-    is_result = isinstance(value, _result_kinds())
+    is_result = isinstance(value, _result_classes())
     structured = value.structured_content if is_result else None
     parts = value if isinstance(value, list | tuple) else [value]
     blocks = tuple(block for part in parts for block in _to_blocks(part))
@@ -183,15 +264,29 @@ def result_from_content(value: Any) -> ToolResult:
 
 def find_input_request(value: Any) -> Any:
     """Return the InputRequiredResult of MCP that a value is, or that FastMCP has put into its own; None otherwise."""
-    if isinstance(value, _loaded_classes("mcp_types", "InputRequiredResult")):
+    if isinstance(value, loaded_classes("mcp_types", "InputRequiredResult")):
         return value
-    is_wrapped = isinstance(value, _loaded_classes("fastmcp.tools.base", "InputRequiredToolResult"))
+    is_wrapped = isinstance(value, loaded_classes("fastmcp.tools.base", "InputRequiredToolResult"))
     return value.input_required if is_wrapped else None
 
 
+def input_required_error(request: Any) -> InputRequiredError:
+    """Return the error of a tool that asks for input."""
+    error = InputRequiredError("The tool asks for input that only a client of a served toolkit can provide.")
+    error.mcp_response = request
+    return error
+
+
 def item_value(item: Any) -> Any:
-    """Return what an item of a stream adds to the list of all items: the value of a result, or the item itself."""
-    if isinstance(item, _result_kinds()):
+    """Return what an item of a stream adds to the list of all items: the value of a result, or the item itself.
+
+    Raises InputRequiredError for a request for input: it ends the call, as one that is returned does.
+    """
+    if type(item) in _PLAIN_TYPES:
+        return item
+    if (request := find_input_request(item)) is not None:
+        raise input_required_error(request)
+    if isinstance(item, _result_classes()):
         item = result_from_content(item)
     return item.value if isinstance(item, ToolResult) else item
 
@@ -202,6 +297,17 @@ def join_text_blocks(blocks: tuple[Any, ...]) -> str | None:
     return "\n".join(str(text) for text in texts) if texts and None not in texts else None
 
 
+def to_text(value: Any) -> str:
+    """Return a str unchanged, any other value as JSON. Raises InvalidResultError for a value without a JSON form."""
+    if isinstance(value, str):
+        return value
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError):  # not JSON yet
+        json_form = to_json_form(value)
+    return json_form if isinstance(json_form, str) else _ENCODER.encode(json_form)
+
+
 def text_block(text: str) -> Any:
     """Return an MCP text block."""
     from mcp_types import TextContent
@@ -209,16 +315,12 @@ def text_block(text: str) -> Any:
     return TextContent(type="text", text=text)
 
 
-def _to_text(value: Any) -> str:
-    return value if isinstance(value, str) else _ENCODER.encode(value)
-
-
 def _is_serializable(result: ToolResult) -> bool:
     try:
         if _is_text_alone(result):
             result.value.encode()
             return not result.meta or bool(to_json(result.meta))
-        content = result.content if result.blocks is not None or result.is_error else _to_text(result.value)
+        content = result.content if result.blocks is not None or result.is_error else to_text(result.whole_value)
         to_json((content, result.structured_content, result.meta))
     except Exception:  # noqa: BLE001  # a value of a foreign class may raise anything
         return False
@@ -234,33 +336,16 @@ def _is_text_alone(result: ToolResult) -> bool:
 
 
 def _to_blocks(value: Any) -> tuple[Any, ...]:
-    results: tuple[Any, ...] = (ToolResult, *_result_kinds())
+    results: tuple[Any, ...] = (ToolResult, *_result_classes())
     if isinstance(value, results):
         return tuple(value.content)
-    if isinstance(value, _block_kinds()):
+    if isinstance(value, block_classes()):
         return (value,)
     for method in ("to_image_content", "to_audio_content", "to_resource_content"):
         if hasattr(value, method):
             return (getattr(value, method)(),)
-    text = value if isinstance(value, str) else json.dumps(to_jsonable_python(value), ensure_ascii=False)
-    return (text_block(text),)
+    return (text_block(to_text(value)),)
 
 
-def _block_kinds() -> tuple[Any, ...]:
-    return _loaded_classes(
-        "mcp_types", "TextContent", "ImageContent", "AudioContent", "ResourceLink", "EmbeddedResource"
-    )
-
-
-def _media_kinds() -> tuple[Any, ...]:
-    return _loaded_classes("fastmcp.utilities.types", "Image", "Audio", "File")
-
-
-def _result_kinds() -> tuple[Any, ...]:
-    return _loaded_classes("mcp_types", "CallToolResult") + _loaded_classes("fastmcp.tools.base", "ToolResult")
-
-
-def _loaded_classes(module: str, *names: str) -> tuple[Any, ...]:
-    """Return the classes of a module, or none if it is not imported."""
-    loaded = sys.modules.get(module)
-    return tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))
+def _result_classes() -> tuple[Any, ...]:
+    return loaded_classes("mcp_types", "CallToolResult") + loaded_classes("fastmcp.tools.base", "ToolResult")

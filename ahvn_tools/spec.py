@@ -21,7 +21,7 @@ from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions
-from ahvn_tools.spec_exports import ToolExports
+from ahvn_tools.spec_exports import P, R, ToolExports
 from ahvn_tools.state import UNSET, StateKey, copy_state
 from ahvn_tools.template import ToolTemplate
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 
-class ToolSpec(ToolExports):
+class ToolSpec(ToolExports[P, R]):
     """One tool: define it once, bind what the model must not see, call it anywhere, export it to any model.
 
     >>> def greet(name: str, tone: str = "plain") -> str:
@@ -50,6 +50,9 @@ class ToolSpec(ToolExports):
     'formal: hello, Ann'
     >>> list(spec.params)
     ['name']
+
+    For type checkers, `ToolSpec[P, R]` has the parameters of its calls and the type of their value. Both are unknown
+    unless `@tool` made the spec.
     """
 
     _secrets: frozenset[StateKey] = frozenset()
@@ -188,7 +191,7 @@ class ToolSpec(ToolExports):
         *,
         resolver: Callable[..., Any] | None = None,
         secret: bool = False,
-    ) -> Self:
+    ) -> ToolSpec[..., R]:
         """Hide a parameter from the model and fill it from the state at call time. Return the spec.
 
         `state_key` is a dotted key (`user.id`, `items[0].name`), the parameter's name by default. `default` is stored
@@ -203,12 +206,15 @@ class ToolSpec(ToolExports):
             raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
         self._refuse_constant(param)
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
+        self._add_binding(binding, default)
+        return self
+
+    def _add_binding(self, binding: Binding, default: Any) -> None:
         with self._lock:
-            binding.store_default(self.state)
+            binding.store_default(default, self.state)
             if binding.is_secret and binding.key is not None:
                 self._secrets |= {binding.key}
             self.compiled = self.compiled.with_binding(binding)
-        return self
 
     def unbind(self, param: str) -> Self:
         """Make a parameter visible to the model again; its value stays in the state. Ignore one that is not bound.
@@ -241,6 +247,21 @@ class ToolSpec(ToolExports):
             own = {item.parameter: item for item in bindings if item.key is not None and item.parameter in parameters}
             self.compiled, self.body = CompiledTool(template, {**template.bindings, **own}), body
 
+    def transform(self, **options: Unpack[ToolOptions]) -> ToolSpec[..., R]:
+        """Return a copy of the spec with other options, such as `description` or `arguments`; see `ToolOptions`.
+
+        `arguments` maps an argument to its change: `{"query": {"name": "text", "description": "…"}}`. From then on
+        calls, bindings and exports use the new name, and the body gets its own. Bindings and state are copied.
+
+        Raises DefinitionError for an option that does not fit.
+        """
+        changes: dict[str, Any] = {name: value for name, value in options.items() if name != "binds"}
+        twin: ToolSpec[..., R] = self.clone()
+        twin.compiled = twin.compiled.with_options(changes, twin.body)
+        for param, state_key in options.get("binds", {}).items():
+            twin.bind(param, state_key)
+        return twin
+
     def clone(self) -> Self:
         """Return a copy of the same class with separate bindings and state, nested containers included."""
         twin = object.__new__(type(self))
@@ -255,7 +276,7 @@ class ToolSpec(ToolExports):
         with self._lock:
             self.compiled = CompiledTool(self.compiled.template, self.compiled.bindings)
 
-    def call(self, /, *args: Any, **arguments: Any) -> Any:
+    def call(self, /, *args: P.args, **arguments: P.kwargs) -> R:
         """Call from sync code and return the value; positional arguments fill the visible parameters in order.
 
         Raises the function's own exception unchanged, or a ToolCallError: InvalidParametersError, UnboundStateError,
@@ -274,7 +295,7 @@ class ToolSpec(ToolExports):
 
     __call__ = call
 
-    async def acall(self, /, *args: Any, **arguments: Any) -> Any:
+    async def acall(self, /, *args: P.args, **arguments: P.kwargs) -> R:
         """Call from async code and return the value. Raises as `call` does."""
         plan = self.compiled.plan
         if not plan.has_async_fast_path or args:
@@ -293,24 +314,24 @@ class ToolSpec(ToolExports):
             return returned
         return await direct_call.aunwrap_value(plan, self.body, returned, values)
 
-    def exec(self, /, *args: Any, **arguments: Any) -> ToolResult:
+    def exec(self, /, *args: P.args, **arguments: P.kwargs) -> ToolResult:
         """Call from sync code and return a ToolResult, an error result for any Exception.
 
         KeyboardInterrupt and SystemExit are raised: they concern this process and not the call.
         """
         return direct_call.execute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
 
-    async def aexec(self, /, *args: Any, **arguments: Any) -> ToolResult:
+    async def aexec(self, /, *args: P.args, **arguments: P.kwargs) -> ToolResult:
         """Call from async code and return a ToolResult, as `exec` does."""
         return await direct_call.aexecute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
 
-    def stream(self, /, *args: Any, **arguments: Any) -> Generator[ToolResult, None, None]:
+    def stream(self, /, *args: P.args, **arguments: P.kwargs) -> Generator[ToolResult, None, None]:
         """Call from sync code; yield one result per item as it is made, then the whole result with `is_last=True`."""
         from ahvn_tools.execution import pipeline  # it imports asyncio
 
         return pipeline.stream((), self._make_call(args, arguments))
 
-    def astream(self, /, *args: Any, **arguments: Any) -> AsyncGenerator[ToolResult, None]:
+    def astream(self, /, *args: P.args, **arguments: P.kwargs) -> AsyncGenerator[ToolResult, None]:
         """Call from async code and yield results as `stream` does."""
         from ahvn_tools.execution import pipeline
 
@@ -331,6 +352,7 @@ class ToolSpec(ToolExports):
             positional=args,
             arguments=arguments,
             is_served=is_served,
+            masks_errors=is_served,
             plan=self.compiled.plan,
             body=self.body,
             state_scopes=self.state_scopes,

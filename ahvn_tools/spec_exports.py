@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+
+from typing_extensions import ParamSpec, TypeVar
 
 from ahvn_tools import text
 from ahvn_tools.definition import ToolDefinition
@@ -12,15 +14,51 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.strict import to_strict
+from ahvn_tools.signature import python_signature
+from ahvn_tools.state import UNSET
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
     from mcp_types import Tool as WireTool
 
+    from ahvn_tools.formats import FormatName, sdk_types
 
-class ToolExports:
+P = ParamSpec("P", default=...)
+"""The parameters of a call, for type checkers; `...` where they cannot know them."""
+
+R = TypeVar("R", default=Any)
+"""What a call returns, for type checkers; Any where its JSON form has another type than the function's own."""
+
+
+class _InstanceAttribute:
+    """A special attribute of instances, such as `__doc__`, whose class has another one or none."""
+
+    def __init__(self, read: Callable[[Any], Any], name: str, of_class: Any = UNSET) -> None:
+        self._read = read
+        self._name = name
+        self._of_class = of_class
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is not None:
+            return self._read(instance)
+        if self._of_class is UNSET:
+            raise AttributeError(f"type object {owner.__name__!r} has no attribute {self._name!r}")
+        return self._of_class
+
+
+class ToolExports(Generic[P, R]):
     """Base class of ToolSpec. Exports are made from the definition, except the FastMCP tool, which also makes calls."""
+
+    __signature__ = _InstanceAttribute(lambda spec: python_signature(spec.definition), "__signature__")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let instances of the class have the docstring of their tool."""
+        super().__init_subclass__(**options)
+        of_class = vars(cls).get("__doc__")
+        docstring = _InstanceAttribute(lambda spec: spec.docstring, "__doc__", of_class)
+        cls.__doc__ = docstring  # type: ignore[assignment]  # it reads as a str
 
     compiled: CompiledTool
     _adapter: tuple[CompiledTool, Tool] | None
@@ -32,11 +70,16 @@ class ToolExports:
         return self.compiled.definition
 
     @abstractmethod
-    def call(self, /, *args: Any, **arguments: Any) -> Any:
+    def call(self, /, *args: P.args, **arguments: P.kwargs) -> R:
         """Call the tool from sync code and return its value."""
 
     @abstractmethod
     async def _serve(self, arguments: JsonObject) -> ToolResult: ...
+
+    @property
+    @abstractmethod
+    def binds(self) -> Mapping[str, str]:
+        """Read-only mapping: bound parameter to dotted state key."""
 
     @property
     def source(self) -> str | None:
@@ -68,6 +111,11 @@ class ToolExports:
         return template.visible_examples(frozenset(bindings)) or None if bindings else template.examples
 
     @property
+    def __name__(self) -> str:
+        """The name of the tool, as a function has one."""
+        return self.definition.name
+
+    @property
     def docstring(self) -> str:
         """A Google-style docstring made from the definition."""
         return text.docstring(self.definition)
@@ -84,6 +132,13 @@ class ToolExports:
     def to_prompt(self) -> str:
         """Return the tool as one item of a list for a model: its signature and its docstring."""
         return text.prompt(self.definition)
+
+    def _repr_html_(self) -> str:
+        """Return HTML for notebooks: the signature, the description, the parameters and what is bound to which key."""
+        from ahvn_tools.spec_html import spec_html  # only a notebook needs it
+
+        definition = self.definition
+        return spec_html(definition, python_signature(definition), self.binds)
 
     def to_function(self) -> Callable[..., Any]:
         """Return a Python function with the definition's signature that calls the tool."""
@@ -116,7 +171,19 @@ class ToolExports:
 
         return Tool.model_validate(to_listed_tool(self.definition))
 
-    def to(self, format: str, /, **options: Any) -> JsonObject:  # noqa: A002  # the word for it
+    @overload
+    def to(self, format: Literal["anthropic"], /, **options: Any) -> sdk_types.AnthropicTool: ...
+    @overload
+    def to(self, format: Literal["gemini"], /, **options: Any) -> sdk_types.GeminiTool: ...
+    @overload
+    def to(self, format: Literal["mistral"], /, **options: Any) -> sdk_types.MistralTool: ...
+    @overload
+    def to(self, format: Literal["openai"], /, **options: Any) -> sdk_types.OpenAITool: ...
+    @overload
+    def to(self, format: Literal["openai-responses"], /, **options: Any) -> sdk_types.OpenAIResponsesTool: ...
+    @overload
+    def to(self, format: FormatName | str, /, **options: Any) -> JsonObject: ...
+    def to(self, format: str, /, **options: Any) -> Any:  # noqa: A002  # the word for it
         """Return this tool in a provider's format, such as `"openai"`; the options are those of the format's `export`.
 
         Raises ToolLookupError for an unknown format, with similar names; ToolSpecError for options that add an entry
@@ -136,7 +203,7 @@ class ToolExports:
         without a change of meaning is returned unchanged, with `strict` False.
         """
         definition = self.definition
-        strict_schema = to_strict(definition.input_schema)[0] if strict else None
+        strict_schema = to_strict(normalize(definition.input_schema)[0])[0] if strict else None
         return {
             "type": "function",
             "name": definition.name,

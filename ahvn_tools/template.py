@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import Docstring, parse
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
@@ -42,6 +44,18 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+def _rename_inputs(example: Mapping[str, Any], renames: Mapping[str, str]) -> JsonObject:
+    """Return a sample call with the new names of its arguments."""
+    if is_full_example(example):
+        return {**example, "inputs": {renames.get(name, name): value for name, value in example["inputs"].items()}}
+    return {renames.get(name, name): value for name, value in example.items()}
+
+
+def is_full_example(example: Mapping[str, Any]) -> bool:
+    """Return whether a sample call is written as `{"inputs": …}`, and not as the inputs alone."""
+    return "inputs" in example and example.keys() <= {"inputs", "expected", "note"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Texts:
     """The texts of a tool. A docstring is parsed at the first access."""
@@ -60,6 +74,15 @@ class Texts:
         if self.explicit_description is not None:
             return self.explicit_description
         return self._parsed_docstring.description(include_long=self.include_long_description)
+
+    @property
+    def is_described(self) -> bool:
+        """Whether there is a description. A docstring is parsed only if it may have none."""
+        if self.explicit_description is not None:
+            return bool(self.explicit_description.strip())
+        first_line = (self.docstring or "").strip().partition("\n")[0]
+        may_be_parameters = first_line.startswith((":", "@")) or first_line.endswith(":")
+        return bool(first_line) and (not may_be_parameters or bool(self.description))
 
     @functools.cached_property
     def details(self) -> Docstring:
@@ -121,6 +144,33 @@ class ToolTemplate:
     rebuild_arguments: Mapping[str, Any] = field(default_factory=dict)
     """… from the body, the options, the bindings, and these."""
 
+    def with_options(
+        self, options: Mapping[str, Any], body: Callable[..., Any], bindings: Mapping[str, Binding]
+    ) -> ToolTemplate:
+        """Return the template of the same tool with more options, and with these bindings as its initial ones."""
+        kept = {"timeout": self.timeout, **self.options}
+        if options.get("arguments"):
+            options, bindings = self._change_arguments(options, bindings)
+        template, _ = self.rebuild(body, {**kept, **options}, bindings=bindings, **self.rebuild_arguments)
+        return template
+
+    def _change_arguments(
+        self, options: Mapping[str, Any], bindings: Mapping[str, Binding]
+    ) -> tuple[Mapping[str, Any], Mapping[str, Binding]]:
+        """Return options with all changes of arguments, and the bindings by the new names."""
+        later = ArgumentChanges.parse(options["arguments"])
+        for name in later.by_name:
+            if name in bindings and bindings[name].is_constant:
+                raise DefinitionError(f"The argument {name!r} of {self.name!r} is fixed and cannot be changed.")
+        renames = later.renames(self.inputs.parameters.keys())
+        bindings = {
+            renames.get(name, name): replace(binding, parameter=renames.get(name, name))
+            for name, binding in bindings.items()
+        }
+        changes = ArgumentChanges.parse(self.options.get("arguments")).then(later)
+        examples = [_rename_inputs(example, renames) for example in self.examples or ()] or None
+        return {"examples": examples, **options, "arguments": changes.by_name}, bindings
+
     def definition(self, hidden: frozenset[str]) -> ToolDefinition:
         """Return what a model sees if the parameters in `hidden` are bound."""
         return ToolDefinition(
@@ -148,7 +198,7 @@ class ToolTemplate:
         names = hidden | {parameters[name].property_name for name in hidden if name in parameters}
         examples = []
         for example in map(copy_containers, self.examples or ()):
-            is_full = "inputs" in example and example.keys() <= {"inputs", "expected", "note"}
+            is_full = is_full_example(example)
             full = example if is_full else {"inputs": example}
             inputs = {name: value for name, value in full["inputs"].items() if name not in names}
             examples.append({**full, "inputs": inputs} if is_full or in_full else inputs)

@@ -6,11 +6,13 @@ import keyword
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.dialects.description import join_sentences, states_default
 from ahvn_tools.schema.refs import resolve_ref
 
 _RESERVED_NAMES = frozenset({"_ABSENT", "_forward", "__debug__"})
@@ -20,6 +22,19 @@ MAX_DEPTH = 4
 """In how many nested lists a reference is resolved for the name of one type."""
 
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """What a docstring says about one parameter or about what is returned."""
+
+    name: str = ""
+    type: str
+    text: str
+
+    @property
+    def head(self) -> str:
+        return f"{self.name} ({self.type})" if self.name else self.type
 
 
 def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
@@ -41,22 +56,22 @@ def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
 
 
 def docstring(definition: ToolDefinition) -> str:
-    """Return a Google-style docstring made from the definition."""
-    parts = [definition.description] if definition.description else []
-    schema = definition.input_schema
-    required = schema.get("required", ())
-    lines = [_parameter_line(name, node, name in required) for name, node in _properties(schema).items()]
-    if lines:
-        parts.append("Args:\n" + "\n".join(lines))
-    if returns := _returns_lines(definition):
-        parts.append("Returns:\n" + "\n".join(returns))
-    return "\n\n".join(parts)
+    """Return a Google-style docstring made from the definition, in the form that docstring parsers read."""
+    parameters = [f"{entry.head}: {entry.text}".rstrip() for entry in _parameter_entries(definition)]
+    returns = [f"{entry.head}: {entry.text or 'The return value'}" for entry in _return_entries(definition)]
+    fields = [f"- {entry.head}: {entry.text}".rstrip() for entry in _field_entries(definition)]
+    return _join_sections(definition, parameters, [*returns, *fields])
 
 
 def prompt(definition: ToolDefinition) -> str:
-    """Return the tool as one item of a list for a model: its signature, and its docstring indented below."""
+    """Return the tool as one item of a list for a model: its signature, and below it a description like the docstring.
+
+    Unlike in the docstring, a line without a text states only the type, and is left out where the type is unknown.
+    """
+    parameters = _shorten_entries(_parameter_entries(definition))
+    fields = [f"- {line}" for line in _shorten_entries(_field_entries(definition))]
+    body = _join_sections(definition, parameters, [*_shorten_entries(_return_entries(definition)), *fields])
     head = f"- `{signature(definition, {})}`"
-    body = docstring(definition)
     return f"{head}:\n{textwrap.indent(body, '    ')}" if body else head
 
 
@@ -137,31 +152,67 @@ def _resolve_refs(node: Any, schema: JsonObject, depth: int = MAX_DEPTH) -> Json
     return {**node, "items": _resolve_refs(node["items"], schema, depth - 1)} if depth and "items" in node else node
 
 
-def _parameter_line(name: str, node: JsonObject, is_required: bool) -> str:
-    description = str(node.get("description", "")).strip()
-    note = ""
-    if not is_required:
-        note = f"Defaults to {node['default']!r}." if node.get("default") is not None else "Optional."
-    text = " ".join(part for part in (description, note) if part)
-    first, *more = f"{name} ({type_name(node)}): {text}".rstrip().split("\n")
-    return "\n".join([f"    {first}", *(f"        {line.strip()}" if line.strip() else "" for line in more)])
-
-
-def _returns_lines(definition: ToolDefinition) -> list[str]:
-    schema = definition.output_schema
-    returns = " ".join(definition.returns.split())
-    if schema is None:
-        return [f"    Any: {returns}"] if returns else []
-    properties = _properties(schema)
-    if len(properties) == 1:
-        node = next(iter(properties.values()))
-        return [f"    {type_name(node)}: {returns or node.get('description') or 'The return value'}"]
-    if not properties:
-        return [f"    {type_name(schema)}: {returns or 'The return value'}"]
-    lines = [
-        f"    - {name} ({type_name(node)}): {node.get('description', '')}".rstrip() for name, node in properties.items()
+def _parameter_entries(definition: ToolDefinition) -> list[_Entry]:
+    schema = definition.input_schema
+    required = schema.get("required", ())
+    return [
+        _Entry(name=name, type=type_name(node), text=_parameter_text(node, is_required=name in required))
+        for name, node in _properties(schema).items()
     ]
-    return [f"    Dict[str, Any]: {returns or 'A dictionary containing:'}", *lines]
+
+
+def _parameter_text(node: JsonObject, *, is_required: bool) -> str:
+    description, default = str(node.get("description", "")).strip(), node.get("default")
+    if is_required:
+        return description
+    if default is None:
+        note = "" if re.search(r"\boptional\b", description, re.IGNORECASE) else "Optional."
+    else:
+        note = "" if states_default(description, default) else f"Defaults to {default!r}."
+    return join_sentences(description, note)
+
+
+def _return_entries(definition: ToolDefinition) -> list[_Entry]:
+    """Return one entry for the value that a tool returns; none where nothing is known about it."""
+    schema, returns = definition.output_schema, " ".join(definition.returns.split())
+    if schema is None:
+        return [_Entry(type="Any", text=returns)] if returns else []
+    if _field_entries(definition):
+        return [_Entry(type="Dict[str, Any]", text=returns or "A dictionary containing:")]
+    node = next(iter(_properties(schema).values()), schema)
+    return [_Entry(type=type_name(node), text=returns or str(node.get("description") or ""))]
+
+
+def _field_entries(definition: ToolDefinition) -> list[_Entry]:
+    """Return an entry for each field of what a tool returns; none for a single field, which is the value itself."""
+    fields = _properties(definition.output_schema or {})
+    entries = [
+        _Entry(name=name, type=type_name(node), text=str(node.get("description", ""))) for name, node in fields.items()
+    ]
+    return entries if len(entries) > 1 else []
+
+
+def _shorten_entries(entries: Iterable[_Entry]) -> list[str]:
+    """Return the entries as lines, of which those without a text are only a type."""
+    return [
+        f"{entry.head}: {entry.text}" if entry.text else entry.head
+        for entry in entries
+        if entry.text or entry.type != "Any"
+    ]
+
+
+def _join_sections(definition: ToolDefinition, parameters: list[str], returns: list[str]) -> str:
+    sections = [
+        f"{title}:\n" + "\n".join(map(_indent_entry, lines))
+        for title, lines in (("Args", parameters), ("Returns", returns))
+        if lines
+    ]
+    return "\n\n".join(filter(None, [definition.description, *sections]))
+
+
+def _indent_entry(entry: str) -> str:
+    first, *more = entry.split("\n")
+    return "\n".join([f"    {first}", *(f"        {line.strip()}" if line.strip() else "" for line in more)])
 
 
 def _return_type(definition: ToolDefinition) -> str:

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict, UserDict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import cloudpickle
 import pytest
@@ -809,6 +809,52 @@ class TestSecretDefaults:
         data = pickle.dumps(spec)
         assert CANARY.encode() not in data
         assert pickle.loads(data)(item="tea") == "tea"
+
+    @staticmethod
+    def secretive_registry() -> Any:
+        """Return a class that cannot be imported, with a local name in its annotations."""
+        word = Literal["a", "b"]
+
+        class Desk(ToolRegistry):
+            @reg_toolspec
+            def send(self, text: word, key: Annotated[str, Secret] = CANARY, pin: SecretStr = SecretStr(CANARY)) -> str:
+                return f"{text} {key}"
+
+            @reg_toolspec
+            @classmethod
+            def of_class(cls, text: word, key: Annotated[str, Secret] = CANARY) -> str:
+                return f"{cls.__name__} {text} {key}"
+
+            @reg_toolspec
+            @staticmethod
+            def alone(text: word, key: Annotated[str, Secret] = CANARY) -> str:
+                return f"{text} {key}"
+
+        class Child(Desk):
+            @reg_toolspec
+            def more(self, other: word, key: Annotated[str, Secret] = CANARY) -> str:
+                return f"{other} {super().send(other, key)}"
+
+        return Child
+
+    @pytest.mark.parametrize("name", ["send", "of_class", "alone", "more"])
+    @pytest.mark.parametrize("dumps", PICKLERS)
+    def test_it_is_left_out_of_a_registry_that_is_pickled_by_value(self, dumps, name):
+        spec = self.secretive_registry()().toolspec(name)
+        data = dumps(spec)
+        assert CANARY.encode() not in data
+        twin = pickle.loads(data)
+        assert twin.definition == spec.definition
+        arguments = {"other" if name == "more" else "text": "a", "key": "k", **({"pin": "p"} if name == "send" else {})}
+        assert twin.call(**arguments) == spec.call(**arguments)
+
+    def test_the_registry_of_a_pickled_tool_has_its_tools(self):
+        spec = self.secretive_registry()().toolspec("more")
+        shop = pickle.loads(pickle.dumps(spec)).body.__self__
+        assert shop.list_toolspecs() == ["send", "of_class", "alone", "more"]
+        assert shop.toolspec("of_class").definition == type(spec.body.__self__)().toolspec("of_class").definition
+        assert type(shop)._toolspecs["send"].method_name == "send"
+        assert CANARY.encode() not in pickle.dumps(shop.toolspec("alone"))
 
     def test_the_annotation_of_a_local_marker_counts(self):
         from ahvn_tools import Secret as LocalSecret

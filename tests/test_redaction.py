@@ -195,6 +195,56 @@ class TestURLs:
         assert "host" in redact(text, {})
 
 
+class TestDSNs:
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("host=h user=u password=p", "host=h user=u password=***"),
+            ("password=p host=h", "password=*** host=h"),
+            ("cannot connect (host=h password=p).", "cannot connect (host=h password=***)."),
+            ("connect to 'host=h password=p' failed", "connect to 'host=h password=***' failed"),
+            (r"host = h password = 'my \' p' user=u", "host = h password = *** user=u"),
+            ("host=h sslpassword=p", "host=h sslpassword=***"),
+            ("Password=p;", "Password=***;"),
+            ("Server=h;User Id=u;Password=p;Encrypt=yes", "Server=h;User Id=u;Password=***;Encrypt=yes"),
+            ("Server=h;Password=my p;User Id=u", "Server=h;Password=***;User Id=u"),
+            ("Server=h; Pwd={p;p}; Uid=u", "Server=h; Pwd=***; Uid=u"),
+            ('Server=h;Password="p;p"', "Server=h;Password=***"),
+            ("dsn='Server=h;Pwd=p'", "dsn='Server=h;Pwd=***'"),
+            ("AccountName=n;AccountKey=a/b+c==;", "AccountName=n;AccountKey=***;"),
+            ("Endpoint=sb://h/;SharedAccessKey=a=;", "Endpoint=sb://h/;SharedAccessKey=***;"),
+            ("Settings(host='h', password='p')", "Settings(host='h', password=***)"),
+            ("password=a&b host=h", "password=*** host=h"),
+        ],
+    )
+    def test_credentials_in_a_dsn_are_masked(self, text, masked):
+        assert redact(text, {}) == masked
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "try again with token=abc", "user=u host=h", "password=", "password = ", "if token == x: pass",
+            "'password=p'", "monkey=1; donkey=2", "tokens=512 limit=500", "key=a sort_key=b", "host=h password",
+        ],
+    )  # fmt: skip
+    def test_other_texts_stay_as_they_are(self, text):
+        assert redact(text, {}) == text
+
+    @pytest.mark.parametrize("error", [ValueError, ToolError, ConnectionError])
+    def test_no_error_of_a_tool_shows_them(self, error):
+        def connect(host: str) -> str:
+            raise error(f"cannot reach host={host} user=admin password=hunter2")
+
+        assert "user=admin password=***" in ToolSpec.from_function(connect).exec(host="h").error.message
+
+    @pytest.mark.parametrize(
+        "part", ["password=", "password=a ", "password='", "pwd={", "password=a;", "a=", "password", "key=a ;", "="]
+    )
+    def test_a_long_text_is_searched_in_linear_time(self, part):
+        """In quadratic time this would take hours."""
+        assert "host" in redact(f"host {part * 100_000} host", {})
+
+
 class TestClip:
     def test_a_short_text_is_not_cut(self):
         assert clip("x" * MAX_TEXT_CHARS) == "x" * MAX_TEXT_CHARS

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
+import threading
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from ahvn_tools import ToolCall, ToolError, ToolResult, ToolSpec
+from ahvn_tools import ToolCall, ToolError, ToolResult, ToolSpec, formats
 from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.results import ErrorDetail
 from tests.execution.entry_points import ENTRY_POINTS, RESULT_ENTRY_POINTS, VALUE_ENTRY_POINTS, EntryPoint, run
@@ -216,8 +218,9 @@ def test_unencodable_meta_is_an_error_without_it() -> None:
 
 
 def test_a_foreign_value_without_a_text_is_a_served_error() -> None:
-    sent = returning(ToolResult(10**5000)).exec().to_mcp()
+    sent = ToolResult(10**5000).to_mcp()
     assert (sent.is_error, "cannot be sent" in sent.content[0].text) == (True, True)
+    assert returning(ToolResult(10**5000)).exec().error.code == "invalid_result"
 
 
 def test_unencodable_characters_in_an_error_are_escaped() -> None:
@@ -276,3 +279,35 @@ def test_as_final_result_changes_only_the_id_and_is_last():
     chunk = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=False, is_interrupted=True, id="b")
     whole = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=True, is_interrupted=True, id="c")
     assert (chunk.as_final_result("c"), chunk.id, chunk.is_last) == (whole, "b", False)
+
+
+@dataclasses.dataclass
+class Opaque:
+    """A class whose repr shows a password; it is no data, because a lock is none."""
+
+    lock: Any
+    password: str = "hunter2"
+
+
+def test_a_value_without_json_form_never_becomes_a_text() -> None:
+    for value in (Opaque(threading.Lock()), [Opaque(threading.Lock())], {"a": Opaque(threading.Lock())}):
+        result = ToolResult(value)
+        assert result.text == "The tool returned a value that cannot be sent."
+        assert (result.to_mcp().is_error, "hunter2" in str(result.to_mcp())) == (True, False)
+        assert returning(ToolResult(value)).exec().error.code == "invalid_result"
+
+
+@pytest.mark.parametrize("name", formats.BUILT_IN)
+def test_no_format_sends_a_value_without_json_form(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    opaque = Opaque(threading.Lock())
+    results = [ToolResult(opaque), ToolResult(1, {"a": opaque}, blocks=(IMAGE,)), ToolResult(1, meta={"a": opaque})]
+    pairs = [(ToolCall(id=f"c{n}", name="a", provider={"id": "c"}), result) for n, result in enumerate(results)]
+    sent = str(formats.get(name).results(pairs))
+    assert ("cannot be sent" in sent, "hunter2" in sent, "hunter2" in caplog.text) == (True, False, False)
+
+
+def test_a_value_of_a_result_is_sent_as_if_the_tool_had_returned_it() -> None:
+    day = dt.date(2024, 5, 6)
+    assert ToolResult(day).text == "2024-05-06"
+    assert ToolResult({"day": [day]}).text == '{"day": ["2024-05-06"]}'
+    assert returning(ToolResult(day)).call() == "2024-05-06"

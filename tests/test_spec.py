@@ -7,7 +7,14 @@ import mcp.types
 import pytest
 
 from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec
-from ahvn_tools.errors import BindError, DefinitionError, InvalidParametersError, ToolLookupError, ToolSpecError
+from ahvn_tools.errors import (
+    BindError,
+    DefinitionError,
+    InvalidParametersError,
+    InvalidResultError,
+    ToolLookupError,
+    ToolSpecError,
+)
 
 
 def search_database(query: str, limit: int = 10) -> dict:
@@ -136,7 +143,8 @@ def test_the_value_is_that_of_the_only_property(tool):
     assert ToolSpec.from_function(lambda: {"n": 1}, name="f", output_schema=schema)() == 1
     schema["properties"]["m"] = {"type": "integer"}
     assert ToolSpec.from_function(lambda: {"n": 1, "m": 2}, name="f", output_schema=schema)() == {"n": 1, "m": 2}
-    assert ToolSpec.from_function(one)() is None
+    with pytest.raises(InvalidResultError):
+        ToolSpec.from_function(one)()
     assert tool.exec(query="x").meta["duration"] >= 0
     assert tool.exec().is_error
 
@@ -196,7 +204,7 @@ def test_to_jsonschema_is_strict_and_takes_additional_fields(tool):
             "type": "object",
             "properties": {
                 "query": {"type": "string", "description": "The query text"},
-                "limit": {"type": ["integer", "null"], "description": "The largest number of results Default: 10."},
+                "limit": {"type": ["integer", "null"], "description": "The largest number of results. Default: 10."},
             },
             "required": ["query", "limit"],
             "additionalProperties": False,

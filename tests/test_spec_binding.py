@@ -333,8 +333,8 @@ class TestUnboundState:
         spec = spec_of().bind("user_id", resolver=later if is_async else now)
         result = spec.exec(action="go")
         assert result.error.code == "unbound_state"
-        assert "raised ConnectionError" in result.error.message
-        assert CANARY not in result.error.message
+        assert "raised ConnectionError" in str(result.exception)
+        assert CANARY not in str(result.exception)
         with pytest.raises(UnboundStateError, match="raised ConnectionError"):
             await spec.acall(action="go")
 

@@ -118,12 +118,72 @@ def test_the_prompt_is_the_call_and_the_docstring_below_it():
     Carefully.
 
     Args:
-        a (int):
+        a (int)
         b (int): Defaults to 1.
 
     Returns:
-        int: The return value\
+        int\
 """)
+
+
+def test_the_prompt_has_no_line_that_says_nothing():
+    @tool
+    def look(at: Any, also: Optional[str], by: int) -> Any:
+        """Look at it.
+
+        Args:
+            by: In steps.
+        """
+
+    assert look.to_prompt() == snapshot("""\
+- `look(at, also, by)`:
+    Look at it.
+
+    Args:
+        by (int): In steps.\
+""")
+    assert "at (Any):" in look.docstring
+
+    @tool
+    def point() -> Point: ...
+
+    assert point.to_prompt() == snapshot("""\
+- `point()`:
+    Returns:
+        Dict[str, Any]: A dictionary containing:
+        - x (int)
+        - y (float)\
+""")
+
+
+def test_a_default_that_the_description_states_is_not_repeated():
+    """So the code of a tool can be the source of the same tool again and again."""
+
+    @tool
+    def count(a: int = 1, b: int = 1, c: str = "x", d: Optional[int] = None, e: int = 5) -> None:
+        """Count.
+
+        Args:
+            a: How many. Defaults to 1.
+            b: How many (default: 1)
+            c: Which, "x" by default
+            d: The last one (optional)
+            e: At most 50, by default 10
+        """
+
+    assert count.to_prompt() == snapshot("""\
+- `count(a=1, b=1, c='x', d=None, e=5)`:
+    Count.
+
+    Args:
+        a (int): How many. Defaults to 1.
+        b (int): How many (default: 1)
+        c (str): Which, "x" by default
+        d (Any): The last one (optional)
+        e (int): At most 50, by default 10. Defaults to 5.\
+""")
+    again = ToolSpec.from_code(count.code, env={"Any": Any})
+    assert again.to_prompt() == count.to_prompt()
 
 
 def test_the_prompt_of_a_tool_without_any_text_has_no_colon():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
@@ -72,6 +72,7 @@ def serve(
     audience: Names = None,
     group: Names = None,
     name: str | None = None,
+    log_level: Literal["critical", "error", "warning", "info", "debug"] | None = None,
 ) -> None:
     """Serve tools to MCP clients: over stdin and stdout to the client that starts it, or over HTTP.
 
@@ -96,12 +97,14 @@ def serve(
         Serve only the tools of this group, and activate it. Can be repeated.
     name
         The name of the server, by default that of the toolkit.
+    log_level
+        What is written to stderr; by default each call that the middleware `log` sees, and warnings.
     """
     if not http:
         _refuse_http_options(host=host, port=port, allowed_host=allowed_host, auth_token_env=auth_token_env)
     auth = None if auth_token_env is None else _create_verifier(auth_token_env)
     kit = _select_groups(load_toolkit(file), group)
-    options: dict[str, Any] = {"name": name or kit.name, "audience": audience}
+    options: dict[str, Any] = {"name": name or kit.name, "audience": audience, "log_level": log_level}
     from ahvn_tools.toolkit.serve import serve as serve_toolkit  # slow: help and refusals do not need it
 
     if not http:

@@ -30,15 +30,13 @@ def run_on_loop(
 ) -> Outcome:
     """Run `start(*arguments)` on the background loop, and wait for it as `wait_for_loop` does."""
     loop_call = background_loop.LoopCall(start, *arguments)
-    try:
+    with loop_call, loop_call:
         loop_call.start()
-        return wait_for_loop(plan, loop_call.outcome, scope)
-    except ToolTimeoutError as error:
-        loop_call.cancel(0)
-        return Outcome(error=error, is_runner_error=True)
-    except BaseException:
-        loop_call.cancel()
-        raise
+        try:
+            return wait_for_loop(plan, loop_call.outcome, scope)
+        except ToolTimeoutError as error:
+            loop_call.cancel(0)
+            return Outcome(error=error, is_runner_error=True)
 
 
 def wait_for_loop(plan: Plan, wait: Callable[[float | None], T], scope: CallScope | None = None) -> T:
@@ -103,11 +101,11 @@ def iterate_on_loop(plan: Plan, returned: Any) -> Generator[Any, None, Any]:
 
 
 def read_on_loop(
-    plan: Plan, chunks: AsyncGenerator[Any, None], scope: CallScope | None = None
+    plan: Plan | None, chunks: AsyncGenerator[Any, None], scope: CallScope | None = None
 ) -> Generator[Any, None, Outcome]:
     """Iterate on the background loop when a sync reader wants the next chunk; return what has ended the iteration.
 
-    Waits for a chunk as `wait_for_loop` does.
+    Waits for a chunk as `wait_for_loop` does; without the plan of a call, as long as it takes.
     """
     made: queue.SimpleQueue[Any] = queue.SimpleQueue()
     next_requested, end = asyncio.Semaphore(0), object()
@@ -119,12 +117,13 @@ def read_on_loop(
                 await next_requested.acquire()
         return Outcome()
 
+    def next_chunk() -> Any:
+        return made.get() if plan is None else wait_for_loop(plan, lambda timeout: made.get(timeout=timeout), scope)
+
     loop_call = background_loop.LoopCall(capture_outcome, read, on_end=lambda: made.put(end))
-    try:
+    with loop_call, loop_call:
         loop_call.start()
-        while (chunk := wait_for_loop(plan, lambda timeout: made.get(timeout=timeout), scope)) is not end:
+        while (chunk := next_chunk()) is not end:
             yield chunk
             background_loop.call_soon(next_requested.release)
         return loop_call.outcome()
-    finally:
-        loop_call.cancel()

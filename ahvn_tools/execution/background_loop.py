@@ -9,7 +9,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import SyncCallError
@@ -78,6 +78,9 @@ class LoopCall:
 
     Ctrl-C may raise KeyboardInterrupt at any point there, also inside of `Future.result` or `Event.wait`, whose
     lock then stays locked and blocks the loop forever. So the two threads share nothing but a `SimpleQueue`.
+
+    Use it as `with loop_call, loop_call:`, so that leaving the block cancels it twice: another Ctrl-C may interrupt the
+    first of the two exits.
     """
 
     def __init__(self, start: CoroutineFactory, *arguments: Any, on_end: Callable[[], None] = lambda: None) -> None:
@@ -93,10 +96,16 @@ class LoopCall:
         self._start, self._arguments, self._on_end = start, arguments, on_end
         self._task: asyncio.Task[Outcome] | None = None
         self._end_signal: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._has_ended = False
+        self._has_ended = self._is_cancelled = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.cancel()
 
     def start(self) -> None:
-        """Start the coroutine. Call `cancel` when this raises: Ctrl-C may have come before or after the start."""
+        """Start the coroutine, inside the `with` block: Ctrl-C may come before or after the start."""
         loop, caller_loop = get_loop(), running_loop()
         context = contextvars.copy_context()
         if caller_loop is not None:
@@ -126,10 +135,11 @@ class LoopCall:
         return self._task.result()
 
     def cancel(self, grace: float = CANCEL_GRACE_SECONDS) -> None:
-        """Cancel the coroutine unless it has ended, and wait up to `grace` seconds for its cleanup."""
-        if self._has_ended:
+        """Cancel the coroutine unless it has ended, and wait up to `grace` seconds for its cleanup, once."""
+        if self._has_ended or self._is_cancelled:
             return
         call_soon(self._cancel_task)
+        self._is_cancelled = True
         if not _is_current():
             with contextlib.suppress(queue.Empty):
                 self._end_signal.get(timeout=grace)
@@ -147,12 +157,9 @@ def run(start: CoroutineFactory, *arguments: Any) -> Outcome:
     Raises SyncCallError when called on the background loop.
     """
     loop_call = LoopCall(start, *arguments)
-    try:
+    with loop_call, loop_call:
         loop_call.start()
         return loop_call.outcome()
-    except BaseException:
-        loop_call.cancel()
-        raise
 
 
 async def arun(start: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:

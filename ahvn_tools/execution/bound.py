@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ahvn_tools.binding import Binding, StateScopes
-from ahvn_tools.errors import BindError, UnboundStateError
+from ahvn_tools.errors import MISSING_VALUE, BindError, UnboundStateError
 from ahvn_tools.schema.inputs import BoundValueValidator, Parameter
 from ahvn_tools.state import MISSING, UNSET, BlockingStateError, copy_containers, read_plain_step
 
@@ -86,7 +86,7 @@ class BoundParameter:
         default = self.parameter.default  # read once: it may be made for this call
         if default is not UNSET:
             return default
-        if self.parameter.is_required or self.binding.is_constant:
+        if self.parameter.is_required:
             raise self.unbound_error("no state has that key")
         return MISSING
 
@@ -111,4 +111,5 @@ class BoundParameter:
 
     def _error(self, ending: str) -> UnboundStateError:
         name, key = self.parameter.name, self._key
-        return UnboundStateError(f"Parameter {name!r} is bound to {key!r}{ending}", parameter=name, key=key)
+        explanation = f"Parameter {name!r} is bound to {key!r}{ending}"
+        return UnboundStateError(MISSING_VALUE, parameter=name, key=key, explanation=explanation)

@@ -40,9 +40,9 @@ class Call:
     is_approved: bool = False
     """Whether exactly this call has been approved."""
     is_served: bool = False
-    """Whether it came from an MCP client: nothing is raised then, and texts that are not for the model are masked."""
-    shows_errors: bool = False
-    """Whether these texts are sent to the MCP client anyway."""
+    """Whether it came from an MCP client: nothing is raised then."""
+    masks_errors: bool = False
+    """Whether the result hides the text of an exception that is no ToolError."""
     emit: EmitChunk | None = field(default=None, repr=False)
     """Takes the chunks of a stream; None without a reader."""
     report: ProgressCallback | None = field(default=None, repr=False)
@@ -51,6 +51,8 @@ class Call:
     """The folders that the host allows tools to touch."""
     secret_key: SecretKey = field(default=_PROCESS_KEY, repr=False)
     """The toolkit's key for digests that only the host can make; without a toolkit a random one."""
+    approval_expiry: float | None = None
+    """For how many seconds a request to approve it can be approved; None: forever."""
     open_toolkit: Callable[[], Any] | None = field(default=None, repr=False)
     """Returns the toolkit, session or selection that the caller used; None without one."""
     plan: Plan = field(repr=False)
@@ -93,7 +95,7 @@ class Call:
             report=self.report,
             is_approved=self.is_approved,
             is_served=self.is_served,
-            shows_errors=self.shows_errors,
+            masks_errors=self.masks_errors,
         )
         if self.scope.is_cancelled:
             context.cancel()

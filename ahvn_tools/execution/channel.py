@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -14,7 +15,7 @@ from typing import Any, Final
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.outcome import Outcome, is_being_cancelled
-from ahvn_tools.execution.threads import EmitItem
+from ahvn_tools.execution.threads import EmitItem, run_in_thread
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.output import Output
 
@@ -89,15 +90,15 @@ class ChunkEmitter:
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: there is no reader
             self._loop.call_soon_threadsafe(self._start_pump)
 
-    async def emit_item(self, item: Any) -> None:
-        """Emit an item of the body, after everything that was appended before it.
+    async def emit_item(self, chunk: ToolResult) -> None:
+        """Emit the chunk of an item of the body, after everything that was appended before it.
 
         Raises CancelledError after `close`, which ends a body that ignored its cancellation.
         """
         await self.drain()
         if self._is_closed:
             raise asyncio.CancelledError
-        await self._emit(replace(self._call.plan.output.to_chunk(item), id=self._call.id))
+        await self._emit(replace(chunk, id=self._call.id))
 
     async def drain(self) -> None:
         """Wait until the reader has taken everything that was appended."""
@@ -129,7 +130,7 @@ class ChunkEmitter:
         with contextlib.suppress(ChunkDeliveryError):  # `middleware_error` has the cause
             try:
                 while chunk := self._pop_appended():
-                    await self._emit(_to_item_chunk(chunk))
+                    await self._emit(await _to_item_chunk(chunk))
             except asyncio.CancelledError as error:
                 if is_being_cancelled():
                     raise
@@ -152,11 +153,13 @@ class ChunkEmitter:
             raise ChunkDeliveryError from error
 
 
-def _to_item_chunk(chunk: ToolResult) -> ToolResult:
-    """Return what a tool has appended in the form of an item's chunk."""
+async def _to_item_chunk(chunk: ToolResult) -> ToolResult:
+    """Return what a tool has appended in the form of an item's chunk; in a thread, if foreign code converts it."""
     if _is_progress(chunk):
         return chunk
-    item_chunk = _UNTYPED_OUTPUT.to_chunk(chunk.value)
+    convert = functools.partial(_UNTYPED_OUTPUT.to_chunk, chunk.value)
+    may_block = _UNTYPED_OUTPUT.item_may_block(chunk.value)
+    item_chunk: ToolResult = (await run_in_thread(lambda _: convert())).get() if may_block else convert()
     return replace(item_chunk, id=chunk.id, meta={**item_chunk.meta, **chunk.meta})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
 from time import monotonic
@@ -32,10 +33,17 @@ def consume(
             items.append(value)
             if emit is not None:
                 emit(item)
-    finally:
-        if hasattr(iterator, "close"):
-            iterator.close()
+    except BaseException:
+        with contextlib.suppress(Exception):  # a generator that fails to close does not hide why it was closed
+            _close(iterator)
+        raise
+    _close(iterator)
     return items
+
+
+def _close(iterator: Iterator[Any]) -> None:
+    if hasattr(iterator, "close"):
+        iterator.close()
 
 
 async def aconsume(
@@ -85,10 +93,17 @@ async def _collect(
             if monotonic() >= turn_end:
                 await _yield_to_loop()
                 turn_end = monotonic() + MAX_TURN_SECONDS
-    finally:
-        if hasattr(stream, "aclose"):
-            await stream.aclose()
+    except BaseException:
+        with contextlib.suppress(Exception):  # as in `consume`; a hidden CancelledError would make a result
+            await _aclose(stream)
+        raise
+    await _aclose(stream)
     return items
+
+
+async def _aclose(stream: AsyncIterable[Any]) -> None:
+    if hasattr(stream, "aclose"):
+        await stream.aclose()
 
 
 async def _yield_to_loop() -> None:
@@ -103,5 +118,4 @@ async def _to_async_iterator(iterator: Iterator[Any]) -> AsyncIterator[Any]:
         for item in iterator:
             yield item
     finally:
-        if hasattr(iterator, "close"):
-            iterator.close()
+        _close(iterator)

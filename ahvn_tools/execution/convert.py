@@ -20,11 +20,14 @@ from ahvn_tools.errors import (
     InputRequiredError,
     InvalidResultError,
     LimitExceededError,
+    PickleError,
+    SyncCallError,
     ToolCallError,
     ToolChangedError,
     ToolConnectionError,
     ToolError,
 )
+from ahvn_tools.execution.advice import add_advice
 from ahvn_tools.execution.error_text import error_text
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.plan import Arguments, Body, Plan
@@ -60,7 +63,7 @@ def to_result(
     started: float,
     *,
     is_served: bool = False,
-    shows_errors: bool = False,
+    masks_errors: bool = False,
 ) -> ToolResult:
     """Return the result of an outcome. KeyboardInterrupt, SystemExit and the like are raised in a local caller."""
     error = outcome.error
@@ -70,9 +73,8 @@ def to_result(
         return error_result(call_error_detail(error), started)
     if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
-    is_masked = is_served and not shows_errors
     hidden = hidden_values(plan, body, values)
-    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=is_masked, text=outcome.error_text)
+    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=masks_errors, text=outcome.error_text)
     return error_result(detail, started)
 
 
@@ -91,14 +93,16 @@ def returned_result(plan: Plan, body: Body, returned: Any, values: Arguments, st
         result = replace(result, meta=dict(result.meta), is_last=True)
     if result.error is not None:
         message = _mask_text(plan, body, result.error.message, values)
-        result = replace(result, error=replace(result.error, message=message), blocks=None)
+        detail = replace(result.error, message=message).hold(result.error.exception)
+        result = replace(result, error=detail, blocks=None)
     result.meta["duration"] = perf_counter() - started
     return result
 
 
 def call_error_detail(error: ToolCallError) -> ErrorDetail:
     """Return the detail of an error that this package raised; its text is safe as it is."""
-    return ErrorDetail(code=error.code, message=error.message, mcp_response=error.mcp_response)
+    _log_explanation(error)
+    return ErrorDetail(code=error.code, message=error.message, mcp_response=error.mcp_response).hold(error)
 
 
 def body_error_detail(
@@ -111,26 +115,48 @@ def body_error_detail(
 ) -> ErrorDetail:
     """Return the detail of what a body raised; the bound values are masked in its text.
 
-    `is_masked` (a served tool) hides the text of every exception except ToolError. `text` is the text of the exception
-    where it was read before.
+    `is_masked` hides the text of every exception except ToolError. `text` is the text of the exception where it was
+    read before.
     """
+    return _body_error_detail(error, bound_values, tool, is_masked=is_masked, text=text).hold(error)
+
+
+def _body_error_detail(
+    error: BaseException, bound_values: Mapping[str, Any], tool: str, *, is_masked: bool, text: str | None
+) -> ErrorDetail:
     if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
     if isinstance(error, _ERRORS_WITH_THEIR_OWN_CODE):
+        _log_explanation(error, bound_values)
         message = clip(redact(error.message, bound_values))  # a body may raise them with its own text
         return ErrorDetail(code=error.code, message=message, mcp_response=error.mcp_response)
+    if isinstance(error, PickleError | SyncCallError):  # only the developer can do something about it
+        log.warning("Tool %r failed: %s", tool, clip(redact(error_text(error, bound_values), bound_values)))
+        return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
     if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
         text = error_text(error, bound_values) if text is None else text
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
         return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
+    add_advice(error, tool)
     response = error if _is_missing_capability_error(error) else None
     if is_masked:
-        summary = redact(summarize_exception(error), bound_values)  # the host sees what the client does not
+        summary = redact(summarize_exception(error), bound_values)  # the host sees what the model does not
         log.error("Tool %r raised %s.", tool, summary)
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
-    text, kind = error_text(error, bound_values) if text is None else text, type(error).__name__
-    message = clip(redact(f"{kind}: {text}" if text else kind, bound_values))
+    message = clip(redact(body_error_text(error, bound_values, text), bound_values))
     return ErrorDetail(code="tool_error", message=message, mcp_response=response)
+
+
+def _log_explanation(error: ToolCallError, bound_values: Mapping[str, Any] | None = None) -> None:
+    """Log what the model does not read: what is wrong, and how the developer fixes it."""
+    if error.explanation is not None:
+        log.warning("A call failed (%s). %s", error.code, clip(redact(error.explanation, bound_values or {})))
+
+
+def body_error_text(error: BaseException, hidden: Mapping[str, Any], text: str | None = None) -> str:
+    """Return the type and the text of an exception, not redacted; `text` is its text where it was read before."""
+    text, kind = error_text(error, hidden) if text is None else text, type(error).__name__
+    return f"{kind}: {text}" if text else kind
 
 
 def summarize_exception(error: BaseException) -> str:

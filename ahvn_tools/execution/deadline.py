@@ -94,9 +94,9 @@ def timeout_error(plan: Plan, reason: str) -> ToolTimeoutError:
 
 def max_wait_seconds(plan: Plan) -> float | None:
     """Return how long a thread waits for a body in a loop that may be blocked; None without a timeout."""
-    if plan.timeout is None:
+    if plan.seconds is None:
         return None
-    return max(plan.timeout, 0) + plan.startup_seconds + 2 * CANCEL_GRACE_SECONDS
+    return max(plan.seconds, 0) + plan.startup_seconds + 2 * CANCEL_GRACE_SECONDS
 
 
 def outcome_of(task: asyncio.Task[Outcome]) -> Outcome:

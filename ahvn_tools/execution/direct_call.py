@@ -40,7 +40,7 @@ def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Argumen
 async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
     """Return the value, or raise the body's exception unchanged or a ToolCallError."""
     if plan.prepares_at_once:
-        values, seconds = plan.prepare(positional, arguments, scopes), plan.timeout
+        values, seconds = plan.prepare(positional, arguments, scopes), plan.seconds
     else:
         values, seconds = await _aprepare(plan, positional, arguments, scopes)
     if not plan.runs_in_caller_task:
@@ -79,17 +79,20 @@ async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[s
     """Return the value of what an async body returned."""
     if type(returned) is plan.exact_type:
         return returned
-    if is_consumable(returned):
-        from ahvn_tools.execution.runner import capture_outcome
-
-        returned = (await capture_outcome(aconsume, returned, plan.item_limits)).get(tool=plan.name)
+    if is_consumable(returned) or plan.output.may_block(returned):
+        returned = (await _aconsume_returned(plan, returned)).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 
 
-def execute(
-    plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
+def execute(  # noqa: PLR0917  # the parts of a direct call, and one option
+    plan: Plan,
+    body: Body,
+    positional: tuple[Any, ...],
+    arguments: Arguments,
+    scopes: StateScopes,
+    masks_errors: bool = False,
 ) -> ToolResult:
-    """Return a result, an error result for any Exception that the body raises."""
+    """Return a result, an error result for any Exception that the body raises; `masks_errors` hides its text."""
     started = perf_counter()
     try:
         values, seconds = _prepare(plan, positional, arguments, scopes)
@@ -98,24 +101,30 @@ def execute(
     if not plan.runs_in_caller_thread:
         from ahvn_tools.execution.async_to_sync import run_body_on_loop
 
-        return to_result(plan, body, run_body_on_loop(plan, body, values, seconds), values, started)
+        outcome = run_body_on_loop(plan, body, values, seconds)
+        return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
     try:
         returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
         if type(returned) is not plan.exact_type and is_consumable(returned):
             returned = _consume_returned(plan, returned)
     except BaseException as error:  # noqa: BLE001  # a body's own CancelledError is a result; `to_result` raises the others
-        return to_result(plan, body, Outcome(error=error), values, started)
+        return to_result(plan, body, Outcome(error=error), values, started, masks_errors=masks_errors)
     return returned_result(plan, body, returned, values, started)
 
 
-async def aexecute(
-    plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
+async def aexecute(  # noqa: PLR0917  # as `execute`
+    plan: Plan,
+    body: Body,
+    positional: tuple[Any, ...],
+    arguments: Arguments,
+    scopes: StateScopes,
+    masks_errors: bool = False,
 ) -> ToolResult:
-    """Return a result, an error result for any Exception that the body raises."""
+    """Return a result, an error result for any Exception that the body raises; `masks_errors` hides its text."""
     started = perf_counter()
     try:
         if plan.prepares_at_once:
-            values, seconds = plan.prepare(positional, arguments, scopes), plan.timeout
+            values, seconds = plan.prepare(positional, arguments, scopes), plan.seconds
         else:
             values, seconds = await _aprepare(plan, positional, arguments, scopes)
     except ToolCallError as error:
@@ -126,7 +135,7 @@ async def aexecute(
         outcome = await run_body(plan, body, values, seconds=seconds)
         if outcome.error is None:
             return returned_result(plan, body, outcome.value, values, started)
-        return to_result(plan, body, outcome, values, started)
+        return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
     try:
         returned = await (body(**values) if plan.is_keyword_callable else plan.invoke(body, values))
     except BaseException as error:
@@ -134,16 +143,15 @@ async def aexecute(
             raise
         outcome = Outcome(error=error)
     else:
-        if type(returned) is plan.exact_type or not is_consumable(returned):
+        is_plain = type(returned) is plan.exact_type
+        if is_plain or not (is_consumable(returned) or plan.output.may_block(returned)):
             return returned_result(plan, body, returned, values, started)
-        from ahvn_tools.execution.runner import capture_outcome
-
-        outcome = await capture_outcome(aconsume, returned, plan.item_limits)
+        outcome = await _aconsume_returned(plan, returned)
     if outcome.error is not None:
         from ahvn_tools.execution.runner import with_error_text
 
         outcome = await with_error_text(plan, body, values, outcome)
-    return to_result(plan, body, outcome, values, started)
+    return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
 
 
 def _prepare(
@@ -161,7 +169,7 @@ def _prepare(
         return plan.prepare(positional, arguments, scopes, run_resolvers_on_loop(plan, scopes)), None
     values = plan.prepare_without_blocking(positional, arguments, scopes)
     if values is not None:
-        return values, plan.timeout
+        return values, plan.seconds
     from ahvn_tools.execution.async_to_sync import prepare_on_loop
 
     return prepare_on_loop(plan, positional, arguments, scopes)
@@ -173,7 +181,7 @@ async def _aprepare(
     """Return the body's arguments, and how many seconds are left for the body; None without a timeout."""
     values = plan.prepare_without_blocking(positional, arguments, scopes)
     if values is not None:
-        return values, plan.timeout
+        return values, plan.seconds
     from ahvn_tools.execution.runner import prepare
 
     return await prepare(plan, positional, arguments, scopes)
@@ -186,3 +194,10 @@ def _consume_returned(plan: Plan, returned: Any) -> Any:
     from ahvn_tools.execution.async_to_sync import consume_on_loop
 
     return consume_on_loop(returned, plan.item_limits)
+
+
+async def _aconsume_returned(plan: Plan, returned: Any) -> Outcome:
+    """Await and iterate what a body returned; in a thread, convert what foreign code converts."""
+    from ahvn_tools.execution.runner import capture_outcome, convert_foreign
+
+    return await convert_foreign(plan, await capture_outcome(aconsume, returned, plan.item_limits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
@@ -47,8 +48,8 @@ async def run_async(call: Call) -> ToolResult:
         )
         if emitter is not None:
             await emitter.drain()
-    except ToolCallError as error:
-        return scope.record_error(error, error_result(call_error_detail(error), started))
+    except (ToolCallError, KeyboardInterrupt) as error:
+        return _preparation_result(call, error, started)
     except ChunkDeliveryError:
         pass  # raised below, behind the handlers for what the body does
     except asyncio.CancelledError:
@@ -69,6 +70,13 @@ async def run_async(call: Call) -> ToolResult:
         converted: ToolResult = (await run_in_thread(lambda _: convert())).get()
         return converted
     return _to_result(call, outcome, values, started, context)
+
+
+def _preparation_result(call: Call, error: ToolCallError | KeyboardInterrupt, started: float) -> ToolResult:
+    """Return the result of a call whose body has not run; a KeyboardInterrupt is one of a validator or a resolver."""
+    if isinstance(error, KeyboardInterrupt):
+        return _to_result(call, Outcome(error=error), call.arguments, started)
+    return call.scope.record_error(error, error_result(call_error_detail(error), started))
 
 
 async def run_inline(call: Call) -> ToolResult:
@@ -106,9 +114,9 @@ async def _consume_inline(call: Call, returned: Any, items: list[Any]) -> Outcom
                 return Outcome(items if iterator is returned else step.error.value)
             if step.error is not None:
                 return step
-            items.append(item_value(step.value))
-            if (excess := Outcome.capture(lambda: count(items[-1]))).error is not None:
-                return excess
+            taken = Outcome.capture(functools.partial(_take, step.value, items, count))
+            if taken.error is not None:
+                return taken
             await call.emit(replace(call.plan.output.to_chunk(step.value), id=call.id))
             if call.scope.is_cancelled:
                 return Outcome(error=CallInterruptedError())
@@ -121,12 +129,22 @@ async def _consume_inline(call: Call, returned: Any, items: list[Any]) -> Outcom
                 iterator.close()
 
 
+def _take(item: Any, items: list[Any], count: Callable[[Any], None]) -> None:
+    items.append(item_value(item))
+    count(items[-1])
+
+
+def has_large_arguments(call: Call) -> bool:
+    """Return whether to validate the arguments in a thread: other clients do not wait for it."""
+    return call.is_served and exceeds_size(call.arguments, MAX_CHARS_ON_LOOP)
+
+
 async def _aprepare(call: Call, context: ToolContext | None) -> Arguments:
     """Return the body's arguments as `_prepare` does, and start the clock of the body."""
     plan = call.plan
-    is_large = call.is_served and exceeds_size(call.arguments, MAX_CHARS_ON_LOOP)  # other clients do not wait for it
+    is_large = has_large_arguments(call)
     if plan.prepares_at_once and not is_large:
-        values, seconds = _prepare(call, context), plan.timeout
+        values, seconds = _prepare(call, context), plan.seconds
     else:
         token = current_context.set(context)
         try:
@@ -168,8 +186,8 @@ def _to_result(
     if outcome.error is None:
         result = returned_result(plan, call.body, outcome.value, values, started)
     else:
-        served = {"is_served": call.is_served, "shows_errors": call.shows_errors}
-        result = to_result(plan, call.body, outcome, values, started, **served)
+        options = {"is_served": call.is_served, "masks_errors": call.masks_errors}
+        result = to_result(plan, call.body, outcome, values, started, **options)
         scope.record_error(outcome.error, result)
     if scope.is_cancelled:
         result = scope.mark_interrupted(result)

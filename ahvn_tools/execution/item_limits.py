@@ -37,8 +37,8 @@ class ItemLimits:
         return count
 
     def _error(self, amount: str, option: str) -> LimitExceededError:
-        message = f"Tool {self.tool!r} made {amount}: ask it for fewer. Its host can raise `{option}`."
-        return LimitExceededError(message, tool=self.tool)
+        message = f"Tool {self.tool!r} made {amount}: ask it for fewer."
+        return LimitExceededError(message, tool=self.tool, explanation=f"{message} Its host can raise `{option}`.")
 
 
 def estimate_bytes(item: Any, max_bytes: int) -> int:

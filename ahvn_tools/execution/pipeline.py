@@ -16,7 +16,7 @@ import contextvars
 import logging
 import queue
 import types
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
@@ -27,6 +27,7 @@ from ahvn_tools.execution.async_to_sync import read_on_loop, run_on_loop
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next, is_inline
 from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result
+from ahvn_tools.execution.middleware_errors import MiddlewareResultError, describe_failure
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.results import ErrorDetail, ToolResult
@@ -65,7 +66,7 @@ async def astream(middleware: Sequence[Middleware], call: Call) -> AsyncGenerato
     """Yield the chunks of a call to an async reader, then its result."""
     started, stack = perf_counter(), _build_stack(middleware, endpoint.run_async)
     reader = ChunkReader(
-        lambda emit: capture_outcome(_run_cancellable, stack, replace(call, emit=_make_emit(emit, call.id)))
+        lambda emit: capture_outcome(_run_cancellable, stack, replace(call, emit=make_emit(emit, call.id)))
     )
     async with contextlib.aclosing(reader.read()) as chunks:
         async for chunk in chunks:
@@ -91,15 +92,27 @@ def unwrap_result(call: Call, result: ToolResult) -> Any:
 def _build_stack(middleware: Sequence[Middleware], run: Next) -> Next:
     """Return `run` wrapped in the middleware, the first outermost."""
     for layer in reversed(middleware):
-        run = _wrap(layer, run)
+        run = _Layer(layer, run)
     return run
 
 
-def _wrap(middleware: Middleware, next: Next) -> Next:  # noqa: A002  # as the parameter of a middleware
-    def run(call: Call) -> Awaitable[ToolResult]:
-        return middleware(call, next)
+class _Layer:
+    """A middleware, with what it wraps as its `next`."""
 
-    return run
+    __slots__ = ("_middleware", "_next")
+
+    def __init__(self, middleware: Middleware, next: Next) -> None:  # noqa: A002  # as the parameter of a middleware
+        self._middleware, self._next = middleware, next
+
+    async def __call__(self, call: Call) -> ToolResult:
+        awaitable: Any = self._middleware(call, self._next)
+        if not hasattr(awaitable, "__await__"):
+            raise MiddlewareResultError(self._middleware, call.name, "is no async function")
+        result = await awaitable
+        if not isinstance(result, ToolResult):
+            what = f"returned {type(result).__name__}, not a ToolResult"
+            raise MiddlewareResultError(self._middleware, call.name, what)
+        return result
 
 
 async def _run_cancellable(run: Next, call: Call) -> ToolResult:
@@ -118,8 +131,6 @@ async def _run_to_result(run: Next, call: Call) -> ToolResult:
     started, scope = perf_counter(), call.scope
     try:
         result = scope.interrupted_result(call.name) if scope.is_cancelled else await run(call)
-        if not isinstance(result, ToolResult):
-            raise TypeError(f"A middleware of tool {call.name!r} returned {type(result).__name__}, not a ToolResult.")
     except asyncio.CancelledError as error:
         if scope.is_caller_cancelled:
             raise
@@ -134,8 +145,8 @@ async def _run_to_result(run: Next, call: Call) -> ToolResult:
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # a caller of `exec` gets a result, whatever fails
         if not (isinstance(error, Exception) or call.is_served):
             raise
-        log.error("A middleware of tool %r raised %s.", call.name, type(error).__name__)  # noqa: TRY400  # no values in logs
-        detail = ErrorDetail(code="tool_error", message=f"A middleware of tool {call.name!r} failed.")
+        log.error("%s", describe_failure(error, call.name, _Layer.__call__.__code__))  # noqa: TRY400  # no values in logs
+        detail = ErrorDetail(code="tool_error", message=f"A middleware of tool {call.name!r} failed.").hold(error)
         result = scope.record_error(error, error_result(detail, started))
     return result if result.id == call.id and result.is_last else result.as_final_result(call.id)
 
@@ -194,13 +205,11 @@ def _run_body_in_caller(middleware: Sequence[Middleware], call: Call) -> ToolRes
 
     stack = _build_stack(middleware, run_in_caller)
     loop_call = background_loop.LoopCall(capture_outcome, _run_cancellable, stack, call, on_end=lambda: jobs.put(None))
-    try:
+    with loop_call, loop_call:
         loop_call.start()
         while (job := jobs.get()) is not None:
             job()
         return _result_of(call, loop_call.outcome(), started)
-    finally:
-        loop_call.cancel()
 
 
 def _stream_on_loop(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult, None, None]:
@@ -223,7 +232,7 @@ def _stream_without_loop(middleware: Sequence[Middleware], call: Call) -> Genera
     """Run a streamed call in its reader's thread, in a context that the reader does not see."""
     run = _build_stack(middleware, endpoint.run_inline)
     run_in_context = contextvars.copy_context().run
-    stack = _run_to_result(run, replace(call, emit=_make_emit(_yield_chunk, call.id)))
+    stack = _run_to_result(run, replace(call, emit=make_emit(_yield_chunk, call.id)))
     try:
         while True:
             try:
@@ -238,7 +247,7 @@ def _stream_without_loop(middleware: Sequence[Middleware], call: Call) -> Genera
         run_in_context(stack.close)
 
 
-def _make_emit(emit: EmitChunk, call_id: str | None) -> EmitChunk:
+def make_emit(emit: EmitChunk, call_id: str | None) -> EmitChunk:
     """Return an `emit` for middleware: whatever it passes on is a chunk of this call and never the last result."""
 
     async def emit_chunk(chunk: ToolResult) -> None:

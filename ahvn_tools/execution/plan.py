@@ -47,6 +47,11 @@ class CompiledTool:
         """Parameter -> dotted state key; constants and resolvers without a key have none."""
         return MappingProxyType({name: b.key.text for name, b in self.bindings.items() if b.key is not None})
 
+    def with_options(self, options: Mapping[str, Any], body: Body) -> CompiledTool:
+        """Return the tool with more options. Raises DefinitionError for options that do not fit."""
+        template = self.template.with_options(options, body, self.bindings)
+        return CompiledTool(template, template.bindings)
+
     def with_binding(self, binding: Binding) -> CompiledTool:
         """Return the tool with one binding added or replaced."""
         return CompiledTool(self.template, {**self.bindings, binding.parameter: binding})
@@ -71,14 +76,15 @@ class Plan:
         )
         self._visible_names = tuple(p.property_name for p in inputs.parameters.values() if p.name not in hidden)
         self._parameters = tuple(inputs.parameters.values())
+        self._declared_names = inputs.parameters.keys()
         self.secret_names = frozenset(
             name
             for p in self._parameters
-            if p.is_secret or is_secret_name(p.property_name)
+            if p.is_secret or is_secret_name(p.property_name) or is_secret_name(p.body_name or p.name)
             for name in (p.property_name, p.name)
         )
         """The names of arguments that must not be logged; a caller may use a parameter's name or its alias."""
-        self.is_keyword_callable = all(p.kind in _KEYWORD_KINDS for p in self._parameters)
+        self.is_keyword_callable = all(p.kind in _KEYWORD_KINDS and p.body_name is None for p in self._parameters)
         resolvers = {binding.resolver for binding in bindings.values()}
         self.depends_on_context = resolve_context in resolvers
         """Whether the result of a call may depend on its ToolContext."""
@@ -90,7 +96,8 @@ class Plan:
         self.name = template.name
         self.output = template.output
         self.exact_type = template.output.exact_type
-        self.timeout = template.timeout
+        self.timeout = self.seconds = template.timeout
+        """The timeout, and the seconds that are left of it; less if something ran before, as part of the call."""
         self.item_limits = ItemLimits(tool=template.name, max_items=template.max_items, max_bytes=template.max_bytes)
         self.is_async = template.is_async
         self.is_isolated = template.isolation is not None
@@ -131,8 +138,22 @@ class Plan:
         if not is_duration(timeout):
             raise ToolkitError(f"A timeout is a number of seconds, not {timeout!r}. Omit it for no timeout.")
         plan = copy.copy(self)
-        plan.timeout = timeout if self.timeout is None else min(timeout, self.timeout)
+        plan.timeout = plan.seconds = timeout if self.timeout is None else min(timeout, self.timeout)
         plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
+        return plan
+
+    def with_seconds(self, seconds: float | None) -> Plan:
+        """Return the plan of a call that has these seconds left of its timeout; None: as many as before."""
+        if seconds is None:
+            return self
+        plan = copy.copy(self)
+        plan.seconds = seconds
+        return plan
+
+    def without_thread(self) -> Plan:
+        """Return the plan of a call whose sync body runs in the event loop of its caller."""
+        plan = copy.copy(self)
+        plan.run_in_thread = False
         return plan
 
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
@@ -145,6 +166,14 @@ class Plan:
             return values
 
         plan.validate, plan.validate_fast = validate_and_check, None
+        plan.has_fast_path = plan.has_async_fast_path = False
+        plan.__dict__.update(may_block=True, prepares_at_once=False)  # the check may, too
+        return plan
+
+    def with_validated(self, values: Arguments) -> Plan:
+        """Return the plan of one call whose arguments were validated before."""
+        plan = copy.copy(self)
+        plan.validate, plan.validate_fast = lambda _: dict(values), None
         plan.has_fast_path = plan.has_async_fast_path = False
         return plan
 
@@ -252,11 +281,13 @@ class Plan:
         return {**named, **arguments}
 
     def to_args_kwargs(self, values: Arguments) -> tuple[list[Any], Arguments]:
-        """Return positional and keyword arguments, for bodies with positional-only or variadic parameters."""
+        """Return positional and keyword arguments, for bodies with other names or kinds of parameters."""
         if self.is_keyword_callable:
             return [], values
         positional: list[Any] = []
         named: Arguments = {}
+        if not values.keys() <= self._declared_names:  # an open schema
+            named.update((name, value) for name, value in values.items() if name not in self._declared_names)
         collected = any(values.get(p.name) for p in self._parameters if p.kind is ParameterKind.VAR_POSITIONAL)
         for parameter in self._parameters:
             name, kind = parameter.name, parameter.kind
@@ -269,8 +300,13 @@ class Plan:
             elif kind is ParameterKind.VAR_KEYWORD:
                 named.update(values[name])
             else:
-                named[name] = values[name]
+                named[parameter.body_name or name] = values[name]
         return positional, named
+
+    def name_by_property(self, values: Arguments) -> Arguments:
+        """Return validated arguments by the names in the schema, with the defaults of a function."""
+        names = {parameter.name: parameter.property_name for parameter in self._parameters}
+        return {names.get(name, name): value for name, value in values.items()}
 
     def _name_as_sent(self, values: Arguments, arguments: Arguments) -> Arguments:
         """Return validated arguments by the names in the schema, without defaults, if these are known."""
@@ -284,7 +320,7 @@ class Plan:
 
     def _refuse_clashes(self, values: Arguments) -> None:
         """Refuse a variadic keyword with the name of a parameter: it would set that parameter, even a bound one."""
-        names = {parameter.name for parameter in self._parameters}
+        names = {name for p in self._parameters for name in (p.name, p.body_name) if name is not None}
         for parameter in self._parameters:
             if parameter.kind is ParameterKind.VAR_KEYWORD:
                 for name in sorted(names.intersection(values.get(parameter.name, ())) - {parameter.name}):

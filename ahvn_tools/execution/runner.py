@@ -7,7 +7,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.binding import StateScopes, chain_scopes
 from ahvn_tools.errors import UNREADABLE_TEXT, UnboundStateError
@@ -19,7 +19,9 @@ from ahvn_tools.execution.error_text import error_text, has_foreign_text
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
-from ahvn_tools.results import item_value
+from ahvn_tools.results import ToolResult, item_value
+
+_PREPARATION_TOO_SLOW: Final = "a resolver, a validator or the state took too long"
 
 
 async def run_body(
@@ -33,16 +35,18 @@ async def run_body(
     items: list[Any] | None = None,
     waits_for_reader: bool = True,
 ) -> Outcome:
-    """Run the body to its end within the plan's timeout; `emit` takes each item as it is made.
+    """Run the body to its end within the plan's timeout; `emit` takes the chunk of each item as it is made.
+
+    What other code converts, such as a slow serializer, is converted here: the outcome has the ToolResult then.
 
     `deadline` is the clock of the timeout, for a caller that reads it too, or `seconds` are left of it; `items` is
     filled with the items made so far. The clock stops while `emit` waits for the reader, unless `waits_for_reader` is
     False.
     """
-    if plan.timeout is None:
-        return await _dispatch(plan, body, values, emit, items)
-    deadline = deadline or Deadline(plan.timeout if seconds is None else seconds)
-    timed_emit = _pausing(emit, deadline) if emit is not None and waits_for_reader else emit
+    if plan.seconds is None:
+        return await _dispatch(plan, body, values, emit and _emit_items(plan, emit), items)
+    deadline = deadline or Deadline(plan.seconds if seconds is None else seconds)
+    timed_emit = emit and _emit_items(plan, emit, deadline if waits_for_reader else None)
     error = timeout_error(plan, _timeout_reason(plan))
     outcome = await run_with_deadline(deadline, error, _dispatch, plan, body, values, timed_emit, items, deadline)
     if outcome.is_runner_error and deadline.is_queued:
@@ -60,7 +64,7 @@ async def prepare(
     `in_thread`, all validation runs there. Raises as `Plan.prepare` does, and ToolTimeoutError.
     """
     if not in_thread and (values := plan.prepare_without_blocking(positional, arguments, scopes)) is not None:
-        return values, plan.timeout
+        return values, plan.seconds
 
     async def prepare_in_thread() -> Outcome:
         resolved = await run_resolvers(plan, scopes) if plan.has_async_resolvers else None
@@ -69,11 +73,16 @@ async def prepare(
     return await run_before_body(plan, prepare_in_thread)
 
 
-async def run_before_body(plan: Plan, start: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, float | None]:
-    """Return what `start()` returns within the timeout of a call, and how many seconds are left for the body."""
-    if plan.timeout is None:
+async def run_before_body(
+    plan: Plan, start: Callable[[], Coroutine[Any, Any, Any]], too_slow: str = _PREPARATION_TOO_SLOW
+) -> tuple[Any, float | None]:
+    """Return what `start()` returns within the timeout of a call, and how many seconds are left for the body.
+
+    `too_slow` says in the error of a timeout what took too long.
+    """
+    if plan.seconds is None:
         return (await capture_outcome(start)).get(tool=plan.name), None
-    deadline, error = Deadline(plan.timeout), timeout_error(plan, "a resolver, a validator or the state took too long")
+    deadline, error = Deadline(plan.seconds), timeout_error(plan, too_slow)
     outcome = await run_with_deadline(deadline, error, capture_outcome, start)
     return outcome.get(tool=plan.name), deadline.remaining_seconds()
 
@@ -145,7 +154,17 @@ async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional a
         limits, is_threaded = plan.item_limits, plan.run_in_thread
         consumed = functools.partial(aconsume, outcome.value, limits, emit, items, is_threaded=is_threaded)
         outcome = await capture_outcome(consumed)
+    if type(outcome.value) is not plan.exact_type:
+        outcome = await convert_foreign(plan, outcome)
     return outcome if outcome.error is None else await with_error_text(plan, body, values, outcome)
+
+
+async def convert_foreign(plan: Plan, outcome: Outcome) -> Outcome:
+    """Return the outcome with its value as a ToolResult, made in a worker thread, if foreign code converts it."""
+    value = outcome.value
+    if outcome.error is not None or not plan.output.may_block(value):
+        return outcome
+    return await run_in_thread(lambda _: plan.output.to_result(value))
 
 
 async def with_error_text(plan: Plan, body: Body, values: Arguments, outcome: Outcome) -> Outcome:
@@ -182,9 +201,12 @@ async def _run_in_process(
 
 def _invoke_and_consume(plan: Plan, body: Body, values: Arguments, items: list[Any] | None, emit: EmitItemSync) -> Any:
     returned = plan.invoke(body, values)
-    if type(returned) is plan.exact_type or not is_iterator(returned):
+    if type(returned) is plan.exact_type:
         return returned
-    return consume(returned, plan.item_limits, emit, items)
+    if is_iterator(returned):
+        returned = consume(returned, plan.item_limits, emit, items)
+    is_foreign = not is_consumable(returned) and plan.output.may_block(returned)
+    return plan.output.to_result(returned) if is_foreign else returned  # in the thread whose objects it may be
 
 
 def _collecting(emit: EmitItem | None, items: list[Any] | None) -> EmitItem | None:
@@ -199,17 +221,26 @@ def _collecting(emit: EmitItem | None, items: list[Any] | None) -> EmitItem | No
     return emit_and_collect
 
 
-def _pausing(emit: EmitItem, deadline: Deadline) -> EmitItem:
-    """Return an `emit` that stops the clock while the reader takes the item."""
+def _emit_items(plan: Plan, emit: EmitItem, deadline: Deadline | None = None) -> EmitItem:
+    """Return a function that emits the chunk of an item; the clock stops while the reader takes the chunk."""
 
-    async def emit_paused(item: Any) -> None:
-        deadline.pause()
+    async def emit_item(item: Any) -> None:
+        chunk = await _to_foreign_chunk(plan, item) if plan.output.item_may_block(item) else None
+        if deadline is not None:
+            deadline.pause()
         try:
-            await emit(item)
+            await emit(chunk or plan.output.to_chunk(item))
         finally:
-            deadline.resume()
+            if deadline is not None:
+                deadline.resume()
 
-    return emit_paused
+    return emit_item
+
+
+async def _to_foreign_chunk(plan: Plan, item: Any) -> ToolResult:
+    """Return the chunk of an item that foreign code converts, made in a worker thread."""
+    chunk: ToolResult = (await run_in_thread(lambda _: plan.output.to_chunk(item))).get()
+    return chunk
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +38,8 @@ class CallScope:
     context: ToolContext | None = None
     deadline: Deadline | None = None
     """The clock of the body, while it runs."""
+    pause_middleware: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Stops the clock of the middleware inside of a `with` block, in which a person decides."""
     is_cancelled: bool = False
     """Whether the call was cancelled by its id."""
     has_cancelled_task: bool = False

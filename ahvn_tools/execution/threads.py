@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import inspect
 import os
 import queue
 import threading
@@ -145,6 +146,14 @@ async def run_in_thread(function: Callable[[ThreadJob], Any], stop: Callable[[],
             pool.abandon(job)
         raise
     return future.result()
+
+
+async def call_host_function(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a sync or async function of the host. A sync one runs in a worker thread, so that it may block."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    result = (await run_in_thread(lambda _: function(*arguments))).get()
+    return await result if inspect.isawaitable(result) else result
 
 
 async def run_emitting_in_thread(

@@ -2,7 +2,7 @@
 
 A format is a module (or any object) with the four functions of `Format`: `export`, `calls`, `results` and `choice`.
 `get` returns one by name. Another package adds its own with `register`, or with an entry point of the group
-`ahvn_tools.formats`, which is loaded at its first use.
+`ahvn_tools.formats`, which is loaded at its first use. `detection` finds out which format an answer is in.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses
@@ -18,7 +18,12 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.finding import Finding as Finding
 
-BUILT_IN: Final = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt")
+FormatName: TypeAlias = Literal[
+    "anthropic", "bedrock", "gemini", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt"
+]
+"""The names of the formats of this package."""
+
+BUILT_IN: Final[tuple[str, ...]] = get_args(FormatName)
 """The formats of this package."""
 
 ENTRY_POINT_GROUP: Final = "ahvn_tools.formats"
@@ -72,7 +77,7 @@ def register(name: str, module: Any) -> None:
     _registered[name] = module
 
 
-def get(name: str) -> Format:
+def get(name: FormatName | str) -> Format:
     """Return the format with this name. Raises ToolLookupError with similar names."""
     if name in _registered:
         return _registered[name]
@@ -92,8 +97,9 @@ def get(name: str) -> Format:
 def portability(definition: ToolDefinition) -> dict[str, list[Finding]]:
     """Return, for each format, its findings about a tool: what an export changes, loses, or cannot make strict.
 
-    An empty list means that the tool is exported unchanged, and strict where the provider has strict tools. A
-    registered format is included if it has a function `findings(definition)`.
+    An empty list means that the tool is exported unchanged, and strict where the provider has strict tools. A finding
+    with an `effect` means that the exported schema accepts more or less than the tool does, at `place`. A registered
+    format is included if it has a function `findings(definition)`.
 
     >>> from ahvn_tools import ToolDefinition, formats
     >>> findings = formats.portability(ToolDefinition(name="notes.add"))["openai"]
@@ -105,7 +111,7 @@ def portability(definition: ToolDefinition) -> dict[str, list[Finding]]:
 
 
 def choose_format(
-    client: Any, native: str, *, function_calling: bool = True, fallback_to_structured_output: bool = True
+    client: Any, native: FormatName | str, *, function_calling: bool = True, fallback_to_structured_output: bool = True
 ) -> str:
     """Return the format for a model: `native` if the model has function calling, else `"prompt"`.
 

@@ -18,14 +18,22 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
+from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.schema.keywords import iter_schemas
+
+SDK_MODULES = ("anthropic",)
 
 TRUNCATION_REASONS = ("max_tokens", "model_context_window_exceeded")
 
 _EXPORTER = ToolExporter(ANTHROPIC, to_anthropic_strict)
-findings = _EXPORTER.findings
 _MAX_STRICT_TOTALS = {"tools": 20, "optional": 24, "unions": 16}
 """The limits for all strict tools of one request together."""
+_LIMIT_FIXES = {
+    "optional": ("optional parameters", "Require some of them, or export the tool without strict."),
+    "unions": ("unions", "Replace some by single types, or export the tool without strict."),
+}
+_EVENTS = ("content_block_", "message_")
+"""How the types of events begin."""
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
 
 
@@ -88,7 +96,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
     [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 't1', 'content': '3'}]}]
     """
-    blocks = [_to_block(call, result) for call, result in pairs]
+    blocks = [_to_block(call, result) for call, result in content.to_readable(pairs)]
     return [{"role": "user", "content": blocks}] if blocks else []
 
 
@@ -110,6 +118,37 @@ def choice(
     if parallel is not None and tools != "none":
         tool_choice["disable_parallel_tool_use"] = not parallel
     return {"tool_choice": tool_choice}
+
+
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data looks like a message or its `content`, or the events of a stream.
+
+    >>> looks_like({"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello!"}]})
+    True
+    """
+    if isinstance(data, list):
+        return any(_is_block(item) or str(item.get("type")).startswith(_EVENTS) for item in filter_objects(data))
+    if not isinstance(data, dict) or data.get("role") != "assistant" or "tool_calls" in data:
+        return False
+    blocks = data.get("content")
+    return isinstance(blocks, str) or (isinstance(blocks, list) and all(map(_is_block, filter_objects(blocks))))
+
+
+def _is_block(item: JsonObject) -> bool:
+    kind = str(item.get("type"))
+    return kind in ("text", "thinking", "redacted_thinking") or kind.endswith(("tool_use", "tool_result"))
+
+
+def findings(definition: ToolDefinition) -> list[Finding]:
+    """Return what Anthropic sees in another form or not at all, and what cannot be strict."""
+    tool = _EXPORTER.export(definition, strict=True)
+    cost = _count_strict_cost(tool.schema) if tool.is_strict else Counter[str]()
+    exceeded = [
+        Finding(severity="note", place="", problem=f"it has more than {_MAX_STRICT_TOTALS[key]} {noun}", fix=fix)
+        for key, (noun, fix) in _LIMIT_FIXES.items()
+        if cost[key] > _MAX_STRICT_TOTALS[key]
+    ]
+    return [*_EXPORTER.findings(definition), *exceeded]
 
 
 def _to_tool(definition: ToolDefinition, strict: bool, examples: bool) -> JsonObject:

@@ -24,6 +24,9 @@ from ahvn_tools.schema.dialects.dialect import BEDROCK
 
 _EXPORTER = ToolExporter(BEDROCK, to_anthropic_strict)
 findings = _EXPORTER.findings
+_BLOCKS = frozenset({"text", "toolUse", "toolResult", "reasoningContent", "citationsContent", "image"})
+_EVENTS = ("messageSt", "contentBlock")
+"""How the keys of events begin."""
 _MODES = {"auto": "auto", "required": "any"}
 _PROVIDER_CALL = "server_tool_use"
 """The type of a call that the provider runs itself."""
@@ -75,7 +78,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
     [{'role': 'user', 'content': [{'toolResult': {'toolUseId': 't1', 'content': [{'text': '3'}]}}]}]
     """
-    blocks = [{"toolResult": _to_result(call, result)} for call, result in pairs]
+    blocks = [{"toolResult": _to_result(call, result)} for call, result in content.to_readable(pairs)]
     return [{"role": "user", "content": blocks}] if blocks else []
 
 
@@ -100,6 +103,27 @@ def choice(
     if isinstance(tools, str) and tools in CHOICE_MODES:
         return {"toolChoice": {_MODES[tools]: {}}}
     return {"toolChoice": {"tool": {"name": resolve_single_choice("Converse", tools, definitions)}}}
+
+
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data looks like a response, its message or its `content`, or the events of a stream.
+
+    >>> looks_like({"output": {"message": {"role": "assistant", "content": [{"text": "Hello!"}]}}})
+    True
+    """
+    if isinstance(data, list):
+        return any(map(_is_block, filter_objects(data)))
+    if not isinstance(data, dict):
+        return False
+    message = get_object(data, "output", "message") or data
+    blocks = message.get("content")
+    is_message = message.get("role") == "assistant" and isinstance(blocks, list)
+    return "stream" in data or (is_message and all(map(_is_block, filter_objects(blocks))))
+
+
+def _is_block(item: JsonObject) -> bool:
+    """Return whether an object is a block of a message, or an event."""
+    return "type" not in item and any(key in _BLOCKS or key.startswith(_EVENTS) for key in item)
 
 
 def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:

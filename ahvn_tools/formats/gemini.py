@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats.json_data import get_objects, to_json_data
+from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
 from ahvn_tools.formats.parsing.gemini_call import GeminiCallAccumulator, get_field
 from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
@@ -18,12 +19,14 @@ from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, split_va
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import GEMINI, GEMINI_PARAMETERS
+from ahvn_tools.schema.dialects.finding import Finding
+
+SDK_MODULES = ("google.genai",)
 
 IMAGE_MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/webp"})
 """The media types of images that every Gemini model accepts."""
 
 _EXPORTERS = {"parametersJsonSchema": ToolExporter(GEMINI), "parameters": ToolExporter(GEMINI_PARAMETERS)}
-findings = _EXPORTERS["parametersJsonSchema"].findings
 _RESPONSE_FIELDS = {"parametersJsonSchema": "responseJsonSchema", "parameters": "response"}
 _MODES = dict(zip(CHOICE_MODES, ("AUTO", "NONE", "ANY"), strict=True))
 _MAX_EXACT_DIGITS = 15
@@ -88,7 +91,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, inline_images: bool
     """
     responses: list[JsonObject] = []
     image_parts: list[JsonObject] = []
-    for number, (call, result) in enumerate(pairs, 1):
+    for number, (call, result) in enumerate(content.to_readable(pairs), 1):
         parts = [
             part if isinstance(part, str) or part.media_type in IMAGE_MEDIA_TYPES else part.note
             for part in content.to_parts(result)
@@ -134,6 +137,33 @@ def choice(
     return {"toolConfig": {"functionCallingConfig": config}}
 
 
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data looks like a response, a content, its parts or `function_calls`, or chunks of a stream.
+
+    >>> looks_like({"candidates": [{"content": {"role": "model", "parts": [{"text": "Hello!"}]}}]})
+    True
+    """
+    if isinstance(data, list):
+        return any(_is_answer(_to_part(item)) or _is_part(_to_part(item)) for item in filter_objects(data))
+    return isinstance(data, dict) and _is_answer(data)
+
+
+def _is_answer(item: JsonObject) -> bool:
+    is_blocked = get_field(item, "promptFeedback") is not None
+    return is_blocked or not {"candidates", "parts", "steps"}.isdisjoint(item) or "parts" in get_object(item, "content")
+
+
+def _is_part(item: JsonObject) -> bool:
+    return _has_call(item) or ("text" in item and "type" not in item)
+
+
+def findings(definition: ToolDefinition) -> list[Finding]:
+    """Return what Gemini sees in another form or not at all; for `form="parameters"`, the problem says so."""
+    found = _EXPORTERS["parametersJsonSchema"].findings(definition)
+    older = [finding for finding in _EXPORTERS["parameters"].findings(definition) if finding not in found]
+    return [*found, *(replace(finding, problem=f"{finding.problem} in form='parameters'") for finding in older)]
+
+
 def _to_tool(definition: ToolDefinition, form: str, output_schema: bool) -> JsonObject:
     exporter = _EXPORTERS[form]
     declaration = exporter.to_fields(definition, form)
@@ -167,7 +197,7 @@ def _to_response(result: ToolResult, parts: list[str | content.ImagePart]) -> Js
         return {"error": text}
     if content.get_images(parts) or not _is_value_only(text, result):
         return {"output": text}
-    return {"output": _stringify_large_integers(to_json_data(result.value))}
+    return {"output": _stringify_large_integers(to_json_data(result.whole_value))}
 
 
 def _is_value_only(text: str, result: ToolResult) -> bool:

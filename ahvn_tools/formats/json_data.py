@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ahvn_tools.encoders.json_form import to_json_form
+from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.json_types import JsonObject
 
 
@@ -31,6 +33,11 @@ def filter_objects(value: Any) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def to_objects(answer: Any) -> list[JsonObject]:
+    """Return the objects of an answer that is one object, or a list of them."""
+    return filter_objects(answer if isinstance(answer, list) else [answer])
+
+
 def unread_fields(item: JsonObject, *read_keys: str) -> JsonObject:
     """Return the fields that no other code reads: providers expect some of them back with the result."""
     return {key: value for key, value in item.items() if key not in read_keys and value is not None}
@@ -42,12 +49,21 @@ def replace_surrogates(text: str) -> str:
 
 
 def to_json_data(value: Any) -> Any:
-    """Return a copy of a value as JSON data without lone surrogates; what JSON cannot express becomes text."""
+    """Return a copy of a value as JSON data without lone surrogates; `<type>` for what has no JSON form.
+
+    NaN and Infinity are texts.
+    """
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, dict):
         return {replace_surrogates(str(key)): to_json_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json_data(item) for item in value]
-    is_json = value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-    return value if is_json else replace_surrogates(str(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, int):
+        return value
+    try:
+        return to_json_data(to_json_form(value))
+    except InvalidResultError:
+        return f"<{type(value).__name__}>"

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats.json_data import get_object, replace_surrogates, to_json_data, unread_fields
+from ahvn_tools.formats.json_data import get_object, replace_surrogates, to_json_data, to_objects, unread_fields
 from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
+from ahvn_tools.formats.rendering.content import to_readable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
@@ -17,6 +18,8 @@ from ahvn_tools.schema.dialects.dialect import MCP
 
 METHOD: Final = "tools/call"
 """The method of a request that is a call."""
+
+SDK_MODULES = ("mcp_types", "mcp")
 
 _EXPORTER = ToolExporter(MCP)
 findings = _EXPORTER.findings
@@ -84,7 +87,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """
     return [
         {"jsonrpc": "2.0", "id": call.provider.get("id", call.id), "result": _to_result(result)}
-        for call, result in pairs
+        for call, result in to_readable(pairs)
     ]
 
 
@@ -107,6 +110,21 @@ def choice(
     raise ToolSpecError(f"MCP cannot force a tool by name: {names}. Export only that tool and choose 'required'.")
 
 
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data looks like a message, the params of a call, or a list of these.
+
+    >>> looks_like({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    True
+    """
+    items = to_objects(data)
+    return any("jsonrpc" in item or "method" in item or _is_params(item) for item in items)
+
+
+def _is_params(item: JsonObject) -> bool:
+    """Return whether an object is the params of a call; others with a name are tools, or calls of another format."""
+    return "name" in item and item.keys() <= _PARAM_NAMES
+
+
 def _to_tool(definition: ToolDefinition) -> JsonObject:
     return {**to_listed_tool(definition), **_EXPORTER.to_fields(definition, "inputSchema")}
 
@@ -123,7 +141,7 @@ def _to_result(result: ToolResult) -> JsonObject:
 
 
 def _to_blocks(result: ToolResult) -> list[JsonObject]:
-    if result.is_error or (result.blocks is None and result.value is not None):
+    if result.is_error or (result.blocks is None and result.whole_value is not None):
         return [{"type": "text", "text": replace_surrogates(result.text)}]
     return [to_json_data(block.model_dump(by_alias=True, exclude_none=True)) for block in result.blocks or ()]
 
@@ -147,9 +165,7 @@ class RequestReader(Reader):
             if not isinstance(message, dict) or message.get("method", METHOD) != METHOD:
                 continue
             is_request = "method" in message
-            # Other objects with a name are listed tools, or calls of another format.
-            is_params = "name" in message and message.keys() <= _PARAM_NAMES
-            if is_request or is_params:
+            if is_request or _is_params(message):
                 yield _to_raw_call(get_object(message, "params") if is_request else message, message.get("id"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats import openai
-from ahvn_tools.formats.json_data import get_object, get_objects
+from ahvn_tools.formats.json_data import get_object, get_objects, to_objects
 from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice, wire_name
 from ahvn_tools.json_types import JsonObject
@@ -20,9 +21,12 @@ export = openai.export
 
 findings = openai.findings
 
+SDK_MODULES = ("mistralai",)
+
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
 _MISSING_IDS = ("", "null")
 """Texts that mean that there is no id; the second is the default of Mistral's SDK."""
+_ID = re.compile("[A-Za-z0-9]{9}")
 _BRIDGE = "I have received the results. Next, I will look at their images."
 
 
@@ -78,6 +82,24 @@ def choice(
         return {"tool_choice": _MODES[tools], **extra}
     name = resolve_single_choice("Mistral", tools, definitions)
     return {"tool_choice": {"type": "function", "function": {"name": name}}, **extra}
+
+
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data looks like a response, its message or its `tool_calls`, or the events of a stream.
+
+    The ids of calls have 9 letters and digits, or are missing.
+
+    >>> looks_like({"tool_calls": [{"id": "FI5qQGzDE", "function": {"name": "ping", "arguments": "{}"}}]})
+    True
+    """
+    is_answer = any(_is_answer(get_object(item, "data") or item) for item in to_objects(data))
+    return is_answer and all(_ID.fullmatch(call.id) for call in calls(data))
+
+
+def _is_answer(item: JsonObject) -> bool:
+    if "choices" in item or (item.get("role") == "assistant" and isinstance(item.get("content"), list)):
+        return True
+    return openai.is_message(item, (str, dict)) or openai.has_arguments(item, (str, dict))
 
 
 def _to_part(part: JsonObject) -> JsonObject:

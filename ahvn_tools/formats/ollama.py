@@ -9,7 +9,7 @@ from typing import Any
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import openai
-from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects
+from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_objects
 from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
@@ -17,6 +17,8 @@ from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OLLAMA
+
+SDK_MODULES = ("ollama",)
 
 _EXPORTER = ToolExporter(OLLAMA)
 findings = _EXPORTER.findings
@@ -65,7 +67,9 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
     [{'role': 'tool', 'tool_name': 'add', 'content': '3'}]
     """
-    return [_to_message(call, content.to_parts_with_error_prefix(result)) for call, result in pairs]
+    return [
+        _to_message(call, content.to_parts_with_error_prefix(result)) for call, result in content.to_readable(pairs)
+    ]
 
 
 def choice(
@@ -86,6 +90,22 @@ def choice(
         raise ToolSpecError(f"Ollama has no choice {tools!r}. {_ALTERNATIVES[tools]}")
     names = " or ".join(map(repr, resolve_choice(tools, definitions)))
     raise ToolSpecError(f"Ollama has no option that forces {names}. Export only that tool.")
+
+
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data looks like a response, its message or its `tool_calls`, or the chunks of a stream.
+
+    The arguments of calls are objects.
+
+    >>> looks_like({"model": "qwen3", "message": {"role": "assistant", "content": "Hello!"}, "done": True})
+    True
+    """
+    return any(map(_is_answer, to_objects(data)))
+
+
+def _is_answer(item: JsonObject) -> bool:
+    message = get_object(item, "message") if "done" in item else item
+    return openai.is_message(message, dict) or openai.has_arguments(message, dict)
 
 
 def _to_tool(definition: ToolDefinition) -> JsonObject:

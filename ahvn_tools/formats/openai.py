@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.formats.json_data import get_index, get_object, get_objects, unread_fields
+from ahvn_tools.formats.json_data import get_index, get_object, get_objects, to_objects, unread_fields
 from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
@@ -15,6 +15,8 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
 from ahvn_tools.schema.dialects.strict import to_strict
+
+SDK_MODULES = ("openai.types.chat", "openai.lib.streaming.chat")
 
 EXPORTER = ToolExporter(OPENAI, to_strict, MAX_DESCRIPTION_CHARS)
 findings = EXPORTER.findings
@@ -61,7 +63,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """
     messages: list[JsonObject] = []
     image_parts: list[JsonObject] = []
-    for call, result in pairs:
+    for call, result in content.to_readable(pairs):
         parts = content.to_parts_with_error_prefix(result)
         if images := content.get_images(parts):
             parts.append(content.IMAGES_FOLLOW_NOTE)
@@ -87,6 +89,34 @@ def choice(
     forced = [{"type": "function", "function": {"name": name}} for name in resolve_choice(tools, definitions)]
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": forced}}
     return {"tool_choice": forced[0] if isinstance(tools, str) else allowed, **extra}
+
+
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data looks like a response, its message or its `tool_calls`, or the chunks of a stream.
+
+    The arguments of calls are text.
+
+    >>> looks_like({"choices": [{"message": {"role": "assistant", "content": "Hello!"}}]})
+    True
+    """
+    return any(map(_is_answer, to_objects(data)))
+
+
+def _is_answer(item: JsonObject) -> bool:
+    is_response = "choices" in item or "choices" in get_object(item, "chunk")
+    return is_response or is_message(item, str) or has_arguments(item, str)
+
+
+def is_message(item: JsonObject, arguments: type | tuple[type, ...]) -> bool:
+    """Return whether an object is a model's message with text, or with calls whose arguments are of this type."""
+    if calls := get_objects(item, "tool_calls"):
+        return all(has_arguments(call, arguments) for call in calls)
+    return item.get("role") == "assistant" and isinstance(item.get("content", 0), str | None)
+
+
+def has_arguments(item: JsonObject, arguments: type | tuple[type, ...]) -> bool:
+    """Return whether an object is a call with arguments of this type, or a call of a custom tool."""
+    return isinstance(get_object(item, "function").get("arguments"), arguments) or "custom" in item
 
 
 def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:

@@ -15,6 +15,8 @@ from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
+SDK_MODULES = ("openai.types.responses", "openai.lib.streaming.responses")
+
 findings = EXPORTER.findings
 
 _ECHOED_FIELDS = ("caller", "namespace")
@@ -78,7 +80,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
             "output": _to_output(content.to_parts_with_error_prefix(result)),
             **{key: call.provider[key] for key in _ECHOED_FIELDS if key in call.provider},
         }
-        for call, result in pairs
+        for call, result in content.to_readable(pairs)
     ]
 
 
@@ -98,6 +100,23 @@ def choice(
     forced = [{"type": "function", "name": name} for name in resolve_choice(tools, definitions)]
     allowed = {"type": "allowed_tools", "mode": "required", "tools": forced}
     return {"tool_choice": forced[0] if isinstance(tools, str) else allowed, **extra}
+
+
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data looks like a response or its `output`, or the events of a stream.
+
+    >>> looks_like({"object": "response", "output": [{"type": "message", "content": []}]})
+    True
+    """
+    if isinstance(data, list):
+        return any(_is_item(item) or str(item.get("type")).startswith("response.") for item in filter_objects(data))
+    output = data.get("output") if isinstance(data, dict) else None
+    return isinstance(output, list) and all("type" in item for item in filter_objects(output))
+
+
+def _is_item(item: JsonObject) -> bool:
+    kind = str(item.get("type"))
+    return kind in ("message", "reasoning") or kind.endswith(("_call", "_output"))
 
 
 def _to_tool(definition: ToolDefinition, strict: bool, output_schema: bool) -> JsonObject:

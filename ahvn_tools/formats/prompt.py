@@ -8,7 +8,7 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats.parsing import payload
-from ahvn_tools.formats.parsing.text_calls import TextReader
+from ahvn_tools.formats.parsing.text_calls import TextReader, has_text
 from ahvn_tools.formats.parsing.tool_calls import StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
@@ -87,7 +87,9 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
     [{'role': 'user', 'content': 'Result of call 1, `add`:\n3'}]
     """
-    texts = [_to_result_text(position, call, result) for position, (call, result) in enumerate(pairs, 1)]
+    texts = [
+        _to_result_text(position, call, result) for position, (call, result) in enumerate(content.to_readable(pairs), 1)
+    ]
     return [{"role": "user", "content": "\n\n".join(texts)}] if texts else []
 
 
@@ -110,6 +112,15 @@ def choice(
     if parallel is False and tools != "none":
         instruction = f"{instruction} Make at most one call.".strip()
     return {"messages": [{"role": "system", "content": instruction}] if instruction else []}
+
+
+def looks_like(data: Any) -> bool:
+    """Return whether JSON data contains a model's text, which may be empty: a list of texts, or any provider's answer.
+
+    >>> looks_like(["Hello!"])
+    True
+    """
+    return has_text(data)
 
 
 def _to_tool(definition: ToolDefinition, examples: bool) -> JsonObject:

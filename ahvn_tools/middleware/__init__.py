@@ -6,6 +6,47 @@ see the chunks of a stream. Timeouts and the masking of bound values are not mid
 
 from __future__ import annotations
 
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 
-__all__ = ["Call", "Middleware", "Next", "inline"]
+if TYPE_CHECKING:
+    from ahvn_tools.middleware.approve import approve
+    from ahvn_tools.middleware.cache import cache
+    from ahvn_tools.middleware.limit import limit
+    from ahvn_tools.middleware.log import log
+    from ahvn_tools.middleware.metrics import metrics
+    from ahvn_tools.middleware.record import record, replay
+    from ahvn_tools.middleware.retry import retry
+    from ahvn_tools.middleware.trace import trace
+    from ahvn_tools.middleware.truncate import truncate
+
+__all__ = [
+    "Call", "Middleware", "Next", "approve", "cache", "inline", "limit", "log", "metrics", "record", "replay", "retry",
+    "trace", "truncate",
+]  # fmt: skip
+
+_FUNCTIONS = {name: name for name in __all__ if name.islower()} | {"replay": "record"}
+"""The module of each function that makes a middleware; `inline` is here already."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a function at its first use (PEP 562): some modules need an extra."""
+    if name not in _FUNCTIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
+
+
+class _Package(ModuleType):
+    """This package: a function and its module have one name, which is that of the function here."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. Python sets a module that it has imported; its function takes the place."""
+        is_module = name in _FUNCTIONS and isinstance(value, ModuleType)
+        super().__setattr__(name, getattr(value, name) if is_module else value)
+
+
+sys.modules[__name__].__class__ = _Package

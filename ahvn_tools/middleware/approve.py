@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
+import math
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
 from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.runner import run_before_body
+from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.redaction import reveal_secrets
@@ -19,9 +22,10 @@ from ahvn_tools.secret_key import SecretKey
 
 _ARGUMENTS_PURPOSE: Final = "arguments of a call"
 _REQUEST_PURPOSE: Final = "approval request"
+_TOO_SLOW: Final = "the function that says whether it needs an approval took too long"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ApprovalRequest:
     """One call that waits for approval. It identifies the tool's definition, the exact arguments and the session.
 
@@ -29,7 +33,7 @@ class ApprovalRequest:
     """
 
     id: str
-    """Unique: an approval of this request is used once."""
+    """Unique: a request is approved or rejected once."""
     call_id: str
     tool: str
     fingerprint: str
@@ -41,7 +45,9 @@ class ApprovalRequest:
     digest: str
     """HMAC-SHA-256, in hex, of the exact arguments, with the toolkit's secret key."""
     session_id: str | None = None
-    signature: str = field(repr=False)
+    expires_at: int | None = None
+    """When it can no longer be approved, in seconds since 1970 (UTC); None: never."""
+    signature: str
     """HMAC-SHA-256, in hex, of all other fields, with the toolkit's secret key."""
 
     @classmethod
@@ -59,6 +65,7 @@ class ApprovalRequest:
             secrets=tuple(name for name, value in exact.items() if masked.get(name) != value),
             digest=arguments_digest(call.arguments, call.secret_key),
             session_id=call.session_id,
+            expires_at=None if call.approval_expiry is None else math.ceil(time.time() + call.approval_expiry),
             signature="",
         )
         return request.signed_by(call.secret_key)
@@ -73,7 +80,9 @@ class ApprovalRequest:
             raise wrong from None
         texts = [getattr(request, name) for name in ("id", "call_id", "tool", "fingerprint", "digest", "signature")]
         texts.append(request.session_id or "")
-        if all(isinstance(text, str) for text in texts) and isinstance(request.arguments, dict):
+        fits = [isinstance(text, str) for text in texts]
+        fits += [isinstance(request.arguments, dict), isinstance(request.expires_at, int | None)]
+        if all(fits):
             return request
         raise wrong
 
@@ -95,15 +104,21 @@ class ApprovalRequest:
     def _signed_fields(self) -> JsonObject:
         return {name: value for name, value in self.to_json().items() if name != "signature"}
 
-    def restore_masked(self, arguments: Mapping[str, Any], original: Mapping[str, Any]) -> JsonObject:
-        """Return an approver's arguments, with the original values where they equal the request's masked ones."""
-        return dict(_restore_masked(dict(arguments), self.arguments, original))
+    def merge_edits(self, edits: Mapping[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        """Return the arguments of the call with those that an approver has edited.
+
+        An argument that is not named, or equals the request's masked one, stays as it is.
+        """
+        return {**arguments, **_restore_masked(dict(edits), self.arguments, arguments)}
+
+    def __repr__(self) -> str:
+        return f"<ApprovalRequest {self.tool!r} call_id={self.call_id!r}>"
 
 
 ApprovalDecision = bool | str | Mapping[str, Any]
-"""True approves; False or a text, which is the reason, rejects; a mapping approves the call with these arguments.
+"""True approves; False or a text, which is the reason, rejects; a mapping approves the call with these edits.
 
-A `***` that the mapping copies from the request is replaced by the model's value.
+An argument that the mapping does not name stays as it is, and so does a `***` that it copies from the request.
 """
 
 Approver = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDecision]]
@@ -124,7 +139,11 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
     async def approve_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if call.is_approved:
             return await next(call)
-        if when if isinstance(when, bool) else when(call):
+        if isinstance(when, bool):
+            is_selected = when
+        else:
+            is_selected, call = await _select(when, call)
+        if is_selected:
             return await decide(call, next)
         result = await next(call if isinstance(when, bool) else _asking_again(call, when))
         return await decide(call, next) if _is_requested(call, result) else result
@@ -132,20 +151,26 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
     async def decide(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
         request = ApprovalRequest.from_call(call)
         if approver is None:
-            message = f"The call of {call.name!r} needs an approval, which has been requested."
-            detail = ErrorDetail(code=ApprovalRequiredError.code, message=message)
-            return ToolResult(error=detail, meta={"approval": request.to_json()}, id=call.id)
-        decision = await _ask(approver, request)
+            return pending_result(request)
+        with call.scope.pause_middleware():
+            decision: ApprovalDecision = await call_host_function(approver, request)
         if arguments_digest(call.arguments, call.secret_key) != request.digest:
             raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
         if isinstance(decision, Mapping):
-            arguments = request.restore_masked(decision, call.arguments)
+            arguments = request.merge_edits(decision, call.arguments)
             return await next(replace(call, arguments=arguments, is_approved=True))
         if decision is True:
             return await next(replace(call, is_approved=True))
         return rejected_result(call.name, decision or "")
 
     return inline(approve_call) if approver is None else approve_call
+
+
+def pending_result(request: ApprovalRequest) -> ToolResult:
+    """Return the error result of a call that waits for an approval, with its request."""
+    message = f"The call of {request.tool!r} needs an approval, which has been requested."
+    detail = ErrorDetail(code=ApprovalRequiredError.code, message=message)
+    return ToolResult(error=detail, meta={"approval": request.to_json()}, id=request.call_id)
 
 
 def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:
@@ -163,6 +188,15 @@ def arguments_digest(arguments: Mapping[str, Any], key: SecretKey) -> str:
     return key.digest(_ARGUMENTS_PURPOSE, reporting.as_json(revealed))
 
 
+async def _select(when: Callable[[Call], bool], call: Call) -> tuple[bool, Call]:
+    """Return whether `when` selects a call, and the call with the rest of its timeout: `when` counts towards it."""
+    if not call.scope.has_task:
+        return when(call), call
+    asked = functools.partial(call_host_function, when, call)
+    is_selected, seconds = await run_before_body(call.plan, asked, _TOO_SLOW)
+    return is_selected, replace(call, plan=call.plan.with_seconds(seconds))
+
+
 def _asking_again(call: Call, when: Callable[[Call], bool]) -> Call:
     """Return the call, which requests approval if `when` selects it with its arguments as the tool will receive them.
 
@@ -170,15 +204,12 @@ def _asking_again(call: Call, when: Callable[[Call], bool]) -> Call:
     """
 
     def check(arguments: JsonObject) -> None:
-        received = {name: _to_json(value, call.arguments.get(name)) for name, value in arguments.items()}
-        if when(replace(call, arguments={**call.arguments, **received})):
+        sent = call.arguments
+        received = {name: reporting.received_as_json(value, sent.get(name)) for name, value in arguments.items()}
+        if when(replace(call, arguments={**sent, **received})):
             raise ApprovalRequiredError("This call needs an approval before it can run.", tool=call.name)
 
     return replace(call, plan=call.plan.with_check(check))
-
-
-def _to_json(value: Any, sent: Any) -> Any:
-    return sent if isinstance(value, Iterator) else reporting.as_json(reveal_secrets(value))
 
 
 def _is_requested(call: Call, result: ToolResult) -> bool:
@@ -188,18 +219,8 @@ def _is_requested(call: Call, result: ToolResult) -> bool:
     return is_own and result.error is not None and result.error.code == ApprovalRequiredError.code
 
 
-async def _ask(approver: Approver, request: ApprovalRequest) -> ApprovalDecision:
-    answer: Any
-    if inspect.iscoroutinefunction(approver):
-        answer = approver(request)
-    else:  # it may wait for a person, which must not block the event loop
-        answer = (await run_in_thread(lambda _: approver(request))).get()
-    decision: ApprovalDecision = await answer if inspect.isawaitable(answer) else answer
-    return decision
-
-
 def _restore_masked(approved: Any, masked: Any, original: Any) -> Any:
-    if _is_same_json(approved, masked):
+    if is_same_json(approved, masked):
         return original
     if isinstance(approved, dict) and isinstance(masked, dict) and isinstance(original, Mapping):
         return {
@@ -212,12 +233,12 @@ def _restore_masked(approved: Any, masked: Any, original: Any) -> Any:
     return approved
 
 
-def _is_same_json(one: Any, other: Any) -> bool:
+def is_same_json(one: Any, other: Any) -> bool:
     """Return whether two values are equal and of the same types; Python calls 1, 1.0 and True equal."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_is_same_json(part, other[key]) for key, part in one.items())
+        return one.keys() == other.keys() and all(is_same_json(part, other[key]) for key, part in one.items())
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(_is_same_json, one, other))
+        return len(one) == len(other) and all(map(is_same_json, one, other))
     return bool(one == other)

@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+from collections.abc import Callable
 from time import perf_counter
+from typing import Any, Protocol
 
+from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
+from ahvn_tools.middleware.exception_report import to_single_line
 from ahvn_tools.results import ToolResult
+
+Write = Callable[[int, str, dict[str, Any]], None]
+"""Writes a line with a level; the dict has the attributes of its record."""
+
+
+class BoundLogger(Protocol):
+    """A logger of structlog, or another with these methods."""
+
+    def bind(self, **fields: Any) -> Any:
+        """Return a logger whose records have these fields."""
+
+    def log(self, level: int, event: str) -> Any:
+        """Write a record."""
+
+
+Logger = logging.Logger | BoundLogger | Callable[[str], Any]
+"""What takes the lines of `log`."""
 
 
 def log(
-    logger: logging.Logger | str | None = None, level: int = logging.INFO, *, max_chars: int = 500, results: bool = True
+    logger: Logger | str | None = None,
+    level: int = logging.INFO,
+    *,
+    max_chars: int = 500,
+    results: bool = True,
+    traceback: bool = False,
 ) -> Middleware:
     """Return middleware that logs every call when it ends, cancelled calls included.
 
-    `logger` is a logger or its name, `ahvn_tools.calls` by default. Secret arguments, by mark or by name, are `***`;
-    bound values are replaced by `<parameter>`. Arguments and result are cut after `max_chars` characters each;
-    `results=False` omits the result. For an interrupted call the result is what it produced so far. A log record also
-    has the attributes `tool`, `call_id`, `session_id`, `outcome` (`ok`, or the error code), `is_interrupted` and
-    `duration` (seconds).
+    `logger` is a logger or its name, `ahvn_tools.calls` by default; or a logger of structlog, which receives the
+    attributes of the record as fields; or a function of the line, such as `print`. Secret arguments, by mark or by
+    name, are `***`; bound values are replaced by `<parameter>`. Arguments and result are cut after `max_chars`
+    characters each; `results=False` omits the result. For an interrupted call the result is what it produced so far.
+    With `traceback` the traceback of what the tool or a middleware raised follows the line, without variables; that of
+    a ToolCallError only if another exception caused it. A log record also has the attributes `tool`, `call_id`,
+    `session_id`, `outcome` (`ok`, or the error code), `is_interrupted` and `duration` (seconds).
+
+    Raises ToolSpecError for what cannot take a line.
     """
-    target = logger if isinstance(logger, logging.Logger) else logging.getLogger(logger or "ahvn_tools.calls")
+    target = logging.getLogger(logger or "ahvn_tools.calls") if logger is None or isinstance(logger, str) else logger
+    write_line = _make_write(target)
 
     @inline
     async def log_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        if not target.isEnabledFor(level):
+        if isinstance(target, logging.Logger) and not target.isEnabledFor(level):
             return await next(call)
         # before the body can change them
         arguments = _to_single_line(reporting.as_text(reporting.redact_arguments(call)), max_chars)
@@ -37,6 +69,8 @@ def log(
             text = ""
             if results and result is not None:
                 text = f": {_to_single_line(reporting.redact_result(call, result), max_chars)}"
+            if traceback and result is not None and (error := result.exception) is not None:
+                text += reporting.redact_traceback(call, error)
             extra = {
                 "tool": call.name,
                 "call_id": call.id,
@@ -45,7 +79,7 @@ def log(
                 "is_interrupted": is_interrupted,
                 "duration": duration,
             }
-            target.log(level, "%s %s -> %s in %.3f s%s", call.name, arguments, ending, duration, text, extra=extra)
+            write_line(level, f"{call.name} {arguments} -> {ending} in {duration:.3f} s{text}", extra)
 
         try:
             result = await next(call)
@@ -61,7 +95,21 @@ def log(
     return log_call
 
 
+def _make_write(logger: Any) -> Write:
+    """Return the function that passes a line to a logger."""
+    if isinstance(logger, logging.Logger):
+        return lambda level, line, fields: logger.log(level, "%s", line, extra=fields)
+    if callable(getattr(logger, "bind", None)) and callable(getattr(logger, "log", None)):
+        return lambda level, line, fields: logger.bind(**fields).log(level, line)
+    if not callable(logger) or inspect.iscoroutinefunction(logger):
+        raise ToolSpecError(
+            f"`log` writes to a logger, to the logger of a name or to a function of the line that is not async, "
+            f"not to a {type(logger).__name__}."
+        )
+    return lambda _, line, __: logger(line)
+
+
 def _to_single_line(text: str, max_chars: int) -> str:
     """Return text, cut, with line breaks and other unprintable characters escaped."""
     cut = text if len(text) <= max_chars else f"{text[:max_chars]}…"
-    return "".join(part if part.isprintable() else part.encode("unicode_escape").decode() for part in cut)
+    return to_single_line(cut)

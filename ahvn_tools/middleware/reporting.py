@@ -6,7 +6,7 @@ Arguments and results are reported without secrets and bound values.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,7 +15,19 @@ from pydantic_core import to_jsonable_python
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.call import Call
-from ahvn_tools.redaction import MASK, MaskedValues, clip, find_secrets, is_secret_name, is_secret_schema, text_redactor
+from ahvn_tools.execution.convert import body_error_text, summarize_exception
+from ahvn_tools.execution.error_text import has_foreign_text
+from ahvn_tools.middleware.exception_report import format_exception
+from ahvn_tools.redaction import (
+    MASK,
+    MaskedValues,
+    clip,
+    find_secrets,
+    is_secret_name,
+    is_secret_schema,
+    reveal_secrets,
+    text_redactor,
+)
 from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.state import MISSING, BlockingStateError
@@ -44,7 +56,7 @@ def exception_code(error: BaseException) -> str:
 def exception_result(call: Call, error: Exception) -> ToolResult:
     """Return the error result for an exception that an inner middleware raised."""
     message = error.message if isinstance(error, ToolCallError) else f"A middleware of tool {call.name!r} failed."
-    return ToolResult(error=ErrorDetail(code=exception_code(error), message=message))
+    return ToolResult(error=ErrorDetail(code=exception_code(error), message=message).hold(error))
 
 
 class Redactor:
@@ -78,10 +90,28 @@ def redact_arguments(call: Call) -> Any:
 
 
 def redact_result(call: Call, result: ToolResult) -> str:
-    """Return a result's text, redacted and cut; for an interrupted call its partial value rather than the error."""
+    """Return a result's text, redacted and cut; for an interrupted call its partial value rather than the error.
+
+    The text of what the body raised is included even if the model does not receive it.
+    """
     has_value = result.error is None or (result.is_interrupted and result.value is not None)
-    content = result.value if has_value else result.text
+    content = result.value if has_value else _error_text(call, result)
     return as_text(Redactor(call)(content if isinstance(content, str) else as_json(content)))
+
+
+def redact_traceback(call: Call, error: BaseException) -> str:
+    """Return a line break and the traceback of an exception, redacted; "" for a ToolCallError without a cause."""
+    if isinstance(error, ToolCallError) and error.__cause__ is None:
+        return ""
+    hidden = _hidden_values(call)
+    return "\n" + text_redactor(hidden)(format_exception(error, hidden))
+
+
+def _error_text(call: Call, result: ToolResult) -> str:
+    error, is_of_body = result.exception, result.error is call.scope.error_detail
+    if error is None or not is_of_body or isinstance(error, ToolCallError):
+        return result.text
+    return summarize_exception(error) if has_foreign_text(error) else body_error_text(error, _hidden_values(call))
 
 
 def as_json(value: Any) -> Any:
@@ -90,6 +120,11 @@ def as_json(value: Any) -> Any:
         return json.loads(json.dumps(to_jsonable_python(value, fallback=type_placeholder, bytes_mode="base64")))
     except Exception:  # noqa: BLE001  # a foreign class, or a circular reference: reporting must not fail the call
         return type_placeholder(value)
+
+
+def received_as_json(value: Any, sent: Any) -> Any:
+    """Return the JSON form of a validated argument, secrets included; of an iterator, what was sent."""
+    return sent if isinstance(value, Iterator) else as_json(reveal_secrets(value))
 
 
 def as_text(value: Any, max_chars: int = MAX_LOGGED_CHARS) -> str:

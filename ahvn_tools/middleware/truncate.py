@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.results import ToolResult, text_block
+from ahvn_tools.results import ToolResult, text_block, to_text
 
 
 def truncate(max_chars: int = 20_000, *, head_ratio: float = 0.7) -> Middleware:
@@ -36,7 +35,7 @@ def truncate(max_chars: int = 20_000, *, head_ratio: float = 0.7) -> Middleware:
 
 
 def _truncate_result(result: ToolResult, head: int, tail: int) -> ToolResult:
-    if result.blocks is None and isinstance(result.value, str) and len(result.value) <= head + tail:
+    if result.blocks is None and isinstance(value := result.whole_value, str) and len(value) <= head + tail:
         return result
     blocks, omitted_before = _visible_blocks(result), _omitted_chars(result)
     length = sum(len(_block_text(block) or "") for block in blocks)
@@ -63,7 +62,7 @@ def _visible_blocks(result: ToolResult) -> list[Any]:
     has_text = result.blocks is None or any(_block_text(block) is not None for block in blocks)
     if has_text or result.structured_content is None:
         return blocks
-    return [*blocks, text_block(json.dumps(result.structured_content, ensure_ascii=False, default=str))]
+    return [*blocks, text_block(to_text(result.structured_content))]
 
 
 def _omission_note(omitted_chars: int) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -22,13 +22,7 @@ from ahvn_tools.schema.core_limits import (
     CountingValidator,
     TooManyAttemptsError,
 )
-from ahvn_tools.schema.limits import (
-    MAX_COLLECTED_VALUES,
-    NO_CONTAINERS,
-    UNLIMITED_TYPES,
-    contains_non_finite,
-    enforce_limits,
-)
+from ahvn_tools.schema.limits import NO_CONTAINERS, UNLIMITED_TYPES, contains_non_finite, enforce_limits
 from ahvn_tools.schema.problems import (
     MAX_ERRORS,
     MAX_PROBLEMS,
@@ -37,15 +31,9 @@ from ahvn_tools.schema.problems import (
     unknown_argument,
     unknown_arguments,
 )
-from ahvn_tools.schema.repair import (
-    MAX_REPAIRED_VALUES,
-    MAX_ROUNDS,
-    MAX_ROUNDS_OF_LARGE,
-    RepairCandidate,
-    repair,
-    to_input_path,
-)
-from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
+from ahvn_tools.schema.repair import RepairCandidate, to_input_path
+from ahvn_tools.schema.repairing_validator import MAX_REPAIRED_VALUES, RepairingValidator
+from ahvn_tools.schema.subschemas import InstancePath
 
 MAX_READ_ERRORS = 5_000
 """How many of pydantic's errors are read: each takes some microseconds."""
@@ -99,12 +87,8 @@ _WORD_PATTERN = re.compile(rf"\w{{{MIN_ECHO_CHARS},}}")
 _THOUSANDS_SEPARATOR = re.compile(r"(?<=\d)[,_'’\s](?=\d)")
 
 
-class ArgumentValidator:
-    """The check of one set of visible parameters.
-
-    To refuse arguments costs about what it costs to accept them: the first check stops at the first error in each
-    container. Only for small arguments a second one collects all errors, for the message and for repairs.
-    """
+class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
+    """The check by two validators: one stops at the first error in each container, the other collects all errors."""
 
     def __init__(
         self,
@@ -113,13 +97,14 @@ class ArgumentValidator:
         parameter_count: int,
         get_schema: Callable[[], JsonObject],
         get_names: Callable[[], frozenset[str]],
+        coerce_numbers_to_str: bool,
     ) -> None:
         """`compile(collects_errors=…)`, `get_schema` and `get_names` are called when their result is first needed.
 
         The schema is that of the parameters, the names are all names in it, which messages may contain.
         """
+        super().__init__(get_schema, coerce_numbers_to_str=coerce_numbers_to_str)
         self._compile = compile
-        self._get_schema = get_schema
         self._get_names = get_names
         self._max_names = parameter_count + MAX_ERRORS
         self._validator: CountingValidator | None = None
@@ -130,9 +115,9 @@ class ArgumentValidator:
             self._refuse_unknown_names(arguments)
         is_limited = not UNLIMITED_TYPES.issuperset(map(type, arguments.values()))
         size = enforce_limits(arguments) if is_limited else NO_CONTAINERS
-        accepted = self._try_validate(arguments, size.value_count)
-        if isinstance(accepted, ValidationError):
-            accepted = self._repair_and_validate(arguments, accepted, size.value_count)
+        accepted, failure = self._check(arguments, size.value_count)
+        if accepted is None:
+            accepted, _ = self._repair_and_check(arguments, failure, size)
         if size.has_non_finite and contains_non_finite(accepted):
             raise InvalidParametersError("Invalid arguments: NaN and Infinity are not JSON numbers.")
         return accepted
@@ -143,7 +128,11 @@ class ArgumentValidator:
         if len(unknown) > MAX_ERRORS:
             raise InvalidParametersError(unknown_arguments(unknown, self._parameters))
 
-    def _try_validate(
+    def _check(self, arguments: JsonObject, value_count: int) -> tuple[JsonObject | None, Any]:
+        accepted = self._validate(arguments, value_count)
+        return (None, accepted) if isinstance(accepted, ValidationError) else (accepted, None)
+
+    def _validate(
         self, arguments: JsonObject, value_count: int, collecting: CountingValidator | None = None
     ) -> JsonObject | ValidationError:
         """Return pydantic's error: to raise in its `except` block would chain it, and it contains the input."""
@@ -169,53 +158,45 @@ class ArgumentValidator:
             raise InvalidParametersError(message) from error
         return accepted
 
-    def _repair_and_validate(self, arguments: JsonObject, failure: ValidationError, value_count: int) -> JsonObject:
-        removed: set[InstancePath] = set()
-        rounds, max_collected = 0, MAX_COLLECTED_VALUES
-        while True:
-            errors, is_complete = self._read_errors(arguments, failure, value_count, max_collected)
-            max_rounds = MAX_ROUNDS if value_count <= MAX_REPAIRED_VALUES else MAX_ROUNDS_OF_LARGE
-            candidates = map(_to_repair_candidate, errors)
-            repaired = repair(arguments, candidates, lambda: self._finder, removed) if rounds < max_rounds else None
-            if repaired is None:
-                raise InvalidParametersError(self._describe(errors, arguments, removed, is_complete=is_complete))
-            if value_count > MAX_COLLECTED_VALUES:
-                max_collected = MAX_REPAIRED_VALUES
-            arguments = repaired
-            value_count = enforce_limits(arguments).value_count
-            accepted = self._try_validate(arguments, value_count)
-            if not isinstance(accepted, ValidationError):
-                return accepted
-            failure = accepted
-            rounds += 1
-
-    def _read_errors(
-        self, arguments: JsonObject, failure: ValidationError, value_count: int, max_collected: int
+    def _list_errors(
+        self, arguments: JsonObject, failure: ValidationError, value_count: int, *, collects: bool
     ) -> tuple[list[ErrorDetails], bool]:
-        """Return errors, all of them if there are not too many values or attempts, and whether these are all."""
+        """Return errors, all of them if it `collects` and there are not too many, and whether these are all."""
         stops_early = self._validator is None or self._validator.stops_early
-        if stops_early and value_count <= max_collected:
-            with contextlib.suppress(TooManyAttemptsError):
-                collected = self._try_validate(arguments, value_count, self._collecting_validator)
-                if isinstance(collected, ValidationError) and collected.error_count() <= MAX_READ_ERRORS:
-                    return collected.errors(include_url=False), True
+        if stops_early and collects and (collected := self._collect_errors(arguments, value_count)) is not None:
+            return collected, True
         is_shortened = False
         if failure.error_count() > MAX_READ_ERRORS:
             shortened = _shorten_objects(arguments, self._names)
             is_shortened = enforce_limits(shortened).value_count < value_count
-            shortened_failure = self._try_validate(shortened, value_count) if is_shortened else None
+            shortened_failure = self._validate(shortened, value_count) if is_shortened else None
             failure = shortened_failure if isinstance(shortened_failure, ValidationError) else failure
         errors = failure.errors(include_url=False)
+        has_unlisted = any(error["type"] == NO_ALTERNATIVE for error in errors)  # it replaces those of the alternatives
+        if has_unlisted and value_count <= MAX_REPAIRED_VALUES:
+            collected = self._collect_errors(arguments, value_count)
+            if collected is not None:
+                return collected, True
         is_inside_value = any(len(error["loc"]) > 1 for error in errors)
         return errors, not (is_shortened or (stops_early and is_inside_value))
+
+    def _collect_errors(self, arguments: JsonObject, value_count: int) -> list[ErrorDetails] | None:
+        """Return all errors; None if there are too many errors or attempts."""
+        with contextlib.suppress(TooManyAttemptsError):
+            collected = self._validate(arguments, value_count, self._collecting_validator)
+            if isinstance(collected, ValidationError) and collected.error_count() <= MAX_READ_ERRORS:
+                return collected.errors(include_url=False)
+        return None
+
+    def _repair_candidates(self, errors: Iterable[ErrorDetails]) -> Iterable[RepairCandidate]:
+        for error in errors:
+            kind = error["type"]
+            wants_text = kind == "string_type" and self._coerce_numbers_to_str
+            yield RepairCandidate(error["loc"], kind in _CONTAINER_ERRORS, kind in _INTEGER_ERRORS, wants_text)
 
     @functools.cached_property
     def _collecting_validator(self) -> CountingValidator:
         return self._compile(collects_errors=True)
-
-    @functools.cached_property
-    def _finder(self) -> SubschemaFinder:
-        return SubschemaFinder(self._get_schema())
 
     @functools.cached_property
     def _names(self) -> frozenset[str]:
@@ -243,14 +224,6 @@ def _shorten_objects(value: Any, names: frozenset[str]) -> Any:
         kept = dict.fromkeys((*(name for name in value if name in names), *others))
         return {name: _shorten_objects(value[name], names) for name in kept}
     return [_shorten_objects(item, names) for item in value] if isinstance(value, list) else value
-
-
-def _to_repair_candidate(error: ErrorDetails) -> RepairCandidate:
-    return RepairCandidate(
-        location=error["loc"],
-        wants_container=error["type"] in _CONTAINER_ERRORS,
-        wants_integer=error["type"] in _INTEGER_ERRORS,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,11 +102,11 @@ def _refuse_unknown_name(_value: Any) -> NoReturn:
 
 def _runs_foreign_code(node: Any) -> bool:
     hooks = (node.get(key) for key in ("function", "default_factory", "discriminator", "missing"))
-    return any(map(_is_foreign, hooks)) or bool(node.get("post_init")) or node.get("custom_init") is True
+    return any(map(is_foreign, hooks)) or bool(node.get("post_init")) or node.get("custom_init") is True
 
 
-def _is_foreign(function: Any) -> bool:
-    """Whether a validator is neither pydantic's nor built in, nor the class of a named tuple."""
+def is_foreign(function: Any) -> bool:
+    """Whether a validator or serializer is neither pydantic's nor built in, nor the class of a named tuple."""
     while isinstance(function, functools.partial):
         function = function.func
     if not callable(function) or (isinstance(function, type) and issubclass(function, tuple)):

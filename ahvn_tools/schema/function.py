@@ -7,17 +7,19 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, cast, get_origin
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import SchemaValidator, ValidationError
+from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import Secret, is_secret_annotation
 from ahvn_tools.schema.annotations import UnresolvedAnnotation
+from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema, has_uncertain_types
 from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
@@ -34,7 +36,7 @@ VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 _get_title_from_name = GenerateJsonSchema().get_title_from_name
 
 _CONFIG = ConfigDict(allow_inf_nan=False)
-_SCHEMA_ERRORS = (PydanticUserError, NameError)
+_SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError)
 """What pydantic raises for a parameter without a schema; its other errors about schemas are subclasses of these."""
 _EXACT_TYPES = (str, int, bool, bytes)
 
@@ -52,13 +54,21 @@ class FunctionInputs:
         descriptions: Callable[[], Mapping[str, str]] = dict,
         include_var_positional: bool = False,
         include_var_keyword: bool = False,
+        coerce_numbers_to_str: bool = True,
+        body_names: Mapping[str, str] = MappingProxyType({}),
+        changes: Mapping[str, ArgumentChange] = MappingProxyType({}),
     ) -> None:
         """Build the core schema from resolved annotations; the first read of the schema calls `descriptions`.
+
+        `body_names` are those of parameters that the signature names otherwise, `changes` those of their schemas.
 
         Raises DefinitionError for a parameter that is not in `bound` and whose annotation cannot be resolved or has
         no JSON form.
         """
         self._function_name = name
+        self._body_names = body_names
+        self._changes = changes
+        self._coerce_numbers_to_str = coerce_numbers_to_str
         self._descriptions = descriptions
         included: dict[ParameterKind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
         self._signature_parameters = [
@@ -102,6 +112,7 @@ class FunctionInputs:
             parameter_count=len(self.parameters),
             get_schema=functools.partial(self.schema, hidden),
             get_names=functools.partial(self._known_names, hidden),
+            coerce_numbers_to_str=self._coerce_numbers_to_str,
         ).validate
 
     def fast_validator(self, hidden: frozenset[str]) -> FastValidator | None:
@@ -130,6 +141,8 @@ class FunctionInputs:
                 node["title"] = titles[name]
             if name in descriptions:
                 node.setdefault("description", descriptions[name])
+        for name in self._changes.keys() & schema.get("properties", {}).keys():
+            schema["properties"][name] = change_property(schema["properties"][name], self._changes[name])
         secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
         text = json.dumps(schema)
         return json.dumps(remove_secret_defaults(schema, secret)) if '"default"' in text else text
@@ -176,13 +189,15 @@ class FunctionInputs:
                 continue
             annotation = _format_annotation(self._annotations.get(name, ""))
             has_fix = isinstance(error, NameError) or type(error) is PydanticUserError  # its text says what to write
-            reason = str(error).split("\n")[0].rstrip(".") if has_fix else "that type has no JSON form"
+            reason = str(error).split("\n")[0].rstrip(".") if has_fix else _no_schema_reason(error)
             missing = getattr(error, "name", None) if isinstance(error, NameError) else None
             fix = f"Define or import {missing!r}" if missing else "Annotate it with a type that a model can send"
-            raise DefinitionError(
+            refusal = DefinitionError(
                 f"Parameter {name!r} of {self._function_name!r} is annotated {annotation!r}: {reason}. "
                 f"{fix}, or bind the parameter when you create the tool: binds={{{name!r}: 'state.key'}}."
-            ) from error
+            )
+            refusal.reason = error
+            raise refusal from None
 
     def _to_parameter(self, parameter: inspect.Parameter) -> Parameter:
         name, annotation, default = parameter.name, self._annotations[parameter.name], parameter.default
@@ -199,6 +214,7 @@ class FunctionInputs:
         return Parameter(
             name=name,
             property_name=self._core.property_name(name),
+            body_name=self._body_names.get(name),
             kind=parameter.kind,
             annotation=annotation,
             fixed_default=UNSET if default is EMPTY else default,
@@ -219,6 +235,11 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
         raise DefinitionError(
             f"{function!r} has no readable signature; wrap it in a function with annotated parameters."
         ) from error
+
+
+def _no_schema_reason(error: Exception) -> str:
+    is_constraint = isinstance(error, SchemaError)  # its text has the whole core schema
+    return "one of its constraints is not valid" if is_constraint else "that type has no JSON form"
 
 
 def _with_description(annotation: Any) -> Any:

@@ -43,6 +43,8 @@ class Parameter:
     name: str
     property_name: str
     """Its name in the schema: the alias if it has one."""
+    body_name: str | None = None
+    """The body's own name for it, if that is another."""
     kind: ParameterKind = KEYWORD_ONLY
     annotation: Any = field(default=Any, repr=False)
     fixed_default: Any = field(default=UNSET, repr=False)

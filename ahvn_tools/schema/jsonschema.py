@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.errors import DefinitionError, InvalidParametersError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip, is_secret_schema
+from ahvn_tools.schema.argument_changes import ArgumentChanges
+from ahvn_tools.schema.changed_schema import change_schema
 from ahvn_tools.schema.complexity import ValidationCost
 from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.keywords import type_names
-from ahvn_tools.schema.limits import MAX_COLLECTED_VALUES, Size, enforce_limits
+from ahvn_tools.schema.limits import enforce_limits
 from ahvn_tools.schema.problems import (
     MAX_ERRORS,
     MAX_PROBLEMS,
@@ -25,13 +29,8 @@ from ahvn_tools.schema.problems import (
     unknown_arguments,
 )
 from ahvn_tools.schema.refs import without_properties
-from ahvn_tools.schema.repair import (
-    MAX_REPAIRED_VALUES,
-    MAX_ROUNDS,
-    MAX_ROUNDS_OF_LARGE,
-    RepairCandidate,
-    repair,
-)
+from ahvn_tools.schema.repair import RepairCandidate
+from ahvn_tools.schema.repairing_validator import RepairingValidator
 from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import InstancePath, Nodes, SubschemaFinder, iter_property_names
 
@@ -72,17 +71,31 @@ class SchemaInputs:
 
     runs_foreign_code = False
 
-    def __init__(self, schema: Mapping[str, Any], *, context_parameter: str | None = None) -> None:
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        *,
+        context_parameter: str | None = None,
+        coerce_numbers_to_str: bool = True,
+        changes: ArgumentChanges = ArgumentChanges(),  # noqa: B008  # it is frozen
+    ) -> None:
         """`context_parameter` adds a parameter outside the schema, which only the body receives.
+
+        `coerce_numbers_to_str`: a number is accepted where the schema wants a text. `changes` apply to the schema.
 
         Raises DefinitionError for a schema that is invalid or does not describe an object.
         """
         if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), dict):
             raise DefinitionError("An input schema must describe an object: {'type': 'object', 'properties': {…}}.")
+        own_names = {changes.new_name(name): name for name in schema.get("properties", {})}
+        schema = change_schema(schema, changes) if changes else schema
+        if context_parameter in own_names:
+            raise DefinitionError(f"No argument can be named {context_parameter!r} here: choose another name.")
         try:
             text = json.dumps({"type": "object", **schema}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise DefinitionError("An input schema must be JSON.") from error
+        self._coerce_numbers_to_str = coerce_numbers_to_str
         has_default = '"default"' in text
         self._schema_text = json.dumps(remove_secret_defaults(json.loads(text))) if has_default else text
         self.parameters_without_schema = frozenset() if context_parameter is None else frozenset({context_parameter})
@@ -92,6 +105,7 @@ class SchemaInputs:
             name: Parameter(
                 name=name,
                 property_name=name,
+                body_name=None if own_names[name] == name else own_names[name],
                 is_required=name in required,
                 is_secret=is_secret_schema(node),
                 expected="|".join(type_names(node) if isinstance(node, dict) else ()) or "any",
@@ -100,6 +114,10 @@ class SchemaInputs:
         }
         for name in self.parameters_without_schema:
             self.parameters[name] = Parameter(name=name, property_name=name)
+        self._former_names = frozenset(own_names.values()) - own_names.keys()
+        self._defaults = {name: value for name, value in changes.defaults().items() if not changes.is_hidden(name)}
+        for name, value in self._defaults.items():
+            self.parameters[name] = replace(self.parameters[name], fixed_default=value)
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all properties but `hidden`."""
@@ -110,7 +128,10 @@ class SchemaInputs:
         """Compile the check of a caller's arguments when `hidden` are bound."""
         schema = self.schema(hidden)
         compiled = compile_validator(schema) if hidden - self.parameters_without_schema else self._compiled
-        return _SchemaArgumentValidator(schema, hidden, compiled).validate
+        coerces, refused = self._coerce_numbers_to_str, hidden | self._former_names
+        validate = _SchemaArgumentValidator(schema, refused, compiled, coerce_numbers_to_str=coerces).validate
+        defaults = {name: value for name, value in self._defaults.items() if name not in hidden}
+        return (lambda arguments: {**copy.deepcopy(defaults), **validate(arguments)}) if defaults else validate
 
     def fast_validator(self, _hidden: frozenset[str]) -> None:
         """Return None: the validator is the only check."""
@@ -126,12 +147,19 @@ class SchemaInputs:
 class ExplicitSchemaInputs:
     """A function's parameters behind an explicit schema, which is exported and validated first."""
 
-    def __init__(self, function: Inputs, schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Inputs,
+        schema: Mapping[str, Any],
+        *,
+        coerce_numbers_to_str: bool = True,
+        changes: ArgumentChanges = ArgumentChanges(),  # noqa: B008  # it is frozen
+    ) -> None:
         """Raises DefinitionError for an invalid schema, or one with a property that is not a parameter."""
         self._function = function
-        self._explicit = SchemaInputs(schema)
+        self._explicit = SchemaInputs(schema, coerce_numbers_to_str=coerce_numbers_to_str, changes=changes)
         known = {parameter.property_name for parameter in function.parameters.values()}
-        for name in (*self._explicit.parameters, *schema.get("required", ())):
+        for name in (*self._explicit.parameters, *map(changes.new_name, schema.get("required", ()))):
             if name not in known:
                 raise DefinitionError(
                     f"input_schema has the property {name!r}, which is not a parameter. {near_misses(name, known)}"
@@ -176,23 +204,22 @@ def compile_validator(schema: JsonObject) -> Any:
         ) from error
 
 
-class _SchemaArgumentValidator:
-    """The check of the arguments of one set of visible properties.
+class _SchemaArgumentValidator(RepairingValidator[None, Any]):
+    """The check by a compiled JSON Schema.
 
     To list the errors takes much longer than to find out whether there are any, for some schemas exponentially: all are
     listed for small arguments, the first one for larger ones, and none where even that takes too many steps.
     """
 
-    def __init__(self, schema: JsonObject, hidden: frozenset[str], validator: Any) -> None:
+    def __init__(
+        self, schema: JsonObject, hidden: frozenset[str], validator: Any, *, coerce_numbers_to_str: bool
+    ) -> None:
+        super().__init__(lambda: schema, coerce_numbers_to_str=coerce_numbers_to_str)
         self._schema = schema
         self._hidden = hidden
         self._compiled = validator
         self._properties: JsonObject = schema.get("properties", {})
         self._is_closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
-
-    @functools.cached_property
-    def _finder(self) -> SubschemaFinder:
-        return SubschemaFinder(self._schema)
 
     @functools.cached_property
     def _validation_cost(self) -> ValidationCost | None:
@@ -221,39 +248,38 @@ class _SchemaArgumentValidator:
             json_arguments = to_jsonable_python(arguments)
         except (PydanticSerializationError, ValueError):
             raise InvalidParametersError("Invalid arguments: a value has no JSON form.") from None
-        if not self._compiled.is_valid(json_arguments):
-            json_arguments, size = self._repair_and_validate(json_arguments, size)
+        accepted, _ = self._check(json_arguments, size.value_count)
+        if accepted is None:
+            accepted, size = self._repair_and_check(json_arguments, None, size)
         if not size.has_floats:
-            return cast("JsonObject", json_arguments)
-        integral: JsonObject = _convert_integral_floats(json_arguments, self._finder.root, self._finder)
+            return accepted
+        integral: JsonObject = _convert_integral_floats(accepted, self._finder.root, self._finder)
         return integral
 
-    def _repair_and_validate(self, arguments: JsonObject, size: Size) -> tuple[JsonObject, Size]:
-        removed: set[InstancePath] = set()
-        rounds, max_collected = 0, MAX_COLLECTED_VALUES
-        while True:
-            errors, is_complete = self._list_errors(arguments, size.value_count, max_collected)
-            max_rounds = MAX_ROUNDS if size.value_count <= MAX_REPAIRED_VALUES else MAX_ROUNDS_OF_LARGE
-            candidates = _repair_candidates(errors)
-            repaired = repair(arguments, candidates, lambda: self._finder, removed) if rounds < max_rounds else None
-            if repaired is None:
-                raise InvalidParametersError(self._describe(errors, arguments, removed, is_complete=is_complete))
-            if size.value_count > MAX_COLLECTED_VALUES:
-                max_collected = MAX_REPAIRED_VALUES
-            arguments, size = repaired, enforce_limits(repaired)
-            if self._compiled.is_valid(arguments):
-                return arguments, size
-            rounds += 1
+    def _check(self, arguments: JsonObject, _value_count: int) -> tuple[JsonObject | None, None]:
+        return (arguments if self._compiled.is_valid(arguments) else None), None
 
-    def _list_errors(self, arguments: JsonObject, value_count: int, max_collected: int) -> tuple[list[Any], bool]:
+    def _list_errors(
+        self, arguments: JsonObject, _failure: None, value_count: int, *, collects: bool
+    ) -> tuple[list[Any], bool]:
         """Return all errors, the first one or none, and whether these are all."""
         max_steps = MAX_LISTING_STEPS + LISTING_STEPS_PER_VALUE * value_count
         cost = self._validation_cost
         if cost is None or cost.takes_more_steps(arguments, value_count + 1, max_steps):
             return [], False
-        if value_count <= max_collected:
+        if collects:
             return list(self._compiled.iter_errors(arguments)), True
         return [error for error in [_find_first_error(self._compiled, arguments)] if error is not None], False
+
+    def _repair_candidates(self, errors: Iterable[Any]) -> Iterable[RepairCandidate]:
+        """Yield a candidate for each error and for each error inside the branches of a union."""
+        for error in errors:
+            wanted = error.kind.types if error.kind.name == "type" else ()
+            wants_text = "string" in wanted and self._coerce_numbers_to_str
+            wants_container = not _CONTAINER_TYPES.isdisjoint(wanted)
+            yield RepairCandidate(tuple(error.instance_path), wants_container, wants_text=wants_text)
+            for branch in getattr(error.kind, "context", ()):
+                yield from self._repair_candidates(branch)
 
     def _find_unknown(self, arguments: JsonObject) -> list[str]:
         return [name for name in arguments if name not in self._properties]
@@ -338,14 +364,3 @@ def _reveal_secrets(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _reveal_secrets(item) for name, item in value.items()}
     return [_reveal_secrets(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _repair_candidates(errors: Iterable[Any]) -> Iterator[RepairCandidate]:
-    """Yield a candidate for each error and for each error inside the branches of a union."""
-    for error in errors:
-        wanted = error.kind.types if error.kind.name == "type" else ()
-        yield RepairCandidate(
-            location=tuple(error.instance_path), wants_container=not _CONTAINER_TYPES.isdisjoint(wanted)
-        )
-        for branch in getattr(error.kind, "context", ()):
-            yield from _repair_candidates(branch)

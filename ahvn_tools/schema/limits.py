@@ -15,9 +15,6 @@ MAX_DEPTH = 200
 MAX_DIGITS = 4_300
 """Integers of more digits than this are refused."""
 
-MAX_COLLECTED_VALUES = 1_000
-"""The message about arguments with at most this many values counts all errors in them."""
-
 INTEGER_LIMIT = 10**MAX_DIGITS
 """The smallest integer with too many digits."""
 

@@ -4,56 +4,181 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import operator
 import sys
 import types
 from collections import abc
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from inspect import Signature
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter
-from pydantic_core import PydanticSerializationError, SchemaSerializer, core_schema
-from typing_extensions import TypeAliasType
+from pydantic import ConfigDict, TypeAdapter
 
-from ahvn_tools.errors import DefinitionError, InputRequiredError, InvalidResultError
-from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ErrorDetail, ToolResult, find_input_request, has_content, result_from_content
-from ahvn_tools.schema.refs import resolve_ref
-from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
+from ahvn_tools.encoders.binary import bytes_block, encode_bytes
+from ahvn_tools.encoders.json_form import to_json_form
+from ahvn_tools.encoders.registry import encode, encode_content, no_json_form_error
+from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
+from ahvn_tools.json_types import JsonObject, exceeds_size
+from ahvn_tools.results import (
+    ErrorDetail,
+    ToolResult,
+    find_input_request,
+    has_content,
+    input_required_error,
+    is_content_block,
+    result_from_content,
+)
+from ahvn_tools.schema.output_schema import (
+    SCHEMA_ERRORS,
+    WRAP_RESULT_KEY,
+    generate_output_schema,
+    is_bare_sequence,
+    is_untyped,
+    unwrap_annotation,
+)
+from ahvn_tools.schema.serializers import Serializers
+from ahvn_tools.schema.simple_validator import Check, compile_simple
 
 _EMPTY = Signature.empty
-_SCHEMA_ERRORS = (PydanticUserError, TypeError, NameError)
-"""What pydantic raises for a type without a schema; its other errors about schemas are subclasses of these."""
-_WRAP_RESULT_KEY = "x-fastmcp-wrap-result"
-"""FastMCP's mark on an output schema that wraps a value other than an object in the one property `result`."""
-
-_UNTYPED_ANNOTATIONS = (_EMPTY, None, type(None), Any, ...)
-_CONTENT_PACKAGES = frozenset({"fastmcp", "mcp", "mcp_types"})
-_CONTENT_CLASSES = frozenset({
-    "Image", "Audio", "File", "ToolResult", "CallToolResult", "TextContent", "ImageContent", "AudioContent",
-    "ResourceLink", "EmbeddedResource", "InputRequiredResult",
-})  # fmt: skip
 _ITERABLE_TYPES = (
     abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable,
 )  # fmt: skip
 _AWAITABLE_TYPES = (abc.Awaitable, abc.Coroutine)
 _EXACT_TYPES = (str, int, bool)
+_NO_CONTENT_TYPES = frozenset({str, int, bool, float, dict, type(None)})
+_NO_CONTENT_ITEM_TYPES = _NO_CONTENT_TYPES | {list, tuple}
 
 _SAFE_INTEGER_BITS = 2_000
 """Python can print every integer of so many bits, whatever its limit on digits (640 is the lowest)."""
 
-_UNTYPED_SERIALIZER = SchemaSerializer(core_schema.any_schema(), core_schema.CoreConfig(ser_json_inf_nan="constants"))
+_MAX_CHARS_WITH_PLACE = 10_000
+"""In a larger value no error is looked for: jsonschema-rs lists all of them, which takes long."""
+
 _CONFIG = ConfigDict(ser_json_inf_nan="constants")
 """NaN and Infinity are dumped as they are, and then refused, not as null. A model's own config decides inside it."""
 
-T = TypeVar("T")
 
+class ResultType:
+    """The type of a result, or of an item of a stream: how it is serialized, its schema, and what fits it."""
 
-@dataclass
-class _WrappedResult(Generic[T]):
-    result: T
+    def __init__(self, annotation: Any, schema: JsonObject | None = None) -> None:
+        """`schema` replaces the one of the annotation."""
+        self.annotation = annotation
+        self._explicit_schema = schema
+
+    @functools.cached_property
+    def schema_text(self) -> str | None:
+        """The JSON Schema of the structured content as text; None when nothing is promised."""
+        schema = generate_output_schema(self.annotation) if self._explicit_schema is None else self._explicit_schema
+        return None if schema is None else json.dumps(schema)
+
+    @functools.cached_property
+    def is_wrapped(self) -> bool:
+        """Whether the structured content is an object with the value as its property `result`."""
+        return self._schema.get(WRAP_RESULT_KEY) is True
+
+    @functools.cached_property
+    def only_property(self) -> str | None:
+        """The one property of a schema that has exactly one."""
+        names = list(self._schema.get("properties", {}))
+        return names[0] if len(names) == 1 else None
+
+    def resolve(self) -> None:
+        """Make the serializer and the schema."""
+        _ = self._serialize, self._serializers, self.schema_text
+
+    def to_result(self, returned: Any) -> ToolResult:
+        """Return the result for a value without content. Raises InvalidResultError if it does not fit."""
+        value = to_json_form(returned, self._serialize, is_strict=self._serializers.run_foreign_code)
+        if self.is_wrapped:
+            result = ToolResult(value, {"result": value})
+        else:
+            result = self.unwrap(ToolResult(value, value if isinstance(value, dict) else None))
+        if not self._fits(result):
+            raise self._mismatch_error(returned, result)
+        return result
+
+    def check(self, result: ToolResult) -> None:
+        """Raise InvalidResultError if the structured content of a result that a tool has made does not fit."""
+        if self.schema_text is not None and not self._fits(result):
+            raise self._mismatch_error(result, result)
+
+    def unwrap(self, result: ToolResult) -> ToolResult:
+        """Return a result with the value of its only property, if its schema has exactly one."""
+        value = result.value
+        if not isinstance(value, dict) or self.only_property not in value:
+            return result
+        return replace(result, value=value[self.only_property], is_unwrapped=True)
+
+    def may_block(self, returned: Any) -> bool:
+        """Whether `to_result` runs code of a foreign class, such as a serializer or an encoder, or takes long."""
+        return self._serializers.may_block(returned)
+
+    def _fits(self, result: ToolResult) -> bool:
+        if self.schema_text is None:
+            return not self._is_bare_sequence or isinstance(result.value, list)
+        structured = result.structured_content
+        if structured is None:
+            return False
+        with contextlib.suppress(RecursionError):
+            if self._simple_check is not None:
+                return self._simple_check(structured)
+        return self._validator is None or bool(self._validator.is_valid(structured))
+
+    def _mismatch_error(self, returned: Any, result: ToolResult) -> InvalidResultError:
+        """Return the error about a value that does not fit. It says where in the schema, and shows no value."""
+        is_listed = self._validator is not None and not exceeds_size(result.structured_content, _MAX_CHARS_WITH_PLACE)
+        errors = self._validator.iter_errors(result.structured_content) if is_listed else ()
+        path = "/".join(str(step) for error in itertools.islice(errors, 1) for step in error.schema_path)
+        what = "its return annotation" if self._explicit_schema is None else "its output schema"
+        return InvalidResultError(
+            INVALID_RESULT,
+            explanation=f"The tool returned a value of type {type(returned).__name__!r} that does not fit {what}"
+            f"{path and f' (see {path!r} in the output schema)'}; return what it promises, or correct the promise.",
+        )
+
+    @functools.cached_property
+    def _schema(self) -> JsonObject:
+        return {} if self.schema_text is None else json.loads(self.schema_text)
+
+    @functools.cached_property
+    def _simple_check(self) -> Check | None:
+        return compile_simple(self._schema)
+
+    @functools.cached_property
+    def _validator(self) -> Any:
+        """The complete validator of the schema; None if it cannot be compiled."""
+        from ahvn_tools.schema.jsonschema import compile_validator
+
+        with contextlib.suppress(DefinitionError):  # for example a pattern that only Python's regex engine supports
+            return compile_validator(self._schema)
+        return None
+
+    @functools.cached_property
+    def _is_bare_sequence(self) -> bool:
+        return not is_untyped(self.annotation) and is_bare_sequence(self.annotation)
+
+    @functools.cached_property
+    def _adapter(self) -> TypeAdapter[Any] | None:
+        if is_untyped(self.annotation):
+            return None
+        for config in (_CONFIG, None):  # a type with its own config accepts no other
+            with contextlib.suppress(*SCHEMA_ERRORS):
+                return TypeAdapter(self.annotation, config=config)
+        return None
+
+    @functools.cached_property
+    def _serialize(self) -> Callable[[Any], Any] | None:
+        if self._adapter is None:
+            return None
+        return functools.partial(self._adapter.dump_python, mode="json", fallback=encode, warnings="error")
+
+    @functools.cached_property
+    def _serializers(self) -> Serializers:
+        return Serializers(None if self._adapter is None else self._adapter.core_schema)
 
 
 class Output:
@@ -68,116 +193,113 @@ class Output:
             raise DefinitionError(
                 "output_schema must describe an object, because MCP's structured content is one. For another value, "
                 'write {"type": "object", "properties": {"result": <your schema>}, "required": ["result"], '
-                f'"{_WRAP_RESULT_KEY}": true}}.'
+                f'"{WRAP_RESULT_KEY}": true}}.'
             )
         awaited = get_args(annotation)[-1] if get_origin(annotation) in _AWAITABLE_TYPES else annotation
-        self.annotation: Any = _drop_input_requests(awaited)
-        self.item_annotation: Any = _EMPTY
-        bare, metadata = _unwrap_annotation(self.annotation)
-        if get_origin(bare) in _ITERABLE_TYPES or bare in _ITERABLE_TYPES:
-            self.item_annotation = (*get_args(bare), Any)[0]
-            is_typed = self.item_annotation is not Any or is_stream
-            self.annotation = list.__class_getitem__(self.item_annotation) if is_typed else _EMPTY
-            if metadata and is_typed:
-                self.annotation = Annotated[(self.annotation, *metadata)]
-        self._explicit_schema = schema
-        is_exact = schema is None and any(self.annotation is kind for kind in _EXACT_TYPES)
-        self.exact_type: Any = self.annotation if is_exact else None
+        annotation, item = _to_list_annotation(_drop_input_requests(awaited), is_stream=is_stream)
+        self._whole, self._item = ResultType(annotation, schema), ResultType(item)
+        is_exact = schema is None and any(annotation is kind for kind in _EXACT_TYPES)
+        self.exact_type: Any = annotation if is_exact else None
         """The annotation when it is a type whose values are their own JSON form; such values need no conversion."""
 
     @functools.cached_property
     def schema_text(self) -> str | None:
         """The output schema as JSON text; None when nothing is promised."""
-        if self.exact_type is not None:
-            return _exact_type_schema_text(self.exact_type)
-        schema = _generate_output_schema(self.annotation) if self._explicit_schema is None else self._explicit_schema
-        return None if schema is None else json.dumps(schema)
+        return self._whole.schema_text if self.exact_type is None else _exact_type_schema_text(self.exact_type)
 
     @property
     def schema(self) -> JsonObject | None:
         """A fresh copy of the output schema."""
         return None if self.schema_text is None else json.loads(self.schema_text)
 
-    def to_result(self, returned: Any) -> ToolResult:
-        """Return the whole result for what the body returned.
+    def resolve(self) -> None:
+        """Resolve forward references in the annotation now, where the names that they use are known."""
+        self._whole.resolve()
+        self._item.resolve()
 
-        Raises InvalidResultError when it has no JSON form, InputRequiredError when it asks for input.
+    def to_result(self, returned: Any) -> ToolResult:
+        """Return the whole result for what the body returned; a ToolResult of its own as a copy.
+
+        Raises InvalidResultError for what has no JSON form or does not fit the annotation or the output schema,
+        InputRequiredError when it asks for input.
         """
         if type(returned) is self.exact_type and (
             self.exact_type is not int or returned.bit_length() <= _SAFE_INTEGER_BITS
         ):
             return ToolResult(returned, {"result": returned})
-        if isinstance(returned, ToolResult):
-            return returned
+        kind = type(returned)
+        if kind in _NO_CONTENT_TYPES or (kind is list and {*map(type, returned)} <= _NO_CONTENT_ITEM_TYPES):
+            return self._whole.to_result(returned)
         if (request := find_input_request(returned)) is not None:
-            raise _input_required_error(request)
-        if has_content(returned):
-            result = _from_content(returned)
-            return result if result.is_error else replace(result, value=self._unwrap(result.value))
-        value = _to_json_value(returned, self._adapter)
-        if self._is_wrapped:
-            return ToolResult(value, {"result": value})
-        return ToolResult(self._unwrap(value), value if isinstance(value, dict) else None)
+            raise input_required_error(request)
+        return _convert(returned, self._whole)
 
     def to_chunk(self, item: Any) -> ToolResult:
-        """Return the result of one item of a stream, an error result when it has no JSON form."""
+        """Return the result of one item of a stream, an error result when it has no JSON form or does not fit."""
         try:
-            if isinstance(item, ToolResult):
-                result = item
-            elif has_content(item):
-                result = _from_content(item)
-            else:
-                result = ToolResult(_to_json_value(item, self._item_adapter))
+            result = _convert(item, self._item)
         except InvalidResultError as error:
-            result = ToolResult(error=ErrorDetail(code=error.code, message=error.message))
-        return replace(result, meta=dict(result.meta), is_last=False)
+            result = ToolResult(error=ErrorDetail(code=error.code, message=error.message).hold(error))
+        if result.is_unwrapped:  # the list of all items has the whole objects, too
+            result = replace(result, value=result.structured_content, is_unwrapped=False)
+        is_own = isinstance(item, ToolResult) or result.blocks is not None
+        return replace(result, structured_content=result.structured_content if is_own else None, is_last=False)
 
-    @functools.cached_property
-    def _is_wrapped(self) -> bool:
-        schema = self.schema
-        return schema is not None and schema.get(_WRAP_RESULT_KEY) is True
+    def may_block(self, returned: Any) -> bool:
+        """Whether `to_result` runs code of a foreign class, such as a serializer or an encoder, or takes long."""
+        return _may_block(returned, self._whole)
 
-    @functools.cached_property
-    def _only_property(self) -> str | None:
-        """The one property of an output schema that has exactly one."""
-        names = list((self.schema or {}).get("properties", {}))
-        return names[0] if len(names) == 1 else None
-
-    def _unwrap(self, value: Any) -> Any:
-        return value[self._only_property] if isinstance(value, dict) and self._only_property in value else value
-
-    @functools.cached_property
-    def _adapter(self) -> TypeAdapter[Any] | None:
-        return _type_adapter(self.annotation)
-
-    @functools.cached_property
-    def _item_adapter(self) -> TypeAdapter[Any] | None:
-        return _type_adapter(self.item_annotation)
+    def item_may_block(self, item: Any) -> bool:
+        """Whether `to_chunk` does so."""
+        return _may_block(item, self._item)
 
 
-def _type_adapter(annotation: Any) -> TypeAdapter[Any] | None:
-    if _is_untyped(annotation):
-        return None
-    for config in (_CONFIG, None):  # a type with its own config accepts no other
-        with contextlib.suppress(*_SCHEMA_ERRORS):
-            return TypeAdapter(annotation, config=config)
-    return None
+def _convert(returned: Any, kind: ResultType) -> ToolResult:
+    if isinstance(returned, ToolResult):
+        return _convert_own_result(returned, kind)
+    if isinstance(returned, bytes | bytearray) and isinstance(encoded := encode_bytes(returned), dict):
+        file = ToolResult(encoded, blocks=(bytes_block(**encoded),))
+        kind.check(file)
+        return file
+    content = _run_encoders(returned)
+    if not has_content(content):
+        return kind.to_result(content)
+    result = _from_content(content)
+    if not result.is_error:
+        result = kind.unwrap(result)
+        kind.check(result)
+    return result
 
 
-def _to_json_value(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
-    if type(value) is bool or value is None:
-        return value
+def _convert_own_result(result: ToolResult, kind: ResultType) -> ToolResult:
+    """Return a copy of a ToolResult that a tool has made. Its value is converted, unless it says what models read."""
+    copy = replace(result, meta=dict(result.meta), is_last=True)
+    if result.error is not None:
+        return copy
+    if result.structured_content is None and result.blocks is None:
+        made = kind.to_result(result.value)
+        return replace(
+            copy, value=made.value, structured_content=made.structured_content, is_unwrapped=made.is_unwrapped
+        )
+    kind.check(result)
+    return copy
+
+
+def _may_block(returned: Any, kind: ResultType) -> bool:
+    if isinstance(returned, ToolResult):
+        is_value_alone = returned.structured_content is None and returned.blocks is None and not returned.is_error
+        return is_value_alone and kind.may_block(returned.value)
+    return not is_content_block(returned) and kind.may_block(returned)
+
+
+def _run_encoders(value: Any) -> Any:
+    """Return the content that a value is encoded as; any other value unchanged."""
     try:
-        json_value = _serialize(value, adapter)
-        if type(json_value) is not str:
-            json.dumps(json_value, allow_nan=False)  # fails for NaN, Infinity, overlong integers, cycles, deep nesting
-    except PydanticSerializationError:  # its text contains a part of the value
-        raise _invalid_result_error(value) from None
-    except KeyboardInterrupt:
+        return encode_content(value)
+    except (InvalidResultError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # a type's own serializer may raise anything, also a SystemExit
-        raise _invalid_result_error(value) from error
-    return json_value
+    except BaseException as error:  # an encoder may raise anything, also a SystemExit
+        raise no_json_form_error(value) from error
 
 
 def _from_content(value: Any) -> ToolResult:
@@ -186,72 +308,30 @@ def _from_content(value: Any) -> ToolResult:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an Image may name a file that does not exist
-        raise _invalid_result_error(value) from error
-
-
-def _invalid_result_error(value: Any) -> InvalidResultError:
-    return InvalidResultError(
-        f"The tool returned a {type(value).__name__} that has no JSON form, or with fields that do not have their "
-        "declared types; return JSON-able data, a valid pydantic model, or content such as Image or File."
-    )
-
-
-def _input_required_error(request: Any) -> InputRequiredError:
-    error = InputRequiredError("The tool asks for input that only a client of a served toolkit can provide.")
-    error.mcp_response = request
-    return error
-
-
-def _serialize(value: Any, adapter: TypeAdapter[Any] | None) -> Any:
-    if adapter is not None:
-        try:
-            return adapter.dump_python(value, mode="json", warnings="error")
-        except PydanticSerializationError:
-            pass  # the value does not match the annotation: dump it by its own type
-    return _UNTYPED_SERIALIZER.to_python(value, mode="json", warnings="error")  # a warning would show the value
-
-
-def _generate_output_schema(annotation: Any) -> JsonObject | None:
-    """Return the output schema of an annotation; None when it promises nothing or has no JSON Schema."""
-    if _is_untyped(annotation) or _contains_bytes(annotation) or _is_bare_sequence(annotation):
-        return None
-    if _contains_content(annotation):
-        return None
-    try:
-        schema = _generate_schema(annotation)
-        if not _describes_object(schema):
-            schema = {**_generate_schema(_WrappedResult[annotation]), _WRAP_RESULT_KEY: True}
-    except _SCHEMA_ERRORS:
-        return None
-    return clean_schema(schema) or None
+        raise no_json_form_error(value) from error
 
 
 @functools.cache
 def _exact_type_schema_text(kind: type) -> str:
     """Return the output schema of a plain type as JSON; cached, since most tools return one of the same few types."""
-    return json.dumps(_generate_output_schema(kind))
+    return json.dumps(generate_output_schema(kind))
 
 
-def _is_untyped(annotation: Any) -> bool:
-    """Whether an annotation is missing or leaves the value open."""
-    return any(annotation is untyped for untyped in _UNTYPED_ANNOTATIONS)
-
-
-def _unwrap_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the type behind type aliases and `Annotated`, and the metadata of all `Annotated`."""
-    metadata: tuple[Any, ...] = ()
-    while isinstance(annotation, TypeAliasType) or get_origin(annotation) is Annotated:
-        if isinstance(annotation, TypeAliasType):
-            annotation = annotation.__value__
-        else:
-            annotation, *more = get_args(annotation)
-            metadata = (*more, *metadata)
-    return annotation, metadata
+def _to_list_annotation(annotation: Any, *, is_stream: bool) -> tuple[Any, Any]:
+    """Return the annotation of the list of all items, and of one item, where the annotation is an iterable."""
+    bare, metadata = unwrap_annotation(annotation)
+    if get_origin(bare) not in _ITERABLE_TYPES and bare not in _ITERABLE_TYPES:
+        return annotation, _EMPTY
+    item = _drop_input_requests((*get_args(bare), Any)[0])
+    if item is Any and not is_stream:
+        return _EMPTY, item
+    items: Any = list.__class_getitem__(item)
+    return (Annotated[(items, *metadata)] if metadata else items), item
 
 
 def _drop_input_requests(annotation: Any) -> Any:
     """Return an annotation whose unions are without MCP's InputRequiredResult, which is a request and no output."""
-    bare, metadata = _unwrap_annotation(annotation)
+    bare, metadata = unwrap_annotation(annotation)
     if "mcp_types" not in sys.modules or get_origin(bare) not in {Union, types.UnionType}:
         return annotation
     arms = get_args(bare)
@@ -263,56 +343,5 @@ def _drop_input_requests(annotation: Any) -> Any:
 
 
 def _is_input_request_type(annotation: Any) -> bool:
-    bare, _ = _unwrap_annotation(annotation)
+    bare, _ = unwrap_annotation(annotation)
     return isinstance(bare, type) and issubclass(bare, sys.modules["mcp_types"].InputRequiredResult)
-
-
-class _OutputSchemaGenerator(QuietSchemaGenerator):
-    """Names fields as the serializer does: by alias only where a model's own config says so."""
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonObject:
-        with self._by_alias_of(dict(schema["cls"].model_config)):
-            return super().model_schema(schema)
-
-    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonObject:
-        with self._by_alias_of(dict(schema.get("config") or {})):
-            return super().dataclass_schema(schema)
-
-    @contextlib.contextmanager
-    def _by_alias_of(self, config: dict[str, Any]) -> abc.Iterator[None]:
-        previous, self.by_alias = self.by_alias, bool(config.get("serialize_by_alias"))
-        try:
-            yield
-        finally:
-            self.by_alias = previous
-
-
-def _generate_schema(annotation: Any) -> JsonObject:
-    return TypeAdapter(annotation).json_schema(
-        mode="serialization", by_alias=False, schema_generator=_OutputSchemaGenerator
-    )
-
-
-def _contains_bytes(annotation: Any) -> bool:
-    is_compound = get_origin(annotation) in (Union, types.UnionType, Annotated)
-    return annotation is bytes or (is_compound and any(map(_contains_bytes, get_args(annotation))))
-
-
-def _is_bare_sequence(annotation: Any) -> bool:
-    annotation, _ = _unwrap_annotation(annotation)
-    origin, parts = get_origin(annotation) or annotation, get_args(annotation)
-    if origin is tuple and parts:
-        return parts == (Any, ...)
-    return origin in (list, tuple, abc.Sequence) and all(part is Any for part in parts)
-
-
-def _contains_content(annotation: Any) -> bool:
-    if isinstance(annotation, type) and not get_args(annotation):
-        names = {base.__name__ for base in annotation.__mro__ if base.__module__.partition(".")[0] in _CONTENT_PACKAGES}
-        return issubclass(annotation, ToolResult) or not names.isdisjoint(_CONTENT_CLASSES)
-    return any(map(_contains_content, get_args(annotation)))
-
-
-def _describes_object(schema: JsonObject) -> bool:
-    node = resolve_ref(schema, schema)
-    return node.get("type") == "object" or "properties" in node

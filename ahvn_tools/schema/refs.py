@@ -6,8 +6,9 @@ Nothing is ever fetched: a reference to another document leads nowhere.
 from __future__ import annotations
 
 import copy
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -98,6 +99,18 @@ def without_properties(schema: JsonObject, names: Iterable[str]) -> JsonObject:
         if not schema["required"]:
             del schema["required"]
     return without_unused_definitions(schema)
+
+
+def rename_definitions(schema: JsonObject, names: Mapping[str, str]) -> JsonObject:
+    """Return a copy of a normalized schema with new names for some definitions. `names`: old -> new."""
+    references = {DEFS_PREFIX + name: DEFS_PREFIX + new for name, new in names.items()}
+    renamed = copy.deepcopy(schema)
+    for node in iter_objects(renamed):
+        for key, value in node.items():  # a `$ref`, or an entry of the mapping of a discriminator
+            if isinstance(value, str) and value in references:
+                node[key] = references[value]
+    definitions = renamed.get("$defs", {})
+    return {**renamed, "$defs": {names.get(name, name): node for name, node in definitions.items()}}
 
 
 def without_unused_definitions(schema: JsonObject) -> JsonObject:
@@ -191,9 +204,10 @@ def _find_anchor(schema: JsonObject, reference: str) -> Any:
 def _unused_name(reference: str, schema: JsonObject) -> str:
     """Return an unused name for `$defs`, made from the last step of a reference."""
     last = unquote(reference).replace("~1", "/").rpartition("/")[2]
-    wanted = name = _UNSAFE_CHARACTERS.sub("_", last).strip("_") or "schema"
-    number = 1
-    while name in schema.get("$defs", {}):
-        number += 1
-        name = f"{wanted}_{number}"
-    return name
+    return unused_name(_UNSAFE_CHARACTERS.sub("_", last).strip("_") or "schema", schema.get("$defs", {}))
+
+
+def unused_name(wanted: str, taken: Container[str]) -> str:
+    """Return a name that is not taken: the wanted one, or that with a number."""
+    numbered = (f"{wanted}_{number}" for number in itertools.count(2))
+    return wanted if wanted not in taken else next(name for name in numbered if name not in taken)

@@ -1,4 +1,4 @@
-"""Repairs of what models send: JSON text for a list or object, null for "absent", integral floats for integers.
+"""Repairs of what models send: JSON text for a list or object, null for "absent", integral floats, numbers as text.
 
 They are tried only after plain validation failed, only where it failed, and never change the caller's objects. A null
 is removed only when no other repair applies, and only from a declared property, never from a free object. Nulls that
@@ -8,30 +8,29 @@ some branch of a union accepts are removed only when there are no others.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ahvn_tools.schema.limits import enforce_limits
 from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
 
-MAX_ROUNDS = 16
-"""How often repair and validation alternate; a parsed JSON text may contain further values to repair."""
 
-MAX_REPAIRED_VALUES = 5_000
-"""In arguments with more values than this only the first error of each container is repaired."""
-
-MAX_ROUNDS_OF_LARGE = 2
-"""How often repair and validation alternate for such arguments."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepairCandidate:
+class RepairCandidate(NamedTuple):
     """A location where validation failed, and the repairs to try there."""
 
     location: InstancePath
     wants_container: bool = False
     wants_integer: bool = False
+    wants_text: bool = False
+
+
+class Repaired(NamedTuple):
+    """A repaired copy of arguments."""
+
+    arguments: dict[str, Any]
+    has_new_values: bool
+    """Whether it contains values that were a text before."""
 
 
 def repair(
@@ -39,43 +38,65 @@ def repair(
     candidates: Iterable[RepairCandidate],
     get_finder: Callable[[], SubschemaFinder],
     removed: set[InstancePath],
-) -> dict[str, Any] | None:
+) -> Repaired | None:
     """Return a repaired copy of the arguments, or None when no repair applies.
 
     `get_finder` is called only to decide on nulls. The paths of removed nulls are added to `removed`.
     """
     repaired = _CopyOnWrite(arguments)
     nulls: dict[InstancePath, None] = {}
-    for candidate in candidates:
-        path = to_input_path(repaired.root, candidate.location)
+    has_new_values = False
+    for location, wants_container, wants_integer, wants_text in candidates:
+        path, container, value = _locate(repaired.root, location)
         if not path:
             continue
-        container, value = _container_and_value(repaired.root, path)
-        if value is None and isinstance(container, dict):
-            nulls[path] = None
-        elif candidate.wants_container and isinstance(value, str) and (parsed := _parse_container(value)) is not None:
+        if value is None:
+            if isinstance(container, dict):
+                nulls[path] = None
+        elif wants_container and isinstance(value, str) and (parsed := _parse_container(value)) is not None:
             repaired.put(path, parsed)
-        elif candidate.wants_integer and isinstance(value, float) and value.is_integer():
+            has_new_values = True
+        elif wants_integer and isinstance(value, float) and value.is_integer():
             repaired.put(path, int(value))
+        elif wants_text and (text := _number_text(value)) is not None:
+            repaired.put(path, text)
     if nulls and repaired.root is arguments:
-        members = [path for path in nulls if not get_finder().is_undeclared(path)]
-        for path in [path for path in members if not get_finder().allows_null(path)] or members:
+        for path in _removable(nulls, get_finder()):
             repaired.remove(path)
             removed.add(path)
-    return None if repaired.root is arguments else repaired.root
+    return None if repaired.root is arguments else Repaired(repaired.root, has_new_values)
+
+
+def _removable(nulls: Iterable[InstancePath], finder: SubschemaFinder) -> list[InstancePath]:
+    """Return the nulls of declared members that no branch accepts; without any, those that some branch accepts."""
+    refused: list[InstancePath] = []
+    accepted: list[InstancePath] = []
+    for path in nulls:
+        is_declared, allows_null = finder.find_nullability(path)
+        if is_declared:
+            (accepted if allows_null else refused).append(path)
+    return refused or accepted
 
 
 def to_input_path(arguments: Any, location: InstancePath) -> InstancePath:
     """Return the steps of `location` that are in the input; pydantic mixes in the names of union branches."""
-    here = arguments
+    return _locate(arguments, location)[0]
+
+
+def _locate(value: Any, location: InstancePath) -> tuple[InstancePath, Any, Any]:
+    """Return the steps of `location` that are in the input, the value there, and before it the container of it."""
+    container = None
     path: list[str | int] = []
     for step in location:
-        if (isinstance(here, dict) and step in here) or (
-            isinstance(here, list | tuple) and isinstance(step, int) and -len(here) <= step < len(here)
-        ):
-            here = here[step]  # type: ignore[index]  # the test above chose the step for its container
+        if isinstance(value, dict):
+            is_inside = step in value
+        else:
+            is_sequence = isinstance(value, list | tuple) and isinstance(step, int)
+            is_inside = is_sequence and -len(value) <= step < len(value)  # type: ignore[operator]  # it is an int here
+        if is_inside:
+            container, value = value, value[step]
             path.append(step)
-    return tuple(path)
+    return tuple(path), container, value
 
 
 class _CopyOnWrite:
@@ -107,12 +128,14 @@ class _CopyOnWrite:
         return copy
 
 
-def _container_and_value(value: Any, path: InstancePath) -> tuple[Any, Any]:
-    """Return the value at `path` and the container that holds it."""
-    container = value
-    for step in path:
-        container, value = value, value[step]
-    return container, value
+def _number_text(value: Any) -> str | None:
+    """Return a finite number as JSON text; None for another value, and for a number with too many digits."""
+    if type(value) not in (int, float) or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    try:
+        return repr(value)
+    except ValueError:
+        return None
 
 
 def _parse_container(text: str) -> Any:

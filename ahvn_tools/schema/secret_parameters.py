@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from ahvn_tools.errors import UnboundStateError
+from ahvn_tools.errors import MISSING_VALUE, UnboundStateError
 from ahvn_tools.redaction import is_secret_annotation, reveal_secrets
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, annotation_namespace, try_resolve
 
@@ -25,10 +25,11 @@ class RemovedDefault:
         """Raise UnboundStateError: there is no default any more."""
         name = self._parameter
         raise UnboundStateError(
-            f"Parameter {name!r} has no default here: it is secret and was left out of the pickle. "
-            "Bind the parameter, or pass it.",
+            MISSING_VALUE,
             parameter=name,
             key=name,
+            explanation=f"Parameter {name!r} has no default here: it is secret and was left out of the pickle. "
+            "Bind the parameter, or pass it.",
         )
 
 

@@ -25,6 +25,10 @@ class SubschemaFinder:
         self._expanded: dict[tuple[int, ...], Nodes] = {}
         self._children: dict[tuple[int, str | int | None], Nodes] = {}
         """By the `id` of nodes in `_expanded` and the step, None for every undeclared property."""
+        self._declared: dict[int, tuple[frozenset[str], int]] = {}
+        """By the `id` of nodes in `_expanded`: all declared properties, and the number of prefix items."""
+        self._nullability: dict[tuple[int, str | int | None], tuple[bool, bool]] = {}
+        """As `_children`: whether a member is declared, and whether it may be null."""
         self.root: Nodes = self._expand([schema])
 
     def find_subschemas(self, path: Iterable[str | int]) -> Nodes:
@@ -36,25 +40,37 @@ class SubschemaFinder:
 
     def find_children(self, nodes: Nodes, step: str | int) -> Nodes:
         """Return the subschemas that apply to one member or item of a value to which `nodes` apply."""
-        key: str | int | None
-        if isinstance(step, str):
-            key = step if any(step in node.get("properties", ()) for node in nodes) else None
-        else:
-            key = min(step, max((len(node.get("prefixItems", ())) for node in nodes), default=0))
+        key = self._key(nodes, step)
         children = self._children.get((id(nodes), key))
         if children is None:
             children = self._children[id(nodes), key] = self._expand(_child_schema(node, step) for node in nodes)
         return children
 
-    def allows_null(self, path: InstancePath) -> bool:
-        """Whether any branch accepts null at `path`."""
-        return any(_allows_null(node) for node in self.find_subschemas(path) if _INDIRECT_KEYWORDS.isdisjoint(node))
+    def find_nullability(self, path: InstancePath) -> tuple[bool, bool]:
+        """Return whether a member is declared, and whether any branch accepts null for it.
 
-    def is_undeclared(self, path: InstancePath) -> bool:
-        """Whether the last step of `path` is not a declared property: a key of a free object, or unknown."""
-        nodes = self.find_subschemas(path[:-1])
-        objects = [node for node in nodes if node.get("type") == "object" or not _OBJECT_KEYWORDS.isdisjoint(node)]
-        return bool(objects) and not any(path[-1] in node.get("properties", {}) for node in objects)
+        A member that is not declared is a key of a free object, or unknown.
+        """
+        nodes, step = self.find_subschemas(path[:-1]), path[-1]
+        key = id(nodes), self._key(nodes, step)
+        found = self._nullability.get(key)
+        if found is None:
+            objects = [node for node in nodes if node.get("type") == "object" or not _OBJECT_KEYWORDS.isdisjoint(node)]
+            is_declared = not objects or any(step in node.get("properties", {}) for node in objects)
+            members = [node for node in self.find_children(nodes, step) if _INDIRECT_KEYWORDS.isdisjoint(node)]
+            found = self._nullability[key] = is_declared, any(map(_allows_null, members))
+        return found
+
+    def _key(self, nodes: Nodes, step: str | int) -> str | int | None:
+        """Return the key for all members to which the same subschemas apply."""
+        declared = self._declared.get(id(nodes))
+        if declared is None:
+            names = frozenset(name for node in nodes for name in node.get("properties", ()))
+            prefix_items = max((len(node.get("prefixItems", ())) for node in nodes), default=0)
+            declared = self._declared[id(nodes)] = names, prefix_items
+        if isinstance(step, str):
+            return step if step in declared[0] else None
+        return min(step, declared[1])
 
     def _expand(self, nodes: Iterable[Any]) -> Nodes:
         found: Nodes = []

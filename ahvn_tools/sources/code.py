@@ -41,7 +41,7 @@ def build_template(
         template, body = function.build_template(
             _choose_function(module, f"{name}.py", func_name), options, source=code
         )
-        template.output.to_chunk(template.output.to_result(None).value)  # resolve the return annotation in the module
+        template.output.resolve()
         return template, body
     finally:
         sys.modules.pop(name, None)

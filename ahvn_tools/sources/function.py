@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import PydanticUserError
@@ -15,10 +16,19 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.schema.annotations import Namespace, UnresolvedAnnotation, annotation_namespace, try_resolve
+from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.function import FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
-from ahvn_tools.sources.injection import wrap_injected_function
+from ahvn_tools.sources.changed_parameters import (
+    change_defaults,
+    convert_defaults,
+    hidden_bindings,
+    rename_bindings,
+    rename_parameters,
+)
+from ahvn_tools.sources.examples import validate_examples
+from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
 from ahvn_tools.sources.options import refuse_unknown_bindings, to_wire_annotations, to_wire_icons, validate_options
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
@@ -52,12 +62,17 @@ def build_template(
     names, known = annotation_namespace(body, namespace, definition_namespace), annotations or {}
     resolved = {key: known[key] if key in known else try_resolve(annotation, names) for key, annotation in raw.items()}
     name = options.get("name") or _name(function, body)
+    changes = ArgumentChanges.parse(options.get("arguments"))
+    renames = changes.renames(signature.parameters.keys()) if changes else {}
     if bindings is None:
-        bindings = _bindings(constants, options, resolved)
+        bindings = _bindings(constants, options, resolved, renames)
     if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
         docstring = inspect.getdoc(function)
     texts = _texts(body, options, docstring)
-    fixed = [binding.parameter for binding in bindings.values() if binding.is_constant]
+    own_names = {new: own for own, new in renames.items()}
+    fixed = [
+        own_names.get(binding.parameter, binding.parameter) for binding in bindings.values() if binding.is_constant
+    ]
     run_in_thread = options.get("run_in_thread", True)
     is_async = _is_true_of(inspect.iscoroutinefunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
     uses_thread = run_in_thread and not is_async
@@ -65,7 +80,8 @@ def build_template(
     if injection is not None:
         signature = injection.visible_signature
         _refuse_injection_conflict(name, signature, options)
-    inputs = _inputs(name, signature, resolved, bindings=bindings, texts=texts, options=options)
+    inputs, bindings = _inputs(name, signature, resolved, bindings, texts=texts, options=options, changes=changes)
+    validate_examples(name, options.get("examples"), inputs)
     template = ToolTemplate(
         name=name,
         texts=texts,
@@ -88,7 +104,7 @@ def build_template(
         keep_children=options.get("keep_children") or False,
         source=source,
         bindings=bindings,
-        options={**options, "name": name},
+        options={**options, "name": name, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
         rebuild=build_template,
         rebuild_arguments={
             "docstring": docstring,
@@ -103,10 +119,39 @@ def _inputs(
     name: str,
     signature: inspect.Signature,
     resolved: Mapping[str, Any],
-    *,
     bindings: Mapping[str, Binding],
+    *,
     texts: Texts,
     options: Mapping[str, Any],
+    changes: ArgumentChanges,
+) -> tuple[Inputs, Mapping[str, Binding]]:
+    """Return the input side, and the bindings with those of the arguments that the changes hide."""
+    if not changes:
+        return _build_inputs(name, signature, resolved, bindings, texts=texts, options=options), bindings
+    renames = changes.renames(signature.parameters.keys())
+    signature, resolved = rename_parameters(signature, resolved, renames)
+    hidden = dict.fromkeys(changes.hidden_names())
+    plain = _build_inputs(
+        name, signature, resolved, {**hidden, **bindings}, texts=texts, options={**options, "input_schema": None}
+    )
+    defaults = convert_defaults(name, plain, changes)
+    bindings = {**hidden_bindings(name, plain, changes, defaults, known=bindings), **bindings}
+    signature = change_defaults(signature, changes.by_new_name(), defaults)
+    return _build_inputs(
+        name, signature, resolved, bindings, texts=texts, options=options, changes=changes, renames=renames
+    ), bindings
+
+
+def _build_inputs(
+    name: str,
+    signature: inspect.Signature,
+    resolved: Mapping[str, Any],
+    bindings: Mapping[str, Any],
+    *,
+    texts: Texts,
+    options: Mapping[str, Any],
+    changes: ArgumentChanges = ArgumentChanges(),  # noqa: B008  # it is frozen
+    renames: Mapping[str, str] = MappingProxyType({}),
 ) -> Inputs:
     try:
         inputs = FunctionInputs(
@@ -114,25 +159,36 @@ def _inputs(
             signature,
             resolved,
             bound=frozenset(bindings),
-            descriptions=lambda: texts.details.parameters,
+            descriptions=lambda: {renames.get(key, key): item for key, item in texts.details.parameters.items()},
+            body_names={new: own for own, new in renames.items()},
+            changes=changes.by_new_name(),
             include_var_positional=options.get("include_var_positional", False),
             include_var_keyword=options.get("include_var_keyword", False),
+            coerce_numbers_to_str=options.get("coerce_numbers_to_str") is not False,
         )
     except PydanticUserError as error:
-        raise DefinitionError(
+        refusal = DefinitionError(
             f"{name!r} has a parameter type that is incomplete: define every type that it names, or call its "
             "`model_rebuild()`."
-        ) from error
+        )
+        refusal.reason = error
+        raise refusal from None
     refuse_unknown_bindings(bindings, inputs.parameters)
+    for new_name in renames.values():
+        if inputs.parameters[new_name].property_name != new_name:
+            raise DefinitionError(f"{new_name!r} of {name!r} has an alias, which is its name: change the alias.")
     if options.get("input_schema") is None:
         return inputs
     from ahvn_tools.schema.jsonschema import ExplicitSchemaInputs
 
-    return ExplicitSchemaInputs(inputs, options["input_schema"])
+    coerces = options.get("coerce_numbers_to_str") is not False
+    return ExplicitSchemaInputs(inputs, options["input_schema"], coerce_numbers_to_str=coerces, changes=changes)
 
 
 def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:
     """Return the callable inside a staticmethod or partial, and the arguments of the partial by parameter."""
+    if isinstance(function, InjectedBody):
+        function = function.function
     if isinstance(function, staticmethod):
         function = function.__func__
     if not isinstance(function, functools.partial):
@@ -202,13 +258,20 @@ def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) ->
 
 
 def _bindings(
-    constants: Mapping[str, Any], options: Mapping[str, Any], resolved: Mapping[str, Any]
+    constants: Mapping[str, Any],
+    options: Mapping[str, Any],
+    resolved: Mapping[str, Any],
+    renames: Mapping[str, str],
 ) -> dict[str, Binding]:
+    """Return the bindings by the new names: constants, the ToolContext, and those of the options."""
     secret = {name for name, annotation in resolved.items() if is_secret_annotation(annotation)}
     bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
     for name, annotation in resolved.items():
         if name != "return" and name not in constants and is_context_annotation(annotation):
             bindings[name] = Binding(parameter=name, resolver=resolve_context, takes_state=True)
+    if renames:
+        bindings = rename_bindings(bindings, renames)
+        secret = {renames.get(name, name) for name in secret}
     for name, key in dict(options.get("binds") or {}).items():
         bindings[name] = Binding(parameter=name, key=StateKey.parse(key), is_secret=name in secret)
     return bindings

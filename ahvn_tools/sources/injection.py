@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.schema.annotations import UnresolvedAnnotation
+
+_END: Final = object()
+"""What the iterator of a sync generator gives after the last item."""
 
 _FASTMCP_PACKAGES = frozenset({"fastmcp", "uncalled_for"})
 
@@ -39,23 +44,35 @@ class InjectedBody:
     async def __call__(self, *args: Any, **arguments: Any) -> Any:
         """Run the function. Dependencies stay open until it has yielded its last item."""
         from fastmcp.server.dependencies import resolve_dependencies
-        from fastmcp.utilities.async_utils import call_sync_fn_in_threadpool
 
         visible = dict(self.visible_signature.bind(*args, **arguments).arguments)
-        async with resolve_dependencies(self.signature_stub, visible) as values:
+        async with contextlib.AsyncExitStack() as dependencies:
+            values = await dependencies.enter_async_context(resolve_dependencies(self.signature_stub, visible))
             named: Any = {name: values[name] for name in self.full_signature.parameters if name in values}
-            bound_arguments = inspect.BoundArguments(self.full_signature, named)
-            if self.uses_thread:
-                returned = await call_sync_fn_in_threadpool(self._call_function, bound_arguments)
-            else:
-                returned = self._call_function(bound_arguments)
+            call = inspect.BoundArguments(self.full_signature, named)
+            returned = await self._run(functools.partial(self.function, *call.args, **call.kwargs))
             if inspect.isawaitable(returned):
                 returned = await returned
-            return [item async for item in returned] if inspect.isasyncgen(returned) else returned
+            if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+                # the caller iterates, so that its limits and its timeout apply
+                return self._iterate(returned, dependencies.pop_all())
+            return returned
 
-    def _call_function(self, bound_arguments: inspect.BoundArguments) -> Any:
-        returned = self.function(*bound_arguments.args, **bound_arguments.kwargs)
-        return list(returned) if inspect.isgenerator(returned) else returned
+    async def _iterate(self, items: Any, dependencies: contextlib.AsyncExitStack) -> AsyncIterator[Any]:
+        async with dependencies:
+            if inspect.isasyncgen(items):
+                async with contextlib.aclosing(items):
+                    async for item in items:
+                        yield item
+                return
+            with contextlib.closing(items):
+                while (item := await self._run(functools.partial(next, items, _END))) is not _END:
+                    yield item
+
+    async def _run(self, function: Callable[[], Any]) -> Any:
+        from fastmcp.utilities.async_utils import call_sync_fn_in_threadpool
+
+        return await call_sync_fn_in_threadpool(function) if self.uses_thread else function()
 
     def __reduce__(self) -> Any:
         """Pickle the function alone: unpickling rebuilds the template, and with it the body."""

@@ -10,8 +10,11 @@ from pydantic_core import ValidationError
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolError
+from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output
+from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
+from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.options import refuse_unknown_bindings, to_wire_annotations, to_wire_icons, validate_options
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import Texts, ToolTemplate
@@ -60,7 +63,12 @@ def build_template(
     body: Body = send or _unconnected_body(tool.name) if is_wire else _tool_body(tool)
     chosen = {name: value for name, value in options.items() if value is not None}
     meta = chosen.get("meta", tool.meta)
-    inputs = SchemaInputs(chosen.get("input_schema", schema), context_parameter=context)
+    coerces = chosen.get("coerce_numbers_to_str", True)
+    changes = ArgumentChanges.parse(chosen.get("arguments"))
+    inputs = SchemaInputs(
+        chosen.get("input_schema", schema), context_parameter=context, coerce_numbers_to_str=coerces, changes=changes
+    )
+    validate_examples(chosen.get("name", tool.name), chosen.get("examples"), inputs)
     if is_repeatable is None and is_wire and "annotations" not in chosen:
         is_repeatable = False
     if bindings is None:
@@ -70,6 +78,10 @@ def build_template(
         if context is not None:
             resolver = resolve_transport_context if is_caller_independent else resolve_context
             bindings[context] = Binding(parameter=context, resolver=resolver, takes_state=True)
+    if changes:
+        defaults = convert_defaults(chosen.get("name", tool.name), inputs, changes)
+        hidden = hidden_bindings(chosen.get("name", tool.name), inputs, changes, defaults, known=bindings)
+        bindings = {**bindings, **hidden}
     template = ToolTemplate(
         name=chosen.get("name", tool.name),
         texts=Texts(explicit_description=chosen.get("description", tool.description or "")),
@@ -88,7 +100,7 @@ def build_template(
         timeout=options.get("timeout", None if send is None else DEFAULT_TIMEOUT),
         tool=None if is_wire else cast("Tool", tool),
         bindings=bindings,
-        options=dict(options),
+        options={**options, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
         rebuild=_rebuild,
         rebuild_arguments={
             "tool": tool,
@@ -137,9 +149,10 @@ def _validation_message(error: Exception, known: Mapping[str, Any]) -> str:
 def _unconnected_body(name: str) -> Body:
     async def run(**_arguments: Any) -> Any:
         raise ToolConnectionError(
-            f"Tool {name!r} was created from a definition without a client; "
-            "pass a connected one: from_mcp(tool, client=client), or await from_client(client, name).",
+            f"Tool {name!r} is not connected to its server.",
             tool=name,
+            explanation=f"Tool {name!r} was created from a definition without a client; "
+            "pass a connected one: from_mcp(tool, client=client), or await from_client(client, name).",
         )
 
     return run

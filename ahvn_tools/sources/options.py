@@ -11,13 +11,14 @@ from typing import Any, TypedDict
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.template import Isolation, is_count, is_duration
 
 _SERVING_OPTIONS = frozenset({"auth", "task"})
 
 
-class ToolOptions(TypedDict, total=False):
-    """Options that describe a tool in addition to its function. All are optional."""
+class DefinitionOptions(TypedDict, total=False):
+    """The options of a tool that only its definition has, and not its entry in a toolkit."""
 
     name: str
     """The tool's name; the function's own by default."""
@@ -26,24 +27,35 @@ class ToolOptions(TypedDict, total=False):
     description: str
     """What the tool does; the docstring's description by default."""
     examples: Iterable[Mapping[str, Any]]
-    """Sample calls: dicts of arguments, or `{"inputs": …, "expected": …, "note": …}`."""
+    """Sample calls: dicts of arguments, or `{"inputs": …, "expected": …, "note": …}`. The tool must accept them."""
     parse_docstring: bool
     """Whether the docstring is parsed for descriptions (default) or used unchanged as the description."""
     include_long_description: bool
     """Whether the description includes the docstring's long description (default)."""
-    binds: Mapping[str, str]
-    """Parameters bound from the start: parameter to dotted state key."""
     input_schema: JsonObject
     """A JSON Schema of the arguments, exported and enforced instead of the generated one."""
+    coerce_numbers_to_str: bool
+    """Whether a number is accepted, and made a text, where a text is wanted: models send `{"id": 1}` (default)."""
     output_schema: JsonObject
     """A JSON Schema of the returned object instead of the generated one."""
-    tags: Iterable[str]
     annotations: Any
     """MCP's hints: a dict (`{"readOnlyHint": True}` or `{"read_only_hint": True}`) or a ToolAnnotations."""
     meta: JsonObject
     version: str
     icons: Iterable[Any]
     """MCP icons: dicts with `src`, or Icon objects."""
+    run_in_thread: bool
+    """Whether a sync body called from async code runs in a worker thread (default) or in the event loop."""
+    include_var_positional: bool
+    """Whether the model sees `*args`, as a list."""
+    include_var_keyword: bool
+    """Whether the model sees `**kwargs`, as an object."""
+
+
+class UnboundToolOptions(DefinitionOptions, total=False):
+    """The options of a tool that keep its parameters."""
+
+    tags: Iterable[str]
     timeout: float | None
     """Seconds a call may take, more than 0; None: no limit."""
     max_items: int | None
@@ -54,12 +66,15 @@ class ToolOptions(TypedDict, total=False):
     """`"process"`: the body runs in a worker process; a timeout or a cancellation kills its whole process tree."""
     keep_children: bool
     """Whether processes that an isolated body has started run on after its call, until its worker ends."""
-    run_in_thread: bool
-    """Whether a sync body called from async code runs in a worker thread (default) or in the event loop."""
-    include_var_positional: bool
-    """Whether the model sees `*args`, as a list."""
-    include_var_keyword: bool
-    """Whether the model sees `**kwargs`, as an object."""
+
+
+class ToolOptions(UnboundToolOptions, total=False):
+    """Options that describe a tool in addition to its function. All are optional."""
+
+    binds: Mapping[str, str]
+    """Parameters bound from the start: parameter to dotted state key."""
+    arguments: Mapping[str, ArgumentChange]
+    """Changes of arguments: the argument's own name to its new `name`, `description`, `default` and so on."""
 
 
 def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -152,7 +167,9 @@ _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWor
 
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("name", "title", "description", "version"), (lambda value: isinstance(value, str), "a str")),
-    "keep_children": (lambda value: isinstance(value, bool), "True or False"),
+    **dict.fromkeys(
+        ("coerce_numbers_to_str", "keep_children"), (lambda value: isinstance(value, bool), "True or False")
+    ),
     "timeout": (lambda value: is_duration(value) and value > 0, "a number of seconds greater than 0"),
     **dict.fromkeys(("max_items", "max_bytes"), (is_count, "a whole number of at least 1, or None for no limit")),
     "tags": (_is_set_of_str, "a set of strings, such as {'search', 'read-only'}"),

@@ -2,12 +2,12 @@
 
 `toolkit` (what changes it) and `toolkit_view` (what uses it) are the class; `store` is what its sessions and selections
 share, with one `entry` per tool. `visibility` decides which tools they show and which state a call reads, `tool` is one
-such tool. `calls`, `batch` and `resume` run calls.
+such tool, and `check` finds what has no effect. `calls`, `batch` and `resume` run calls; `run` is what they return.
 """
 
 from __future__ import annotations
 
-from ahvn_tools.toolkit.batch import Run
+from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.toolkit import Toolkit
 
 __all__ = ["Run", "Toolkit"]

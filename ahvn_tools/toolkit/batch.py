@@ -1,4 +1,4 @@
-"""Batch: all calls of one answer of a model, run in parallel; and Run, their results in the order of the calls."""
+"""Batch: all calls of one answer of a model, run in parallel."""
 
 from __future__ import annotations
 
@@ -6,66 +6,39 @@ import asyncio
 import contextlib
 import functools
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
-from ahvn_tools import formats
-from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution import background_loop
+from ahvn_tools.errors import ToolkitError, ToolSpecError
+from ahvn_tools.execution.async_to_sync import read_on_loop
+from ahvn_tools.execution.call import EmitChunk
+from ahvn_tools.execution.channel import ChunkReader
+from ahvn_tools.execution.outcome import Outcome
+from ahvn_tools.execution.pipeline import make_emit
+from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.scope import CallScope
-from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import ApprovalRequest
 from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit import calls, model_tools
+from ahvn_tools.toolkit.caller_thread import CallerThread
 from ahvn_tools.toolkit.calls import CallOptions
-from ahvn_tools.toolkit.locks import ALONE, lock_key
+from ahvn_tools.toolkit.exclusive import ALONE, prepare_exclusive
+from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.visibility import StoreView
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run(Sequence[JsonObject]):
-    """The provider's messages that answer every call, in order; as a sequence, a Run is these messages.
-
-    >>> from ahvn_tools import Toolkit
-    >>> kit = Toolkit("math")
-    >>> @kit.tool
-    ... def add(a: int, b: int) -> int:
-    ...     '''Add two numbers.'''
-    ...     return a + b
-    >>> answer = {"tool_calls": [{"id": "c1", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}]}
-    >>> list(kit.run(answer, format="openai"))
-    [{'role': 'tool', 'tool_call_id': 'c1', 'content': '3'}]
-    """
-
-    messages: list[JsonObject] = field(default_factory=list)
-    results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)
-    """Each call with its result, in the order of the answer."""
-    pending: list[ApprovalRequest] = field(default_factory=list)
-    """The calls that wait for an approval, for `Toolkit.resume`. While there are any, there are no messages: providers
-    accept one answer per call, and all answers at once."""
-    format: str | None = field(default=None, repr=False)
-    """The format of the messages."""
-
-    @property
-    def ends_session(self) -> bool:
-        """Whether a tool has asked to end the session."""
-        return any(result.meta.get("ends_session") is True for _, result in self.results)
-
-    @overload
-    def __getitem__(self, index: int) -> JsonObject: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[JsonObject]: ...
-    def __getitem__(self, index: int | slice) -> JsonObject | list[JsonObject]:
-        """Return one message, or several."""
-        return self.messages[index]
-
-    def __len__(self) -> int:
-        return len(self.messages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,40 +52,86 @@ class Batch:
     """Results of calls that are not run (again), by the index of the call."""
     is_approved: bool = False
     """Whether the calls to run have been approved."""
+    run_in_thread: bool = True
+    """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
     """The `run_id` that all calls share, for middleware."""
 
     def run(self) -> Run:
         """Run the calls from sync code. A single call runs in the caller's own thread."""
+        self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) > 1:
-            run: Run = background_loop.run(capture_outcome, self.arun).get()
+            caller = CallerThread()
+            run: Run = caller.wait_for(capture_outcome, self._arun, caller).get()
             return run
-        results = {}
-        for index, call in calls_to_run.items():
-            result = calls.execute(self.view, call.name, call.arguments, self._call_options(call))
-            results[index] = self._to_answer(call, result)
-        return self._to_run(results)
+        return self._to_run({index: self._exec(call, self._call_options(call)) for index, call in calls_to_run.items()})
 
     async def arun(self) -> Run:
         """Run the calls from async code; exclusive ones in their order."""
+        self._refuse_uninterruptible()
+        return await self._arun()
+
+    def stream(self) -> Generator[ToolResult | Run]:
+        """Yield the chunks of all calls, then the run, to a sync reader."""
+        (yield from read_on_loop(None, self.astream())).get()
+
+    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
+        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
+        reader = ChunkReader(lambda emit: capture_outcome(self._arun, None, emit))
+        async with contextlib.aclosing(reader.read()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        run: Run = reader.outcome.get()
+        yield run
+
+    async def _arun(self, caller: CallerThread | None = None, emit: EmitChunk | None = None) -> Run:
+        """Run the calls; `caller` is the thread that waits for them, `emit` takes their chunks."""
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
-            return self._to_run({index: await self._aexec(call, self._call_options(call))})
-        keys = [self._lock_key(call) for call in calls_to_run.values()]
+            return self._to_run({index: await self._aexec(call, self._call_options(call, emit))})
         with contextlib.ExitStack() as tracked:
-            # `capture_outcome`, because a SystemExit must not reach the loop
+            options = [self._track(tracked, call, emit) for call in calls_to_run.values()]
+            keys = await asyncio.gather(*map(self._lock_key, calls_to_run.values()))
             jobs = [
-                functools.partial(capture_outcome, self._aexec, call, self._track(tracked, call))
-                for call in calls_to_run.values()
+                self._job(call, call_options, caller)
+                for call, call_options in zip(calls_to_run.values(), options, strict=True)
             ]
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
         return self._to_run({index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)})
 
+    def _job(
+        self, call: ToolCall, options: CallOptions, caller: CallerThread | None
+    ) -> Callable[[], Awaitable[Outcome]]:
+        """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
+        plan = self._plan(call)
+        may_move = plan is None or not plan.runs_in_caller_thread or (self.run_in_thread and plan.run_in_thread)
+        if caller is not None and not may_move:
+            return functools.partial(caller.run, functools.partial(self._exec, call, options))
+        return functools.partial(capture_outcome, self._aexec, call, options)
+
+    def _plan(self, call: ToolCall) -> Plan | None:
+        """Return the plan of a call; None for a tool that is not there."""
+        entry = self.view.store.entries.get(call.name)
+        return None if entry is None else self.view.compiled_tool(entry).plan
+
+    def _refuse_uninterruptible(self) -> None:
+        """Raise ToolkitError when a timeout cannot interrupt a body in the caller's thread."""
+        for call in [] if self.run_in_thread else self._calls_to_run().values():
+            plan = self._plan(call)
+            if plan is not None and plan.timeout is not None and not (plan.is_async or plan.is_isolated):
+                raise ToolkitError(
+                    f"{call.name!r} has a timeout, which cannot interrupt it in the caller's thread: leave out "
+                    "run_in_thread=False, or the timeouts of the tool and its toolkit."
+                )
+
     def _calls_to_run(self) -> dict[int, ToolCall]:
         known = self.known_results
         return {index: call for index, call in enumerate(self.calls) if index not in known and call.error is None}
+
+    def _exec(self, call: ToolCall, options: CallOptions) -> ToolResult:
+        return self._to_answer(call, calls.execute(self.view, call.name, call.arguments, options))
 
     async def _aexec(self, call: ToolCall, options: CallOptions) -> ToolResult:
         return self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
@@ -127,37 +146,46 @@ class Batch:
             meta = {key: value for key, value in meta.items() if key != "approval"}
         return replace(result, id=call.id, meta=meta)
 
-    def _track(self, stack: contextlib.ExitStack, call: ToolCall) -> CallOptions:
+    def _track(self, stack: contextlib.ExitStack, call: ToolCall, emit: EmitChunk | None) -> CallOptions:
         """Return the options of a call that can be cancelled from now on, also while it waits."""
         scope = CallScope()
         stack.enter_context(self.view.store.active_calls.track(call.id, self.view.session_states, scope))
-        return replace(self._call_options(call), scope=scope)
+        return replace(self._call_options(call, emit), scope=scope)
 
-    def _call_options(self, call: ToolCall) -> CallOptions:
-        return CallOptions(id=call.id, run_id=self.id, is_approved=self.is_approved)
+    def _call_options(self, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
+        return CallOptions(
+            id=call.id,
+            run_id=self.id,
+            is_approved=self.is_approved,
+            emit=None if emit is None else make_emit(emit, call.id),
+            run_in_thread=self.run_in_thread,
+        )
 
-    def _lock_key(self, call: ToolCall) -> Hashable | None:
-        """Return the key of an exclusive call, of the inner call for `call_tool`; None if it is not exclusive."""
+    async def _lock_key(self, call: ToolCall) -> Hashable | None:
+        """Return the key of an exclusive call, of the inner call for `call_tool`; None if it is not exclusive.
+
+        A call whose key cannot be found within its timeout runs alone, and so does one with invalid arguments.
+        """
         entries = self.view.store.entries
         entry = entries.get(call.name)
         if entry is not None and entry.spec.function is model_tools.call_tool:
             call = model_tools.inner_call(call) or call
             entry = entries.get(call.name)
-        return None if entry is None else lock_key(entry.exclusive, call.arguments)
+        if entry is None or entry.exclusive is False:
+            return None
+        plan = self.view.compiled_tool(entry).plan
+        outcome = await capture_outcome(prepare_exclusive, entry.exclusive, plan, call.arguments)
+        return ALONE if outcome.error is not None else outcome.value[1]
 
     def _to_run(self, new_results: Mapping[int, ToolResult]) -> Run:
-        """Return the run of all calls, with its messages unless some calls wait."""
+        """Return the run of all calls."""
         unreadable = {
             index: ToolResult(error=ErrorDetail(code="invalid_parameters", message=call.error), id=call.id)
             for index, call in enumerate(self.calls)
             if call.error is not None
         }
         results = {**unreadable, **self.known_results, **new_results}
-        pairs = [(call, results[index]) for index, call in enumerate(self.calls)]
-        requests = [result.meta["approval"] for _, result in pairs if "approval" in result.meta]
-        pending = [ApprovalRequest.from_json(request) for request in requests]
-        messages = [] if self.format is None or pending else formats.get(self.format).results(pairs)
-        return Run(messages=messages, results=pairs, pending=pending, format=self.format)
+        return Run.create([(call, results[index]) for index, call in enumerate(self.calls)], self.format)
 
 
 def _is_request(data: Any, call: ToolCall, key: SecretKey) -> bool:

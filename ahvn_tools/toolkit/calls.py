@@ -44,12 +44,17 @@ class CallOptions:
 
     timeout: float | None = None
     """Seconds; the tool's own timeout holds if it is shorter."""
+    seconds: float | None = None
+    """How many of them are left, if something ran before as a part of the call."""
     positional: tuple[Any, ...] = ()
     id: str | None = None
     run_id: str | None = None
     is_approved: bool = False
+    run_in_thread: bool = True
+    """False: a sync body runs in the event loop of its caller, and not in a thread."""
     is_served: bool = False
-    shows_errors: bool = False
+    masks_errors: bool | None = None
+    """None: as the toolkit does."""
     scope: CallScope | None = None
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
     report: ProgressCallback | None = None
@@ -99,7 +104,7 @@ def execute(view: StoreView, name: str, arguments: Arguments | None, options: Ca
     except ToolCallError as error:
         return error_result(call_error_detail(error), perf_counter())
     if not isinstance(request, PipelineCall):
-        return direct_call.execute(*request)
+        return direct_call.execute(*request, view.store.masks_errors)
     with _track(view, request.call, options):
         return pipeline.execute(*request)
 
@@ -111,7 +116,7 @@ async def aexecute(view: StoreView, name: str, arguments: Arguments | None, opti
     except ToolCallError as error:
         return error_result(call_error_detail(error), perf_counter())
     if not isinstance(request, PipelineCall):
-        return await direct_call.aexecute(*request)
+        return await direct_call.aexecute(*request, view.store.masks_errors)
     with _track(view, request.call, options):
         return await pipeline.aexecute(*request)
 
@@ -172,9 +177,13 @@ def _find(
     """
     entry = _find_entry(view, name, hides_unselected=options.is_served)
     plan = entry.compiled_tool(view.store.bindings, view.store.timeout).plan
-    if options is not DEFAULT_OPTIONS and options.timeout is not None:
-        entry.refuse_uninterruptible(options.timeout)
-        plan = plan.with_timeout(options.timeout)
+    if options is not DEFAULT_OPTIONS:
+        if options.timeout is not None:
+            entry.refuse_uninterruptible(options.timeout)
+            plan = plan.with_timeout(options.timeout)
+        plan = plan.with_seconds(options.seconds)
+        if not options.run_in_thread:
+            plan = plan.without_thread()
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
@@ -232,11 +241,12 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         run_id=options.run_id,
         is_approved=options.is_approved,
         is_served=options.is_served,
-        shows_errors=options.shows_errors,
+        masks_errors=view.store.masks_errors if options.masks_errors is None else options.masks_errors,
         report=options.report,
         emit=options.emit,
         roots=view.store.roots,
         secret_key=view.store.secret_key,
+        approval_expiry=view.store.approval_expiry,
         open_toolkit=lambda: view.store.make_toolkit(view),
         plan=plan,
         body=entry.spec.body,

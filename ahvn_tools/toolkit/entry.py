@@ -17,8 +17,10 @@ from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.toolkit import entry_options
+from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions
-from ahvn_tools.toolkit.locks import Exclusive, KeyedLocks, lock_middleware
+from ahvn_tools.toolkit.exclusive import Exclusive, lock_middleware
+from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 
 DELEGATES: Final = "delegates"
@@ -121,7 +123,8 @@ class Entry:
         if not self.is_imported:
             return False
         self.compiled_tool(toolkit_bindings, timeout)  # this blocks a tool with a bound parameter that is new
-        return self.spec.body.is_changed is True  # type: ignore[attr-defined]  # a RemoteTool
+        is_changed: bool = self.spec.body.is_changed is True  # type: ignore[attr-defined]  # a RemoteTool
+        return is_changed or (isinstance(self.spec, ChangedSpec) and self.spec.error is not None)
 
     @property
     def has_accepted_parameters(self) -> bool:
@@ -194,8 +197,12 @@ class Entry:
         if inputs is not base.template.inputs:
             declared = declared_names(base.template)
             self._declared_names = base.template.inputs, declared
+        parameters = base.template.inputs.parameters.values()
+        if own_names := {p.name: p.body_name for p in parameters if p.body_name is not None}:
+            accepted = frozenset(name for name in declared if own_names.get(name, name) in accepted)
         selected, unaccepted = self.server_access.select_bindings(others, base, declared, accepted)
         if unaccepted and self.is_imported:
+            unaccepted = frozenset(own_names.get(name, name) for name in unaccepted)
             self.spec.body.require_acceptance(self.spec.body.name, unaccepted)  # type: ignore[attr-defined]  # a RemoteTool
         return selected
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLookupError, near_misses
@@ -11,43 +12,119 @@ from ahvn_tools.schema.annotations import Namespace
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
+from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_options import EntryOptions, validate_name
+from ahvn_tools.toolkit.entry_options import (
+    AddOptions,
+    EntryOptions,
+    refuse_unknown_options,
+    to_key_bindings,
+    tool_changes,
+    validate_name,
+    validate_tool_changes,
+)
 from ahvn_tools.toolkit.locks import KeyedLocks
+from ahvn_tools.toolkit.model_tools import GroupsTool
+from ahvn_tools.toolkit.server_access import declared_names
 from ahvn_tools.toolkit.tool import ToolkitTool
 from ahvn_tools.toolkit.toolkit_view import ToolkitView
+
+_ENTRY_OPTIONS = EntryOptions.__annotations__.keys()
+_OPTIONS_OF_ONE_TOOL = frozenset({"title", "description", "examples", "input_schema", "output_schema"})
 
 Rename = Mapping[str, str] | str | None
 """The new name of a tool, or a mapping, old name -> new name."""
 
 
 def to_entries(
-    thing: Any, namespace: Namespace, options: EntryOptions, locks: KeyedLocks, *, prefix: str, rename: Rename
+    things: tuple[Any, ...],
+    namespace: Namespace,
+    options: AddOptions,
+    locks: KeyedLocks,
+    *,
+    prefix: str,
+    rename: Rename,
 ) -> list[Entry]:
-    """Return the entries of the argument of `Toolkit.add`; `namespace` resolves the annotations of a function."""
-    named: ToolOptions = {"name": rename} if isinstance(rename, str) else {}
-    specs_with_origins = _to_specs(thing, namespace, named)
+    """Return the entries of the arguments of `Toolkit.add`; `namespace` resolves the annotations of a function."""
+    refuse_unknown_options(options, AddOptions)
     if not isinstance(prefix, str):
         raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
-    specs = [spec for spec, _ in specs_with_origins]
+    rename = _to_rename(rename, options)
+    validate_tool_changes(options)
+    definition: Any = {name: value for name, value in options.items() if name in ToolOptions.__annotations__}
+    definition.pop("arguments", None)  # those of `add` are by tool
+    entry_options: Any = {
+        name: definition.pop(name, value) for name, value in options.items() if name in _ENTRY_OPTIONS
+    }
+    if not things:
+        raise ToolkitError("There is nothing to add: pass a tool, or several.")
+    added = [tool.with_changes(options) for thing in things for tool in _to_tools(thing, namespace, rename, definition)]
+    _refuse_unknown_tools(options, [tool.original.name for tool in added])
+    _refuse_options_of_one_tool(options, added)
+    specs = [tool.spec for tool in added]
     names = _apply_rename([spec.name for spec in specs], rename)
     presets = _split_preset(specs, options.get("preset"))
     return [
-        Entry(
-            spec,
-            prefix + validate_name("name of a tool", name),
-            origin,
-            {**(spec.labels if isinstance(spec, ToolkitTool) else {}), **options, **preset},
-            locks,
-            inherited_middleware=spec.effective_middleware if isinstance(spec, ToolkitTool) else None,
-            server_access=spec.server_access if isinstance(spec, ToolkitTool) else None,
-            follows_server=isinstance(spec, ToolkitTool) and spec.follows_server,
-        )
-        for name, (spec, origin), preset in zip(names, specs_with_origins, presets, strict=True)
+        tool.to_entry(prefix + validate_name("name of a tool", name), {**entry_options, **preset}, locks)
+        for name, tool, preset in zip(names, added, presets, strict=True)
     ]
 
 
-def _to_specs(thing: Any, namespace: Namespace, options: ToolOptions) -> Sequence[tuple[ToolSpec, str]]:
+@dataclass(frozen=True, kw_only=True)
+class _AddedTool:
+    """A tool that is added, and where it comes from."""
+
+    original: ToolSpec
+    """The spec itself."""
+    spec: ToolSpec
+    """The spec with the options of a definition."""
+    origin: str
+    binds: Mapping[str, str] = field(default_factory=dict)
+    """Parameters to bind in this toolkit: parameter -> state key."""
+
+    def with_changes(self, options: Mapping[str, Any]) -> _AddedTool:
+        """Return the tool with the changes that are for it."""
+        changes = tool_changes(options, self.original.name)
+        return replace(self, spec=_change_spec(self.spec, changes)) if changes else self
+
+    def to_entry(self, name: str, options: EntryOptions, locks: KeyedLocks) -> Entry:
+        """Return the entry. What another toolkit demands of a tool applies here, too."""
+        if isinstance(tool := self.original, ToolkitTool):
+            access = tool.server_access
+            if access is not None:  # under the names that arguments have here
+                access = replace(access, accepted=declared_names(self.spec.compiled.template))
+            entry = Entry(
+                self.spec,
+                name,
+                self.origin,
+                {**tool.labels, **options},
+                locks,
+                inherited_middleware=tool.effective_middleware,
+                server_access=access,
+                follows_server=tool.follows_server,
+            )
+        else:
+            entry = Entry(self.spec, name, self.origin, options, locks)
+        entry.own_bindings = to_key_bindings(self.spec, name, self.binds)
+        return entry
+
+
+def _to_tools(thing: Any, namespace: Namespace, rename: Rename, definition: ToolOptions) -> list[_AddedTool]:
+    """Return the tools of one argument of `Toolkit.add`, with the options of a definition."""
+    if not isinstance(thing, ToolkitView | ToolSpec | ToolRegistry):
+        if isinstance(rename, str):
+            definition = {**definition, "name": rename}  # a function may have no name
+        specs = _to_specs(thing, namespace, definition)
+        return [_AddedTool(original=spec, spec=spec, origin=origin) for spec, origin in specs]
+    changes: Any = {name: value for name, value in definition.items() if name not in {"name", "binds"}}
+    binds = definition.get("binds", {})
+    return [
+        _AddedTool(original=spec, spec=_change_spec(spec, changes) if changes else spec, origin=origin, binds=binds)
+        for spec, origin in _to_specs(thing, namespace, {})
+    ]
+
+
+def _to_specs(thing: Any, namespace: Namespace, definition: ToolOptions) -> Sequence[tuple[ToolSpec, str]]:
     """Return the specs, each with a text that says where it comes from."""
     if isinstance(thing, ToolkitView):
         view = thing._view  # noqa: SLF001  # of this package
@@ -59,14 +136,45 @@ def _to_specs(thing: Any, namespace: Namespace, options: ToolOptions) -> Sequenc
     if isinstance(thing, type) and issubclass(thing, ToolRegistry):
         raise DefinitionError(f"{thing.__name__!r} is a class of tools; add an instance, such as {thing.__name__}().")
     if callable(thing):
-        return [(spec := ToolSpec(*function_source.build_template(thing, options, namespace=namespace)), _origin(spec))]
+        spec = ToolSpec(*function_source.build_template(thing, definition, namespace=namespace))
+        return [(spec, _origin(spec))]
     if not (hasattr(thing, "parameters") or hasattr(thing, "input_schema")):
         raise DefinitionError(
             f"A {type(thing).__name__} is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry, "
-            "a Toolkit or a FastMCP tool, one at a time."
+            "a Toolkit or a FastMCP tool; add several with add(first, second)."
         )
-    spec = ToolSpec.from_mcp(thing)
+    spec = ToolSpec.from_mcp(thing, **definition)
     return [(spec, f"the MCP tool {spec.name!r}")]
+
+
+def _to_rename(rename: Rename, options: AddOptions) -> Rename:
+    """Return `rename`, or the option `name`, which means the same for one tool. Raises ToolkitError for both."""
+    if "name" not in options:
+        return rename
+    if rename is not None:
+        raise ToolkitError("`name` and `rename` are both the name of the tool: pass one of them.")
+    return options["name"]
+
+
+def _change_spec(spec: ToolSpec, options: ToolOptions) -> ToolSpec:
+    """Return a spec with other options. Raises ToolkitError for the tool that switches groups."""
+    if isinstance(spec, GroupsTool):
+        raise ToolkitError(f"Pass {', '.join(options)} to `groups_tool`, which makes {spec.name!r}.")
+    return ChangedSpec(spec, options)
+
+
+def _refuse_unknown_tools(options: AddOptions, names: Sequence[str]) -> None:
+    """Raise ToolLookupError for a tool in `describe` or `arguments` that is not added."""
+    for name in (*options.get("describe", {}), *options.get("arguments", {})):
+        if name not in names:
+            raise ToolLookupError(f"There is no tool {name!r} to change. {near_misses(str(name), names)}")
+
+
+def _refuse_options_of_one_tool(options: AddOptions, added: Sequence[_AddedTool]) -> None:
+    """Raise ToolkitError for options that describe a single tool when there are several."""
+    named = [name for name in options if name in _OPTIONS_OF_ONE_TOOL]
+    if named and len(added) != 1:
+        raise ToolkitError(f"{named[0]!r} describes one tool, and there are {len(added)}: add each with its own.")
 
 
 def _origin(spec: ToolSpec) -> str:

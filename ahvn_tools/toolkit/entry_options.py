@@ -9,11 +9,14 @@ from ahvn_tools.binding import Binding, bindable_parameters
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.middleware.postprocess import Postprocess
+from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.sources.options import check_isolation
+from ahvn_tools.sources.options import DefinitionOptions, ToolOptions, check_isolation
 from ahvn_tools.spec import ToolSpec
+from ahvn_tools.state import UNSET
 from ahvn_tools.template import Isolation, is_count, is_duration
-from ahvn_tools.toolkit.locks import Exclusive, key_by_parameter
+from ahvn_tools.toolkit.exclusive import Exclusive, ParameterKey
+from ahvn_tools.toolkit.middleware_check import find_problem
 
 Value = TypeVar("Value")
 
@@ -37,8 +40,8 @@ class SharedOptions(TypedDict, total=False):
     requires_approval: bool | Callable[[dict[str, Any]], bool]
     """Whether a call needs an approval; a function decides by the arguments."""
     exclusive: Exclusive
-    """True: a call runs alone among those of one answer. A parameter's name, or a function of the arguments: calls of
-    this toolkit with the same key never run at once."""
+    """True: a call runs alone among those of one answer. A parameter's name, or a function of the validated arguments,
+    sync or async: calls of this toolkit with the same key never run at once."""
 
 
 class EntryOptions(SharedOptions, total=False):
@@ -56,6 +59,39 @@ class EntryOptions(SharedOptions, total=False):
     """`"process"`: the bodies run in worker processes, whatever the tools' own setting is."""
     keep_children: bool
     """Whether processes that isolated bodies have started run on after their calls; by default as the tools say."""
+
+
+class AddOptions(EntryOptions, DefinitionOptions, total=False):
+    """The options of `add` and `kit.tool`: those of a tool in a toolkit, and those that `@tool` has."""
+
+    binds: Mapping[str, str]
+    """Parameters that are bound in this toolkit from the start: parameter to dotted state key."""
+    describe: Mapping[str, str]
+    """New descriptions: the tool's own name -> description."""
+    arguments: Mapping[str, Mapping[str, ArgumentChange]]
+    """Changes of arguments: the tool's own name -> argument -> its new name, description, default and so on."""
+
+
+def validate_tool_changes(options: Mapping[str, Any]) -> None:
+    """Raise ToolkitError unless `describe` and `arguments` are mappings by tool."""
+    if not _is_mapping_of(options.get("describe", {}), str):
+        raise ToolkitError('`describe` is a mapping by tool: {"tool": "new description"}.')
+    if not _is_mapping_of(options.get("arguments", {}), Mapping):
+        raise ToolkitError('`arguments` is a mapping by tool: {"tool": {"argument": {"name": "new name"}}}.')
+
+
+def _is_mapping_of(value: Any, kind: type) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(item, kind) for item in value.values())
+
+
+def tool_changes(options: Mapping[str, Any], name: str) -> ToolOptions:
+    """Return the options of a tool that `describe` and `arguments` change, by the tool's own name."""
+    changes: ToolOptions = {}
+    if name in options.get("describe", {}):
+        changes["description"] = options["describe"][name]
+    if name in options.get("arguments", {}):
+        changes["arguments"] = options["arguments"][name]
+    return changes
 
 
 def refuse_unknown_options(options: Mapping[str, Any], known: type) -> None:
@@ -102,9 +138,19 @@ def validate_callable(what: str, kind: str, value: Value) -> Value:
     return value
 
 
+def validate_flag(option: str, value: Any) -> bool:
+    """Return an option that is on or off. Raises ToolkitError for anything but a bool."""
+    if not isinstance(value, bool):
+        raise ToolkitError(f"{option} is True or False, not {value!r}.")
+    return value
+
+
 def validate_middleware(middleware: Middleware) -> Middleware:
-    """Return a middleware. Raises ToolkitError when it cannot be called."""
-    return validate_callable("A middleware", "`async (call, next) -> ToolResult`", middleware)
+    """Return a middleware. Raises ToolkitError for what cannot be one."""
+    validate_callable("A middleware", "`async (call, next) -> ToolResult`", middleware)
+    if (problem := find_problem(middleware)) is not None:
+        raise ToolkitError(f"A middleware is `async (call, next) -> ToolResult`: {problem}")
+    return middleware
 
 
 def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
@@ -117,7 +163,7 @@ def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
         if exclusive not in properties:
             near = near_misses(exclusive, properties)
             raise ToolkitError(f"{name!r} has no argument {exclusive!r} to be exclusive by. {near}")
-        return key_by_parameter(exclusive, properties[exclusive])
+        return ParameterKey.from_schema(exclusive, properties[exclusive])
     if not (isinstance(exclusive, bool) or callable(exclusive)):
         kind = type(exclusive).__name__
         raise ToolkitError(f"`exclusive` of {name!r} is True, a parameter's name or a function, not a {kind}.")
@@ -149,6 +195,21 @@ def validate_keep_children(
     if keep_children and isolation is None and spec.compiled.template.isolation is None:
         raise ToolkitError(f'{name!r} is not isolated: add isolation="process", or leave out keep_children.')
     return keep_children
+
+
+def to_key_bindings(spec: ToolSpec, name: str, binds: Mapping[str, str]) -> dict[str, Binding]:
+    """Return bindings to state keys. Raises BindError for a parameter that does not fit, StateKeyError for a key."""
+    if not isinstance(binds, Mapping):
+        raise ToolkitError(f"`binds` of {name!r} is a mapping, parameter -> state key, not a {type(binds).__name__}.")
+    parameters, fixed = spec.compiled.template.inputs.parameters, spec.compiled.bindings
+    for parameter in binds:
+        if parameter not in bindable_parameters(parameters, fixed):
+            near = near_misses(parameter, bindable_parameters(parameters, fixed))
+            raise BindError(f"{name!r} has no parameter {parameter!r} to bind. {near}")
+    return {
+        parameter: Binding.create(parameter, key, UNSET, None, is_secret=parameters[parameter].is_secret)
+        for parameter, key in binds.items()
+    }
 
 
 def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> dict[str, Binding]:

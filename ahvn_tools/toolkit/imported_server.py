@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,16 +13,20 @@ from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_mis
 from ahvn_tools.mcp.client.options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
+from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
+from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import (
     EntryOptions,
     SharedOptions,
     refuse_unknown_options,
     to_name_set,
+    tool_changes,
     validate_callable,
     validate_name,
+    validate_tool_changes,
 )
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names, is_unsent
 from ahvn_tools.toolkit.store import ToolStore
@@ -41,6 +45,11 @@ class ImportOptions(ConnectOptions, SharedOptions, total=False):
     """New names: the server's name -> the name here."""
     preset: Mapping[str, Mapping[str, Any]]
     """Tool -> fixed parameters; `"*"` applies to each tool that has the parameter."""
+    describe: Mapping[str, str]
+    """New descriptions: the server's name of a tool -> description."""
+    arguments: Mapping[str, Mapping[str, ArgumentChange]]
+    """Changes of arguments: the server's name of a tool -> argument -> its new name, description, default and so on.
+    `preset`, `binds` and bindings use the new names."""
     binds: str | Collection[str]
     """Parameters that bindings of the toolkit may fill in all tools of the server, now and later. Of the others, secret
     bindings fill none, and other bindings fill those that the tools have now."""
@@ -86,10 +95,11 @@ class ImportedServer:
         if self.store.entries.get(entry.name) is not entry or entry.is_blocked(bindings, timeout):
             return {}
         compiled = entry.compiled_tool(bindings, timeout)
+        inputs = compiled.template.inputs
         return {
-            name: None if binding.key is None else binding.key.text
+            inputs.parameters[name].body_name or name: None if binding.key is None else binding.key.text
             for name, binding in compiled.bindings.items()
-            if name not in compiled.template.inputs.parameters_without_schema and not is_unsent(binding)
+            if name not in inputs.parameters_without_schema and not (is_unsent(binding) or binding.is_empty)
         }
 
     def new_entry(self, name: str, template: ToolTemplate, body: Any, *, is_accepted: bool = False) -> Entry:
@@ -97,15 +107,22 @@ class ImportedServer:
 
         `is_accepted`: the host has added the tool with the parameters that it has now.
         """
-        options = self._entry_options(name, bindable_parameters(template.inputs.parameters, template.bindings))
+        spec = self.new_spec(name, template, body)
+        changed = spec.compiled.template
+        options = self._entry_options(name, bindable_parameters(changed.inputs.parameters, changed.bindings))
         local_name = self.prefix + self.options.get("rename", {}).get(name, name)
         access = ServerAccess(
             named=to_name_set("parameters in `binds`", self.options.get("binds", ())),
-            accepted=declared_names(template) if is_accepted else frozenset(),
+            accepted=declared_names(changed) if is_accepted else frozenset(),
         )
         origin = f"the MCP server {self.server.name!r}"
-        spec, locks = ToolSpec(template, body), self.store.locks
+        locks = self.store.locks
         return Entry(spec, local_name, origin, options, locks, server_access=access, follows_server=True)
+
+    def new_spec(self, name: str, template: ToolTemplate, body: Any) -> ToolSpec:
+        """Return a tool of the server as the options change it. Raises DefinitionError."""
+        spec, changes = ToolSpec(template, body), tool_changes(self.options, name)
+        return ChangedSpec(spec, changes) if changes else spec
 
     def add_entries(self, entries: Mapping[str, Entry]) -> None:
         """Add tools by the server's names."""
@@ -127,6 +144,16 @@ class ImportedServer:
             for name, built in self.server.templates(timeout=self.timeout).items()
             if name not in self.entries and self._is_included(name)
         }
+
+    def unmatched_patterns(self) -> Iterator[tuple[str, str]]:
+        """Yield the option and the pattern for each pattern in `include` and `exclude` that fits no tool."""
+        for option, patterns in (
+            ("include", self.options.get("include", ())),
+            ("exclude", self.options.get("exclude", ())),
+        ):
+            for pattern in _to_names(patterns):
+                if not any(fnmatch.fnmatchcase(name, pattern) for name in (*self.server.tools, *self.server.refused)):
+                    yield option, pattern
 
     def _is_included(self, name: str) -> bool:
         include, exclude = self.options.get("include", ()), self.options.get("exclude", ())
@@ -190,10 +217,24 @@ def _validate_import_options(name: str | None, options: ImportOptions) -> Connec
     to_name_set("parameters in `binds`", binds)
     if (listener := options.get("on_change")) is not None:
         validate_callable("`on_change` of a server", "a function", listener)
+    _validate_name_options(options)
+    validate_tool_changes(options)
     for new_name in (*options.get("rename", {}).values(), *([] if name is None else [name])):
         validate_name("new name of a server or of one of its tools", new_name)
     known = ConnectOptions.__annotations__.keys() - {"on_change"}  # it is called when the toolkit is up to date
     return cast("ConnectOptions", {key: value for key, value in options.items() if key in known})
+
+
+def _validate_name_options(options: ImportOptions) -> None:
+    """Raise ToolkitError for an option about the names of tools that is of another kind."""
+    rename: Any = options.get("rename", {})
+    if not isinstance(rename, Mapping):
+        raise ToolkitError(f'`rename` of a server is a mapping, {{"old name": "new name"}}, not {rename!r}.')
+    prefix: Any = options.get("prefix")
+    if not (prefix is None or isinstance(prefix, str)):
+        raise ToolkitError(f"`prefix` of a server is a text, not {prefix!r}.")
+    for option in ("include", "exclude"):
+        to_name_set(f"names or patterns in `{option}` of a server", options.get(option, ()))
 
 
 def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: ImportOptions) -> None:
@@ -201,6 +242,7 @@ def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: Im
     known = {name for imported in imported_servers for name in (*imported.server.tools, *imported.server.refused)}
     idempotent = options.get("idempotent", ())
     named = {*options.get("rename", {}), *options.get("preset", {}).keys() - {"*"}}
+    named.update(options.get("describe", {}), options.get("arguments", {}))
     for patterns in (options.get("include", ()), options.get("exclude", ())):
         named.update(name for name in _to_names(patterns) if not any(character in name for character in "*?["))
     named.update(() if isinstance(idempotent, bool) else _to_names(idempotent))

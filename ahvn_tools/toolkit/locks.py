@@ -4,64 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution import background_loop
-from ahvn_tools.execution.call import Call, Middleware, Next
-from ahvn_tools.results import ToolResult
-
-Exclusive = bool | str | Callable[[dict[str, Any]], Hashable]
-"""True: alone. A parameter's name: alone among calls with the same value of it. Or a function of the arguments."""
-
-ALONE: Final = ("alone",)
-"""The key of a call that runs alone."""
 
 Result = TypeVar("Result")
-
-
-def key_by_parameter(name: str, schema: Mapping[str, Any]) -> Callable[[dict[str, Any]], Hashable]:
-    """Return the function that returns one key for calls with the same value of a parameter, which has this schema.
-
-    A call without the parameter has the schema's default; without a default, all such calls share one key.
-    """
-    default = _to_key_text(schema["default"]) if "default" in schema else None
-
-    def key(arguments: dict[str, Any]) -> Hashable:
-        return name, _to_key_text(arguments[name]) if name in arguments else default
-
-    return key
-
-
-def _to_key_text(value: Any) -> str:
-    """Return one text for values that a tool may treat as equal: 1, 1.0 and "1", a list and its JSON."""
-    if isinstance(value, str):
-        return value
-    number = int(value) if isinstance(value, float) and value.is_integer() else value
-    return json.dumps(number, sort_keys=True, default=str)
-
-
-def lock_key(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable | None:
-    """Return the key of a call; None for one that may run at the same time as any other.
-
-    When the host's function fails or returns an unhashable value, the call runs alone.
-    """
-    if isinstance(exclusive, bool):
-        return ALONE if exclusive else None
-    function = key_by_parameter(exclusive, {}) if isinstance(exclusive, str) else exclusive
-    try:
-        key = function(arguments)
-        hash(key)
-    except Exception:  # noqa: BLE001  # a model wrote the arguments: the function may not have expected them
-        return ALONE
-    return None if key is None else ("by function", key)
 
 
 class Waiter:
@@ -163,13 +117,3 @@ class KeyedLocks:
         for other in removed:
             if other.outer is not None:
                 self._release(other.outer)
-
-
-def lock_middleware(exclusive: Exclusive, locks: KeyedLocks) -> Middleware:
-    """Return the middleware that lets a call wait until it holds its key."""
-
-    async def wait_for_key(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        key = lock_key(exclusive, call.arguments)
-        return await (next(call) if key is None else locks.run_locked(key, lambda: next(call)))
-
-    return wait_for_key

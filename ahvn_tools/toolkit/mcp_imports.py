@@ -8,11 +8,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ahvn_tools.errors import BindError, ToolkitError
+from ahvn_tools.errors import BindError, DefinitionError, ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.template import ToolTemplate
+from ahvn_tools.toolkit import check
+from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.imported_server import (
     ImportedServer,
@@ -56,6 +58,7 @@ class MCPImports:
                 log.warning("The MCP server %r cannot be reached: %s", imported.server.name, imported.error)
             # in a thread: many tools would block the loop
             (await run_in_thread(lambda _: self._register(added))).get()
+            (await run_in_thread(lambda _: self._report_findings(added))).get()
         except BaseException:
             (await run_in_thread(lambda _: self._unregister(added))).get()  # a cancelled call may have added them
             await asyncio.gather(*(imported.aclose() for imported in added), return_exceptions=True)
@@ -83,6 +86,10 @@ class MCPImports:
                 refuse_unknown_binds(entries, added[0].options)
             self._store.add(entries, {})
             self.by_name.update({imported.server.name: imported for imported in added})
+
+    def _report_findings(self, added: Sequence[ImportedServer]) -> None:
+        findings = [finding for imported in added for finding in check.find_in_server(imported)]
+        self._store.finding_log.report(findings)
 
     async def remove(self, name: str) -> None:
         """Remove a server with its tools, and close it where it was connected here. Raises ToolLookupError."""
@@ -149,18 +156,20 @@ class MCPImports:
         self, imported: ImportedServer, name: str, entry: Entry, template: ToolTemplate, body: Any
     ) -> None:
         """Replace the definition of a tool. One that has lost a parameter which is bound here is quarantined."""
-        old = entry.spec.compiled.template
+        spec = entry.spec.original if isinstance(entry.spec, ChangedSpec) else entry.spec
+        old = spec.compiled.template
         if template.rebuild_arguments == old.rebuild_arguments:
             return
         compiled = entry.compiled_tool(self._store.bindings, self._store.timeout)
         bound = compiled.bindings.keys() - old.inputs.parameters_without_schema
-        if lost := bound - template.inputs.parameters.keys():
-            imported.server.quarantine(name, f"it no longer has the parameter {min(lost)!r}, which is bound here")
-        else:
-            try:
+        try:
+            changed = imported.new_spec(name, template, body).compiled.template
+            if lost := bound - changed.inputs.parameters.keys():
+                imported.server.quarantine(name, f"it no longer has the parameter {min(lost)!r}, which is bound here")
+            else:
                 entry.copy_preset_from(imported.new_entry(name, template, body))
-            except (ToolkitError, BindError) as error:
-                imported.server.quarantine(name, f"the options of `add_mcp` no longer fit it. {error}")
+        except (ToolkitError, BindError, DefinitionError) as error:
+            imported.server.quarantine(name, f"the options of `add_mcp` no longer fit it. {error}")
         self._store.update_tool(entry, template, body)
 
     def _new_entries(self, imported: ImportedServer, *, is_accepted: bool) -> dict[str, Entry]:
@@ -174,7 +183,7 @@ class MCPImports:
                 continue
             try:
                 entries[name] = imported.new_entry(name, template, body, is_accepted=is_accepted)
-            except (ToolkitError, BindError) as error:
+            except (ToolkitError, BindError, DefinitionError) as error:
                 errors[name] = str(error)
                 if name not in imported.option_errors:
                     server = imported.server.name

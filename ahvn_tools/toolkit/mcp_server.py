@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, TypedDict, TypeVar
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from fastmcp import FastMCP
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, ToolNotAvailableError
+from ahvn_tools.execution.runner import run_before_body
+from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.results import ToolResult
-from ahvn_tools.toolkit import calls
+from ahvn_tools.toolkit import calls, check
+from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.selection import Selection
@@ -28,6 +32,8 @@ AudienceResolver = Callable[[Request], Audience | Awaitable[Audience]]
 SessionResolver = Callable[[Request], str | Awaitable[str | None] | None]
 
 Resolved = TypeVar("Resolved")
+
+_TOO_SLOW: Final = "the `state`, `audience` or `session` function of its server took too long"
 
 
 class ToolkitServerOptions(TypedDict, total=False):
@@ -47,7 +53,8 @@ class ToolkitServerOptions(TypedDict, total=False):
     """`(request) -> session id`, sync or async, where the client itself sends it, such as in a header; None or "" where
     it does not. `request.session_id` by default."""
     mask_errors: bool
-    """False: the client receives the error that a tool raises, and not only that the tool failed."""
+    """False: the client receives the text of an exception, and not only that the tool failed. By default as the
+    toolkit's."""
     auth: Any
     """A FastMCP auth provider or token verifier, for HTTP."""
     fastmcp: Mapping[str, Any]
@@ -57,6 +64,7 @@ class ToolkitServerOptions(TypedDict, total=False):
 def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitServerOptions) -> FastMCP:
     """Return a FastMCP server of a view. Raises ToolkitError for options that do not fit."""
     refuse_unknown_options(options, ToolkitServerOptions)
+    check.report_changes(view)
     if (auth := options.get("auth")) is not None and not hasattr(auth, "verify_token"):
         raise ToolkitError(
             f"`auth` of a server is a FastMCP auth provider or token verifier, such as JWTVerifier, "
@@ -75,12 +83,22 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     )
 
 
+@dataclass(slots=True)
+class _Preparation:
+    """What the host's functions have returned for one request before its call."""
+
+    seconds: float = 0.0
+    """How long they took."""
+    audience: Selection | None = None
+
+
 class ToolkitServer:
     """A served view of a toolkit: each call runs in its own session, with the state of its request."""
 
     def __init__(self, view: StoreView, options: ToolkitServerOptions) -> None:
         """Serve a view. Raises ToolkitError for options that do not fit."""
         self._view = view
+        self._has_resolvers = any(callable(options.get(option)) for option in ("state", "session", "audience"))
         for option in ("state", "session"):
             if (resolver := options.get(option)) is not None:
                 validate_callable(f"`{option}`", "a function of the request", resolver)
@@ -90,8 +108,9 @@ class ToolkitServer:
             self._audience: AudienceResolver | Selection | None = None
         else:
             self._audience = audience if callable(audience) else _to_audience_selection(audience)
-        self._call_options = calls.CallOptions(is_served=True, shows_errors=not options.get("mask_errors", True))
+        self._call_options = calls.CallOptions(is_served=True, masks_errors=options.get("mask_errors"))
         self._client_states = ClientStates()
+        self._preparations: weakref.WeakKeyDictionary[Request, _Preparation] = weakref.WeakKeyDictionary()
 
     async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
         """Return the definitions to list: of every tool that this client may see or, when it can search, fewer."""
@@ -105,7 +124,7 @@ class ToolkitServer:
         entry = view.store.entries.get(name)
         if entry is None or not view.is_selected(entry):
             return None
-        audience = await self._resolve_audience(request)
+        audience, _ = await self._prepare_call(entry, request, lambda: self._resolve_audience(request))
         return view.definition(entry) if audience is None or audience.matches(entry, view.definition) else None
 
     def find_for_any_client(self, name: str) -> ToolDefinition | None:
@@ -120,30 +139,53 @@ class ToolkitServer:
 
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call in its own session, and notify the client when its list of tools has changed."""
-        view, client = await self._open_session(request, await self._resolve("state", Mapping, request))
-        entry = view.store.entries.get(name)
+        entry = self._view.store.entries.get(name)
+
+        async def open_session() -> tuple[StoreView, ClientState]:
+            return await self._open_session(request, await self._resolve("state", Mapping, request))
+
+        (view, client), seconds = await self._prepare_call(entry, request, open_session)
         if client.is_anonymous and entry is not None and isinstance(entry.spec, GroupsTool):
             raise ToolNotAvailableError(
                 "Groups cannot be switched: the server cannot distinguish this client from others and stores nothing.",
                 tool=name,
             )
         before = client.listed_revision or _list_revision(view)
-        result = await self._run(view, name, arguments, request)
+        result = await self._run(view, name, arguments, request, seconds)
         now = _list_revision(view)
         if now != before:
             client.listed_revision = now
             await request.send_tool_list_changed()
         return result
 
-    async def _run(self, view: StoreView, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
+    async def _run(
+        self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, seconds: float | None
+    ) -> ToolResult:
+        options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         if (progress := request.create_progress_reporter()) is None:  # the client reads no progress
-            return await calls.aexecute(view, name, arguments, self._call_options)
+            return await calls.aexecute(view, name, arguments, options)
         try:
-            result = await calls.aexecute(view, name, arguments, replace(self._call_options, emit=progress.emit))
+            result = await calls.aexecute(view, name, arguments, replace(options, emit=progress.emit))
             await progress.drain()
         finally:
             progress.close()
         return result
+
+    async def _prepare_call(
+        self, entry: Entry | None, request: Request, start: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> tuple[Any, float | None]:
+        """Return what `start()` returns within the timeout of a call, and how many seconds are left; None for all."""
+        plan = None if entry is None else self._view.compiled_tool(entry).plan
+        if plan is None or plan.timeout is None or not self._has_resolvers:
+            return await start(), None
+        preparation, started = self._preparation(request), perf_counter()
+        seconds = plan.timeout - preparation.seconds
+        value, _ = await run_before_body(plan.with_seconds(seconds), start, _TOO_SLOW)
+        preparation.seconds += perf_counter() - started
+        return value, plan.timeout - preparation.seconds
+
+    def _preparation(self, request: Request) -> _Preparation:
+        return self._preparations.setdefault(request, _Preparation())
 
     async def _open_session(self, request: Request, state: RequestState) -> tuple[StoreView, ClientState]:
         """Return a session for this request, and the state of its client."""
@@ -154,10 +196,13 @@ class ToolkitServer:
         return view if audience is None else view.select(audience), client
 
     async def _resolve_audience(self, request: Request) -> Selection | None:
-        """Return the audience of this client; None when the view itself has one."""
-        if callable(self._audience):
-            return _to_audience_selection(await _await_if_needed(self._audience(request)))
-        return self._audience
+        """Return the audience of this client, the same one at each step; None when the view itself has one."""
+        if not callable(self._audience):
+            return self._audience
+        preparation = self._preparation(request)
+        if preparation.audience is None:
+            preparation.audience = _to_audience_selection(await call_host_function(self._audience, request))
+        return preparation.audience
 
     async def _resolve_session_id(self, request: Request) -> str | None:
         if self._options.get("session") is None:
@@ -172,7 +217,7 @@ class ToolkitServer:
     ) -> Resolved | None:
         """Return what the host's function returns for a request; None without a function."""
         resolver: Any = self._options.get(option)
-        value = None if resolver is None else await _await_if_needed(resolver(request))
+        value = None if resolver is None else await call_host_function(resolver, request)
         if not (value is None or isinstance(value, kind)):
             expected = kind.__name__.lower()
             raise ToolkitError(f"`{option}` must return a {expected} for each request, not a {type(value).__name__}.")
@@ -191,10 +236,6 @@ def _list_revision(view: StoreView) -> tuple[Any, ...]:
     servers = list(store.imported_servers.values())  # a copy: a server may be added at the same time
     changed = [imported.server.changed for imported in servers]
     return store.tools_revision, store.bindings_revision, store.search_listing, switches, changed
-
-
-async def _await_if_needed(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
 
 
 def _to_audience_selection(audience: Any) -> Selection:

@@ -1,7 +1,8 @@
-"""MiddlewareClock: the time limit of a call's middleware, which does not count its body and its reader."""
+"""MiddlewareClock: the time limit of a call's middleware, which does not count body, reader and approver."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from ahvn_tools.results import ToolResult
 
 
 class MiddlewareClock:
-    """The clock of one call. It is paused while the body runs, and while the reader takes a chunk."""
+    """The clock of one call. It is paused while the body runs, the reader takes a chunk, or an approver decides."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -32,6 +33,7 @@ class MiddlewareClock:
         self._deadline = Deadline(self._seconds)
         message = f"The middleware of tool {call.name!r} did not finish within {self._seconds:g} seconds."
         error = ToolTimeoutError(message, tool=call.name, timeout=self._seconds)
+        call.scope.pause_middleware = functools.partial(self._paused, 1)
         emit = call.emit
 
         async def emit_paused(chunk: ToolResult) -> None:

@@ -19,6 +19,7 @@ from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import DELEGATES
@@ -60,7 +61,7 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         run_id=context.run_id,
         scope=CallScope(),
         is_served=context.is_served,
-        shows_errors=context.shows_errors,
+        masks_errors=context.masks_errors,
         report=context.report_progress,
     )
     return await calls.aexecute(view, name, arguments, options)
@@ -87,17 +88,17 @@ def inner_call(call: ToolCall) -> ToolCall | None:
 class GroupsTool(ToolSpec):
     """Switches the groups of a toolkit. Its parameters are the groups that exist when it is listed."""
 
-    def __init__(self, store: ToolStore) -> None:
-        self._store = store
+    def __init__(self, store: ToolStore, options: ToolOptions) -> None:
+        self._store, self._options = store, options
         self._cache: tuple[Mapping[str, Group], CompiledTool] | None = None
-        super().__init__(*_to_template(store.groups))
+        super().__init__(*_to_template(store.groups, options))
 
     @property
     def compiled(self) -> CompiledTool:
         """The tool for the groups that exist now."""
         groups, cache = self._store.groups, self._cache
         if cache is None or cache[0] is not groups:  # the store replaces the mapping whenever groups change
-            template, _ = _to_template(groups)
+            template, _ = _to_template(groups, self._options)
             cache = self._cache = groups, CompiledTool(template, template.bindings)
         return cache[1]
 
@@ -110,7 +111,7 @@ class GroupsTool(ToolSpec):
         raise PickleError(f"{self.name!r} switches the groups of its toolkit and cannot be pickled.")
 
 
-def _to_template(groups: Mapping[str, Group]) -> Any:
+def _to_template(groups: Mapping[str, Group], options: ToolOptions) -> Any:
     """Return the template of the tool for these groups, and its body, which works for any groups."""
 
     def set_groups(group_: ToolContext, **switches: bool) -> str:
@@ -126,7 +127,7 @@ def _to_template(groups: Mapping[str, Group]) -> Any:
         [context, *[_group_parameter(group, kind) for group in groups.values() if group.name != BASIC_GROUP]],
         return_annotation=str,
     )
-    return function_source.build_template(set_groups, {})
+    return function_source.build_template(set_groups, options)
 
 
 def _group_parameter(group: Group, kind: Any) -> inspect.Parameter:

@@ -1,98 +1,144 @@
-"""Resume: run or reject the calls that waited for an approval."""
+"""Resume: run or reject the calls that waited for an approval. Each request is decided once."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest, rejected_result
+from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest, is_same_json, rejected_result
 from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
-from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit import model_tools
-from ahvn_tools.toolkit.batch import Batch, Run
+from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.run import Run
+from ahvn_tools.toolkit.saved_run import waiting_call
 from ahvn_tools.toolkit.visibility import StoreView
+
+MAX_ATTEMPTS: Final = 5
+"""How often the secret arguments of one request may be passed: they must not be found by trying."""
 
 Waiting = Run | ApprovalRequest | Mapping[str, Any]
 """A run with pending calls, or one request, also as its JSON data."""
 
-Decision = bool | Mapping[str, bool]
+Approved = bool | Mapping[str, bool]
 """Whether calls are approved: all of them, or each by its call id."""
 
-
-def resumed_batch(view: StoreView, waiting: Waiting, approved: Decision, arguments: Mapping[str, Any] | None) -> Batch:
-    """Return the batch that continues what waited. Raises ToolkitError for what does not fit the request."""
-    if isinstance(waiting, Run):
-        return _batch_from_run(view, waiting, approved, arguments or {})
-    request = waiting if isinstance(waiting, ApprovalRequest) else ApprovalRequest.from_json(waiting)
-    if not isinstance(approved, bool):
-        raise ToolkitError("One request is approved or not: pass approved=True or False.")
-    if approved:
-        _require_signature(view, request)
-    call = ToolCall(
-        id=request.call_id,
-        name=request.tool,
-        arguments=_approved_arguments(request, arguments, view.store.secret_key) if approved else request.arguments,
-    )
-    refusal = _result_if_changed(view, request) if approved else _rejection(call)
-    known_results = {} if refusal is None else {0: refusal}
-    if refusal is None:
-        view.store.used_approvals.use([request.id])
-    return Batch(view=view, calls=[call], known_results=known_results, is_approved=True)
+Reason = str | Mapping[str, str] | None
+"""Why calls are rejected: all of them, or each by its call id."""
 
 
-def _batch_from_run(view: StoreView, run: Run, approved: Decision, edits: Mapping[str, Any]) -> Batch:
-    """Return the batch of a whole run: its results so far, and the decisions on the calls that wait."""
-    pending = {request.call_id for request in run.pending}
-    decisions = dict.fromkeys(pending, approved) if isinstance(approved, bool) else approved
-    if not (isinstance(decisions, Mapping) and all(isinstance(decision, bool) for decision in decisions.values())):  # type: ignore[redundant-expr]  # callers may pass anything
-        raise ToolkitError("Calls are approved or not: pass approved=True, False, or one of them by call id.")
-    if unknown := (decisions.keys() | edits.keys()) - pending:
-        raise ToolkitError(f"No call {min(unknown)!r} waits for approval. Waiting: {sorted(pending)}.")
-    used: list[str] = []
+@dataclass(frozen=True, kw_only=True)
+class _Decision:
+    """A person's decision on one call."""
+
+    is_approved: bool
+    reason: str = ""
+    edits: Any
+    """The approver's own arguments."""
+
+
+def resumed_batch(
+    view: StoreView, waiting: Waiting, approved: Approved, arguments: Mapping[str, Any] | None, reason: Reason
+) -> Batch:
+    """Return the batch that continues what waited, and mark its requests as decided. It runs at most once.
+
+    Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
+    """
+    run, edits = _to_run(waiting, approved, arguments)
+    decisions = _decisions(run, approved, edits, reason)
     calls = [call for call, _ in run.results]
     known_results: dict[int, ToolResult] = {}
+    decided: list[ApprovalRequest] = []
     for index, (call, result) in enumerate(run.results):
-        if "approval" not in result.meta or call.id not in decisions:
+        approval = result.meta.get("approval")
+        request = None if approval is None else ApprovalRequest.from_json(approval)  # two in `pending` may share an id
+        if request is None or request.call_id not in decisions:
             known_results[index] = result
             continue
-        request = ApprovalRequest.from_json(result.meta["approval"])  # not from `pending`: two calls may share an id
-        if decisions[call.id]:
-            _require_signature(view, request)
-        refusal = _result_if_changed(view, request) if decisions[call.id] else _rejection(call)
-        if refusal is not None:
-            known_results[index] = refusal
+        continued = _continue(view, request, call, decisions[request.call_id])
+        if isinstance(continued, ToolResult):
+            known_results[index] = continued
         else:
-            requested = call if request.tool == call.name else model_tools.inner_call(call) or call
-            arguments = _merge_edits(request, edits.get(call.id, request.arguments), requested.arguments)
-            if call.id not in edits:
-                _require_digest(request, arguments, view.store.secret_key)
-            calls[index] = replace(requested, arguments=arguments)
-            used.append(request.id)
-    view.store.used_approvals.use(used)
+            calls[index] = continued
+        if request.is_signed_by(view.store.secret_key):  # another one cannot be approved here
+            decided.append(request)
+    _mark_decided(view, decided)
     return Batch(view=view, calls=calls, format=run.format, known_results=known_results, is_approved=True)
 
 
-def _rejection(call: ToolCall) -> ToolResult:
-    return replace(rejected_result(call.name), id=call.id)
+async def aresumed_batch(view: StoreView, *arguments: Any) -> Batch:
+    """Return the batch from async code; the store of approvals may wait for a file, so this runs in a thread."""
+    batch: Batch = (await run_in_thread(lambda _: resumed_batch(view, *arguments))).get()
+    return batch
 
 
-def _require_signature(view: StoreView, request: ApprovalRequest) -> None:
-    """Raise ToolkitError for a request that is not as a toolkit with this key has made it."""
-    if not request.is_signed_by(view.store.secret_key):
+def _to_run(waiting: Waiting, approved: Approved, arguments: Any) -> tuple[Run, Any]:
+    """Return the run that waits, of its one call for a request, and the approver's arguments by call id."""
+    if isinstance(waiting, Run):
+        return waiting, {} if arguments is None else arguments
+    request = waiting if isinstance(waiting, ApprovalRequest) else ApprovalRequest.from_json(waiting)
+    if not isinstance(approved, bool):
+        raise ToolkitError("One request is approved or not: pass approved=True or False.")
+    return Run.create([waiting_call(request)], None), {} if arguments is None else {request.call_id: arguments}
+
+
+def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict[str, _Decision]:
+    """Return the decisions by call id. Raises ToolkitError for those that fit no pending call."""
+    pending = {request.call_id for request in run.pending}
+    choices = dict.fromkeys(pending, approved) if isinstance(approved, bool) else approved
+    if not (isinstance(choices, Mapping) and all(isinstance(choice, bool) for choice in choices.values())):  # type: ignore[redundant-expr]  # callers may pass anything
+        raise ToolkitError("Calls are approved or not: pass approved=True, False, or one of them by call id.")
+    if not isinstance(edits, Mapping):
+        raise ToolkitError("The arguments of a run are a dict by call id, with a dict by parameter for each call.")
+    rejected = {call_id for call_id, is_approved in choices.items() if not is_approved}
+    reasons = reason if isinstance(reason, Mapping) else {} if reason is None else dict.fromkeys(rejected, reason)
+    if unknown := (choices.keys() | edits.keys() | reasons.keys()) - pending:
+        raise ToolkitError(f"No call {min(unknown)!r} waits for approval. Waiting: {sorted(pending)}.")
+    if (reason is not None and not reasons) or not reasons.keys() <= rejected:
+        raise ToolkitError("A reason is for rejected calls: pass it with approved=False, or by the ids of these calls.")
+    if not all(isinstance(text, str) for text in reasons.values()):
+        raise ToolkitError("A reason is a text for the model.")
+    return {
+        call_id: _Decision(is_approved=is_approved, reason=reasons.get(call_id, ""), edits=edits.get(call_id, {}))
+        for call_id, is_approved in choices.items()
+    }
+
+
+def _continue(view: StoreView, request: ApprovalRequest, call: ToolCall, decision: _Decision) -> ToolCall | ToolResult:
+    """Return the call to run or, if it does not run, its result. Raises ToolkitError for what does not fit."""
+    if request.is_signed_by(view.store.secret_key):
+        _require_session(view, request)
+    elif decision.is_approved:
         raise ToolkitError(
             "The request has been changed, or was made with another secret_key: pass the same one to the Toolkit of "
             "every process, Toolkit(…, secret_key=…). To approve with other arguments, pass them as arguments=…."
         )
+    if not decision.is_approved:
+        return replace(rejected_result(request.tool, decision.reason), id=call.id)
+    if request.expires_at is not None and time.time() >= request.expires_at:
+        raise ToolkitError(
+            "The request has expired: it was not approved in time. Reject it, so that the model can ask again; "
+            "Toolkit(…, approval_expiry=…) sets how long requests can be approved."
+        )
+    requested = call if request.tool == call.name else model_tools.inner_call(call) or call
+    if (changed := _result_if_changed(view, request)) is not None:
+        return changed
+    arguments = _exact_arguments(view, request, requested.arguments, decision.edits)
+    return replace(requested, name=request.tool, arguments=request.merge_edits(decision.edits, arguments))
 
 
-def _result_if_changed(view: StoreView, request: ApprovalRequest) -> ToolResult | None:
-    """Return the error result when the tool has changed since, else None. Raises ToolkitError in another session."""
+def _require_session(view: StoreView, request: ApprovalRequest) -> None:
     session_id = view.session_state.session_id if view.is_session else None
     if request.session_id != session_id:
         raise ToolkitError("The request was made in another session. Resume it there, with the same session_id.")
+
+
+def _result_if_changed(view: StoreView, request: ApprovalRequest) -> ToolResult | None:
+    """Return the error result when the tool has changed since, else None."""
     entry = view.store.entries.get(request.tool)
     if entry is None or view.definition(entry).fingerprint == request.fingerprint:
         return None  # the call of a removed tool is answered like any other
@@ -100,28 +146,37 @@ def _result_if_changed(view: StoreView, request: ApprovalRequest) -> ToolResult 
     return ToolResult(error=ErrorDetail(code="changed", message=message), id=request.call_id)
 
 
-def _approved_arguments(
-    request: ApprovalRequest, approver_arguments: Mapping[str, Any] | None, key: SecretKey
-) -> JsonObject:
-    """Return the exact arguments of a request, or those that the approver passes instead."""
-    edits = _merge_edits(request, approver_arguments or {}, {})
-    missing = [name for name in request.secrets if name not in edits or edits[name] == request.arguments.get(name)]
-    if missing:
-        raise ToolkitError(f"The request does not hold its secret arguments {missing}. Pass them as arguments=….")
-    arguments = edits if approver_arguments and not request.secrets else {**request.arguments, **edits}
-    if edits.keys() <= set(request.secrets):
-        _require_digest(request, arguments, key)
-    return arguments
-
-
-def _require_digest(request: ApprovalRequest, arguments: JsonObject, key: SecretKey) -> None:
-    """Raise ToolkitError unless these are exactly the arguments of the request."""
-    if arguments_digest(arguments, key) != request.digest:
-        raise ToolkitError("The arguments are not those that were asked for. Pass edited ones as arguments=….")
-
-
-def _merge_edits(request: ApprovalRequest, edits: Any, requested: Mapping[str, Any]) -> JsonObject:
-    """Return an approver's arguments; masked values that were not edited become the requested ones again."""
+def _exact_arguments(
+    view: StoreView, request: ApprovalRequest, arguments: Mapping[str, Any], edits: Any
+) -> Mapping[str, Any]:
+    """Return the arguments of a request, with the secret ones that a saved request does not hold taken from `edits`."""
     if not isinstance(edits, Mapping):
         raise ToolkitError(f"An approver's arguments are a dict by parameter, not a {type(edits).__name__}.")
-    return request.restore_masked(edits, requested)
+    key = view.store.secret_key
+    if arguments_digest(arguments, key) == request.digest:
+        return arguments
+    if not request.secrets or not is_same_json(arguments, request.arguments):
+        raise ToolkitError("The arguments are not those that were asked for. Pass edited ones as arguments=….")
+    masked = request.arguments
+    missing = [name for name in request.secrets if name not in edits or is_same_json(edits[name], masked.get(name))]
+    if missing:
+        raise ToolkitError(f"The request does not hold its secret arguments {missing}. Pass them as arguments=….")
+    if view.store.approval_store.count_attempt(request.id, request.expires_at) > MAX_ATTEMPTS:
+        raise ToolkitError(
+            f"The secret arguments of this request were passed wrongly {MAX_ATTEMPTS} times. Reject it, so that the "
+            "model can ask again."
+        )
+    exact = {**masked, **{name: edits[name] for name in request.secrets}}
+    if arguments_digest(exact, key) != request.digest:
+        raise ToolkitError(f"The secret arguments {[*request.secrets]} are not those that were asked for.")
+    return exact
+
+
+def _mark_decided(view: StoreView, requests: list[ApprovalRequest]) -> None:
+    """Mark requests as decided before their calls run. Raises ToolkitError for one that already is."""
+    counts = Counter(request.id for request in requests)
+    expiries = {request.id: request.expires_at for request in requests}
+    if expiries and (len(counts) < len(requests) or not view.store.approval_store.decide(expiries)):
+        raise ToolkitError(
+            "This request was used before: its call was rejected, or has been started. Ask for the call again."
+        )

@@ -26,6 +26,16 @@ MAX_QUERY_WORDS = 32
 MAX_CANDIDATES = 1_000
 """When the rarest words of a query have found this many tools, the other words only rank them."""
 
+STOP_WORDS: Final = frozenset({
+    "a", "about", "am", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do",
+    "does", "for", "from", "had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "into", "is", "it",
+    "its", "like", "me", "my", "need", "of", "on", "or", "our", "please", "see", "she", "should", "so", "some",
+    "someone", "something", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to",
+    "us", "want", "was", "we", "were", "what", "when", "where", "which", "who", "whose", "will", "with", "would",
+    "you", "your",
+})  # fmt: skip
+"""Words that a query may contain in any sentence: they do not rank, unless the query has no others."""
+
 _CREATE = "CREATE VIRTUAL TABLE tools USING fts5(name, description, rest, tokenize='porter unicode61')"
 _UPSERT = "INSERT OR REPLACE INTO tools(rowid, name, description, rest) VALUES (?, ?, ?, ?)"
 _RANK = "SELECT rowid FROM tools WHERE tools MATCH ? {candidates} ORDER BY bm25(tools, 8.0, 3.0, 1.0), rowid LIMIT ?"
@@ -129,8 +139,10 @@ def _missing_fts_error() -> ToolkitError:
 
 
 def _query_terms(query: str) -> list[str]:
-    """Return the words of a query in quotes, so that SQLite reads none of them as an operator."""
-    return list(dict.fromkeys(word for _, words in _tokenize(query) for word in words))[:MAX_QUERY_WORDS]
+    """Return the words of a query in quotes, so that SQLite reads none of them as an operator; no stop words."""
+    words = list(dict.fromkeys(word for _, words in _tokenize(query) for word in words))
+    telling = [word for word in words if word.strip('"').lower() not in STOP_WORDS]
+    return (telling or words)[:MAX_QUERY_WORDS]
 
 
 def _match_rarest(database: sqlite3.Connection, words: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Unpack
 
-from ahvn_tools.errors import SyncCallError
+from ahvn_tools.errors import DefinitionError, SyncCallError
 from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.mcp.server import run, signals
 from ahvn_tools.registry import ToolRegistry
@@ -41,7 +41,10 @@ async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[S
 
 
 def to_toolkit(thing: Any) -> Toolkit:
-    """Return a toolkit unchanged, or a new one with what can be served. Raises DefinitionError for what cannot."""
+    """Return a toolkit unchanged, or a new one with what can be served.
+
+    Raises DefinitionError for what cannot be served, and when there is no tool.
+    """
     if isinstance(thing, Toolkit):
         return thing
     if isinstance(thing, ToolSpec):
@@ -53,4 +56,6 @@ def to_toolkit(thing: Any) -> Toolkit:
     kit = Toolkit(name)
     for part in thing if isinstance(thing, list | tuple) else [thing]:
         kit.add(part)
+    if len(kit) == 0:
+        raise DefinitionError("There is no tool to serve: pass a tool, or a Toolkit, which may get its tools later.")
     return kit

@@ -17,11 +17,15 @@ from ahvn_tools.middleware.approve import Approver
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate
-from ahvn_tools.toolkit.approvals import UsedApprovals
+from ahvn_tools.toolkit.approval_options import DEFAULT_EXPIRY
+from ahvn_tools.toolkit.approval_store import ApprovalStore, MemoryApprovalStore
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, validate_middleware, validate_name, validate_timeout
+from ahvn_tools.toolkit.finding_log import FindingLog
 from ahvn_tools.toolkit.locks import KeyedLocks
+from ahvn_tools.toolkit.redefinition import keep_bindings
 from ahvn_tools.toolkit.search_index import SearchIndex
+from ahvn_tools.toolkit.search_rank import Rank
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 from ahvn_tools.toolkit.structured_output import StructuredOutput
@@ -57,6 +61,8 @@ class SearchListing:
     """The names of tools that are listed nevertheless."""
     search_tool_names: tuple[str, ...]
     """The names of the tools that find and call the others."""
+    rank: Rank | None = None
+    """The host's own ranking; None: by words."""
 
 
 class ToolStore:
@@ -83,11 +89,15 @@ class ToolStore:
         self.make_toolkit: Callable[[Any], Any] = lambda view: view
         """Returns the toolkit of a StoreView."""
         self.approver: Approver | None = None
+        self.masks_errors = True
+        """Whether results hide the text of an exception that is no ToolError."""
         self.middleware_timeout: float | None = None
         """Seconds that the middleware of a call may take, without its body."""
         self.secret_key = SecretKey.create(None)
         """Signs approval requests; random unless the host has set one."""
-        self.used_approvals = UsedApprovals()
+        self.approval_store: ApprovalStore = MemoryApprovalStore()
+        self.approval_expiry: float | None = DEFAULT_EXPIRY
+        """For how many seconds a request can be approved; None: forever."""
         self.locks = KeyedLocks()
         """The locks of exclusive calls."""
         self.active_calls = ActiveCalls()
@@ -101,6 +111,7 @@ class ToolStore:
         """The tools that are listed to a model; None: every visible tool."""
         self.toolsets: dict[str, Selection] = {}
         self.bindings: Mapping[str, Binding] = {}
+        self.finding_log = FindingLog()
         self.tools_revision = 0
         """Changes whenever tools or groups are added or removed."""
         self.bindings_revision = 0
@@ -124,6 +135,7 @@ class ToolStore:
                 if entry.group not in self.groups:  # a group that was never defined is only a label, and so active
                     self._put_group(groups.get(entry.group) or Group(name=entry.group, is_active=True))
             self._remember_secrets([*added, *(entry.name for entry in refusals)])
+            keep_bindings(added, self.entries)
             if any(self.entries.get(entry.name) is entry for entry in refusals):
                 kept = {name: entry for name, entry in self.entries.items() if entry not in refusals}
                 self.entries = {**kept, **added}

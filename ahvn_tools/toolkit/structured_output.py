@@ -19,7 +19,7 @@ from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.function import FunctionInputs
 from ahvn_tools.schema.jsonschema import SchemaInputs
-from ahvn_tools.schema.refs import without_unused_definitions
+from ahvn_tools.schema.refs import rename_definitions, unused_name, without_unused_definitions
 from ahvn_tools.toolkit.entry import Entry
 
 _STRUCTURED_KEY = "structured"
@@ -39,7 +39,7 @@ class StructuredOutput:
         inputs = FunctionInputs(entry.name, signature, {_STRUCTURED_KEY: model})
         self._model = model
         self._validate = inputs.validator(frozenset())
-        self._schema = _model_schema(inputs.schema(frozenset()))
+        self._schema: JsonObject = _model_schema(inputs.schema(frozenset()))
         self._accepts_fields = _accepts_any_keyword(entry)
         self._cache: tuple[ToolDefinition, ToolDefinition] | None = None
         self._refuse_clashes(entry)
@@ -61,20 +61,28 @@ class StructuredOutput:
                 )
 
     def definition(self, definition: ToolDefinition) -> ToolDefinition:
-        """Return the tool's definition with the fields. Raises ToolkitError when two `$defs` of one name differ."""
+        """Return the tool's definition with the fields."""
         if self._cache is None or self._cache[0] is not definition:
             self._cache = definition, replace(definition, input_schema=self._merge_schema(definition.input_schema))
         return self._cache[1]
 
     def _merge_schema(self, schema: JsonObject) -> JsonObject:
+        """Return the schema with the fields. A field replaces a parameter that a server has added under its name.
+
+        A type of the model gets another name if the tool has a different type of that name.
+        """
         definitions, added = schema.get("$defs", {}), self._schema.get("$defs", {})
-        for name in definitions.keys() & added.keys():
+        taken, names = {*definitions, *added}, {}
+        for name in sorted(definitions.keys() & added.keys()):
             if definitions[name] != added[name]:
-                raise ToolkitError(
-                    f"The tool and {self._model.__name__!r} have two different types {name!r}. Rename one."
-                )
-        merged = {**schema, "properties": {**schema.get("properties", {}), **self._schema["properties"]}}
-        if required := [*schema.get("required", ()), *self._schema.get("required", ())]:
+                names[name] = unused_name(name, taken)
+                taken.add(names[name])
+        model = rename_definitions(self._schema, names) if names else self._schema
+        added = model.get("$defs", {})
+        properties = model["properties"]
+        merged = {**schema, "properties": {**schema.get("properties", {}), **properties}}
+        own_required = [name for name in schema.get("required", ()) if name not in properties]
+        if required := [*own_required, *model.get("required", ())]:
             merged["required"] = required
         if definitions or added:
             merged["$defs"] = {**definitions, **added}
@@ -105,7 +113,7 @@ def _with_arguments(body: Body, fields: Mapping[str, Any]) -> Body:
     return partial
 
 
-def _model_schema(schema: JsonObject) -> Mapping[str, Any]:
+def _model_schema(schema: JsonObject) -> JsonObject:
     """Return the schema of the model with the definitions that it refers to."""
     node = schema["properties"][_STRUCTURED_KEY]
     definitions = schema.get("$defs", {})

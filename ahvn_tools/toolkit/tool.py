@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, Unpack
 
-from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
+from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import BindError, PickleError, ToolkitError, near_misses
+from ahvn_tools.errors import PickleError, ToolkitError
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
+from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.state import UNSET, StateKey
+from ahvn_tools.state import StateKey
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import EntryOptions
@@ -24,7 +25,11 @@ from ahvn_tools.toolkit.visibility import StoreView
 
 
 class ToolkitTool(ToolSpec):
-    """A tool of a toolkit, session or selection. Its calls run there; `bind` binds in that toolkit only."""
+    """A tool of a toolkit, session or selection. Its calls run there.
+
+    `bind` binds in that toolkit only, and stores a default in its state. On a session or a selection it raises
+    ToolkitError.
+    """
 
     def __init__(self, view: StoreView, entry: Entry) -> None:
         self._view = view
@@ -103,30 +108,13 @@ class ToolkitTool(ToolSpec):
             f"The state of a tool in a toolkit cannot be set to a {type(state).__name__}: set `toolkit.state`."
         )
 
-    def bind(
-        self,
-        param: str,
-        state_key: str | None = None,
-        default: Any = UNSET,
-        *,
-        resolver: Callable[..., Any] | None = None,
-        secret: bool = False,
-    ) -> Self:
-        """Bind as a spec does, in this toolkit only; a default is stored in the toolkit's state.
-
-        Raises ToolkitError on a session or a selection.
-        """
-        self._view.refuse_change("bind")
-        parameters = self.compiled.template.inputs.parameters
-        if param not in parameters:
-            near = near_misses(param, bindable_parameters(parameters, self.compiled.bindings))
-            raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
+    def _refuse_constant(self, param: str) -> None:
         self._entry.refuse_preset(param)
-        self._refuse_constant(param)
-        binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameters[param].is_secret)
-        binding.store_default(self._view.session_state.state)
-        self._view.store.bind(binding, self._entry)
-        return self
+        super()._refuse_constant(param)
+
+    def _add_binding(self, binding: Binding, default: Any) -> None:  # noqa: ARG002  # the binding has a copy of it
+        self._view.refuse_change("bind")
+        self._view.store.bind(binding.with_stored_default(self._view.session_state.state), self._entry)
 
     def unbind(self, param: str) -> Self:
         """Remove a binding that was made here. Bindings of the toolkit and of the spec stay.
@@ -137,6 +125,13 @@ class ToolkitTool(ToolSpec):
         self._entry.refuse_preset(param)
         self._view.store.unbind(param, self._entry)
         return self
+
+    def transform(self, **_options: Unpack[ToolOptions]) -> NoReturn:
+        """Refuse: a copy would lose what the toolkit demands of the tool. Raises ToolkitError."""
+        raise ToolkitError(
+            f"{self.name!r} belongs to a toolkit. Change it where it is added, with the options of `add`, "
+            "or change its `clone()`, which belongs to no toolkit."
+        )
 
     def clone(self) -> ToolSpec:  # type: ignore[override]  # a copy belongs to no toolkit
         """Return a spec outside of the toolkit, with the same bindings and the state of the spec that was added."""

@@ -15,11 +15,22 @@ from ahvn_tools.middleware.approve import Approver
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.annotations import Namespace, caller_locals
 from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit import model_tools
+from ahvn_tools.toolkit.approval_options import DEFAULT_EXPIRY, to_approval_store, validate_expiry
+from ahvn_tools.toolkit.approval_store import ApprovalStore
 from ahvn_tools.toolkit.entry_factory import Rename, to_entries
-from ahvn_tools.toolkit.entry_options import EntryOptions, validate_callable, validate_name, validate_timeout
+from ahvn_tools.toolkit.entry_options import (
+    AddOptions,
+    EntryOptions,
+    validate_callable,
+    validate_flag,
+    validate_name,
+    validate_timeout,
+)
+from ahvn_tools.toolkit.search_rank import Rank
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import Group, SearchListing, ToolStore, validate_max_concurrency
@@ -62,21 +73,29 @@ class Toolkit(ToolkitView):
         middleware: Sequence[Middleware] = (),
         approver: Approver | None = None,
         secret_key: str | bytes | None = None,
+        approval_store: str | PathLike[str] | ApprovalStore | None = None,
+        approval_expiry: float | None = DEFAULT_EXPIRY,
         timeout: float | None = None,
         middleware_timeout: float | None = None,
         max_concurrency: int = 16,
         roots: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
         on_duplicate: str = "raise",
+        mask_errors: bool = True,
+        strict: bool = False,
     ) -> None:
         """Begin with no tool.
 
         `middleware` wraps every call, outermost first. `approver` decides on calls of tools that require an approval;
         without one these calls wait for `resume`. `secret_key` (at least 16 bytes) signs what waits; it is random by
-        default, and must be the same in all processes that resume each other's calls. `timeout` is how many seconds any
-        call may take without its middleware, `middleware_timeout` how many its middleware may take. `max_concurrency`
-        is how many calls of one answer run at once, `roots` are folders that a tool finds in its ToolContext.
-        `on_duplicate` decides about a second tool of the same name: `"raise"` ToolkitError, `"keep"` the first, or
-        `"replace"` it.
+        default, and must be the same in all processes that resume each other's calls. `approval_store` is the path of
+        a SQLite file in which these processes remember which requests were decided, or an object with the methods of
+        an ApprovalStore; by default this toolkit remembers them in memory. `approval_expiry` is for how many seconds a
+        request can be approved (7 days; None: forever). `timeout` is how many seconds any call may take without its
+        middleware, `middleware_timeout` how many its middleware may take. `max_concurrency` is how many calls of one
+        answer run at once, `roots` are folders that a tool finds in its ToolContext. `on_duplicate` decides about a
+        second tool of the same name: `"raise"` ToolkitError, `"keep"` the first, or `"replace"` it.
+        `mask_errors=False` lets a result contain the text of any exception, and not only of a ToolError. With `strict`
+        a finding of `check` raises ToolkitError in `to`, in `add_mcp` and when the toolkit is served.
         """
         if approver is not None:
             validate_callable("An approver", "a function of the request", approver)
@@ -84,8 +103,12 @@ class Toolkit(ToolkitView):
         store = ToolStore(on_duplicate, timeout, max_concurrency)
         self._view = StoreView(store, (SessionState(validate_state({} if state is None else state)),))
         store.approver = approver
+        store.masks_errors = validate_flag("mask_errors", mask_errors)
+        store.finding_log.is_strict = validate_flag("strict", strict)
         store.middleware_timeout = validate_timeout(middleware_timeout)
         store.secret_key = SecretKey.create(secret_key)
+        store.approval_store = to_approval_store(approval_store)
+        store.approval_expiry = validate_expiry(approval_expiry)
         store.make_toolkit = self._with_view
         folders = [roots] if isinstance(roots, str | PathLike) else roots
         store.roots = tuple(Path(root).resolve() for root in folders)
@@ -99,37 +122,41 @@ class Toolkit(ToolkitView):
 
     def add(
         self,
-        thing: ToolSpec | ToolRegistry | Toolkit | Callable[..., Any] | Any,
-        *,
+        *things: ToolSpec | ToolRegistry | Toolkit | Callable[..., Any] | Any,
         prefix: str = "",
         rename: Rename = None,
-        **options: Unpack[EntryOptions],
+        **options: Unpack[AddOptions],
     ) -> Self:
-        """Add a ToolSpec, a function, all tools of a ToolRegistry or of another Toolkit, or a FastMCP tool.
+        """Add ToolSpecs, functions, all tools of a ToolRegistry or of another Toolkit, or FastMCP tools.
 
-        The toolkit uses the spec itself and no copy: what is bound on it later applies here. What the toolkit adds (the
-        options, a `prefix` to the name, a new name from `rename`) never changes the spec. Raises ToolkitError for a
-        name that is taken, BindError for a `preset` that does not fit; nothing is added then.
+        The toolkit uses a spec itself and no copy: what is bound on it later applies here. What the toolkit adds (the
+        options, a `prefix` to the name, a new name from `rename`) never changes the spec. The options are those of the
+        toolkit, for all of these tools, and those of `@tool`. Raises ToolkitError for a name that is taken, BindError
+        for a `preset` that does not fit, DefinitionError for an option of `@tool` that does not; nothing is added then.
         """
-        return self._add(thing, prefix, rename, options, caller_locals())
+        return self._add(things, prefix, rename, options, caller_locals())
 
-    def _add(self, thing: Any, prefix: str, rename: Rename, options: EntryOptions, namespace: Namespace) -> Self:
+    def _add(
+        self, things: tuple[Any, ...], prefix: str, rename: Rename, options: AddOptions, namespace: Namespace
+    ) -> Self:
         store = self._store_for("add")
-        entries = to_entries(thing, namespace, options, store.locks, prefix=prefix, rename=rename)
-        groups = thing._view.groups() if isinstance(thing, Toolkit) else {}  # noqa: SLF001  # of this class
+        entries = to_entries(things, namespace, options, store.locks, prefix=prefix, rename=rename)
+        groups: dict[str, Group] = {}
+        for thing in things:
+            groups |= thing._view.groups() if isinstance(thing, Toolkit) else {}  # noqa: SLF001  # of this class
         store.add(entries, groups)
         return self
 
     @overload
     def tool(self, function: Function, /) -> Function: ...
     @overload
-    def tool(self, /, **options: Unpack[EntryOptions]) -> Callable[[Function], Function]: ...
-    def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[EntryOptions]) -> Any:
+    def tool(self, /, **options: Unpack[AddOptions]) -> Callable[[Function], Function]: ...
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[AddOptions]) -> Any:
         """Add the decorated function, which stays a function. Options are those of `add`."""
         namespace = caller_locals()
 
         def decorate(function: Function) -> Function:
-            self._add(function, "", None, options, namespace)
+            self._add((function,), "", None, options, namespace)
             return function
 
         return decorate if function is None else decorate(function)
@@ -216,8 +243,7 @@ class Toolkit(ToolkitView):
         """
         store = self._store_for("bind")
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret)
-        binding.store_default(self.state)
-        store.bind(binding)
+        store.bind(binding.with_stored_default(self.state))
         return self
 
     def unbind(self, param: str) -> Self:
@@ -249,28 +275,43 @@ class Toolkit(ToolkitView):
         self._store_for("remove a group").remove_group(name)
         return self
 
-    def groups_tool(self) -> ToolSpec:
+    def groups_tool(self, **options: Unpack[ToolOptions]) -> ToolSpec:
         """Return the tool `set_groups` for a model, to be added: it switches groups for the session that calls it.
 
         It has one boolean parameter for each group that exists when it is listed; a group that is left out is switched
-        off.
+        off. The options are those of `@tool`: another `name` or `description`, for example.
         """
-        return model_tools.GroupsTool(self._view.store)
+        return model_tools.GroupsTool(self._view.store, options)
 
     def toolset(self, name: str, **selection: Unpack[SelectionOptions]) -> Self:
         """Save a selection under a name, for `select(toolset=name)`."""
         self._store_for("save a toolset").save_toolset(name, Selection.from_options(selection))
         return self
 
-    def add_search(self, core: Iterable[str] = (), **options: Unpack[EntryOptions]) -> Self:
+    def add_search(
+        self,
+        core: Iterable[str] = (),
+        *,
+        rank: Rank | None = None,
+        search_tool: ToolOptions | None = None,
+        call_tool: ToolOptions | None = None,
+        **options: Unpack[EntryOptions],
+    ) -> Self:
         """Add `search_tools` and `call_tool`, and list only these and the tools named in `core` to a model.
 
-        A model finds and calls the other visible tools through these two. Options are those of `add`. Raises
-        ToolLookupError for a name in `core` that is no tool.
+        A model finds and calls the other visible tools through these two. `rank`, `(query, definitions) -> names`, sync
+        or async, replaces the search by words here and in `search`: it returns the names of the tools that fit, best
+        first. `search_tool` and `call_tool` change the names and texts of the two, as options of `@tool` do. The other
+        options are those of `add`, for both. Raises ToolLookupError for a name in `core` that is no tool.
         """
-        pair = Toolkit("search").add(model_tools.search_tools).add(model_tools.call_tool)
+        if rank is not None:
+            validate_callable("`rank`", "a function `(query, definitions) -> names`", rank)
+        search_spec = ToolSpec.from_function(model_tools.search_tools, **(search_tool or {}))
+        call_spec = ToolSpec.from_function(model_tools.call_tool, **(call_tool or {}))
+        pair = Toolkit("search").add(search_spec).add(call_spec)
         store = self._view.store
         core = store.require_names(core)
         self.add(pair, **options)
-        store.search_listing = SearchListing(core=core, search_tool_names=tuple(tool.name for tool in pair))
+        names = tuple(tool.name for tool in pair)
+        store.search_listing = SearchListing(core=core, search_tool_names=names, rank=rank)
         return self

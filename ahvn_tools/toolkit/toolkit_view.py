@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -11,11 +11,15 @@ from ahvn_tools import formats, text
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit import calls, snapshot
-from ahvn_tools.toolkit.batch import Batch, Run
-from ahvn_tools.toolkit.resume import Decision, Waiting, resumed_batch
+from ahvn_tools.toolkit import calls, check, snapshot
+from ahvn_tools.toolkit.answer import parse_answer
+from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.resume import Approved, Reason, Waiting, aresumed_batch, resumed_batch
+from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.structured_output import StructuredOutput
@@ -25,6 +29,7 @@ from ahvn_tools.toolkit.visibility import StoreView
 if TYPE_CHECKING:
     from fastmcp import FastMCP
 
+    from ahvn_tools.formats import FormatName, sdk_types
     from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
 
 Arguments = JsonObject | None
@@ -47,27 +52,39 @@ class ToolkitView:
         return other
 
     def __iter__(self) -> Iterator[ToolSpec]:
-        """Yield the tools that are visible here, in the order in which they were added."""
-        return (ToolkitTool(self._view, entry) for entry in self._view.visible_entries())
+        """Yield the tools here, in the order in which they were added.
+
+        The toolkit itself has the tools of inactive groups, too. A session or a selection has them only if it was made
+        with `select(inactive=True)`. They are exported and called only while their group is active.
+        """
+        return (ToolkitTool(self._view, entry) for entry in self._view.contained_entries())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._view.visible_entries())
+        return sum(1 for _ in self._view.contained_entries())
 
     def __bool__(self) -> bool:
         """Return True: a toolkit without tools is a toolkit, too."""
         return True
 
     def __contains__(self, name: object) -> bool:
-        entry = self._view.store.entries.get(name) if isinstance(name, str) else None
-        return entry is not None and self._view.is_visible(entry)
+        entry = self._find_entry(name)
+        return entry is not None and self._view.contains(entry)
+
+    def _find_entry(self, name: object) -> Entry | None:
+        return self._view.store.entries.get(name) if isinstance(name, str) else None
 
     def __getitem__(self, name: str) -> ToolSpec:
-        """Return a tool as it is visible here. Raises ToolLookupError (a KeyError) for one that is not."""
-        entry = self._view.store.entries.get(name) if name in self else None
-        if entry is None:
-            known = [entry.name for entry in self._view.visible_entries()]
-            raise ToolLookupError(f"There is no tool {name!r} here. {near_misses(str(name), known)}")
-        return ToolkitTool(self._view, entry)
+        """Return one of the tools that iteration gives. Raises ToolLookupError (a KeyError) for another name."""
+        entry = self._find_entry(name)
+        if entry is not None and self._view.contains(entry):
+            return ToolkitTool(self._view, entry)
+        if entry is not None and self._view.is_selected(entry) and not self._view.is_active(entry.group):
+            raise ToolLookupError(
+                f"The tool {name!r} is in the group {entry.group!r}, which is not active here. "
+                "Activate it, or use the toolkit itself or select(inactive=True)."
+            )
+        known = [entry.name for entry in self._view.contained_entries()]
+        raise ToolLookupError(f"There is no tool {name!r} here. {near_misses(str(name), known)}")
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         """Refuse copies and pickles: sessions and active calls belong to this object."""
@@ -80,6 +97,12 @@ class ToolkitView:
         count = len(self)
         session = f" session {self.session_id!r}" if self.session_id is not None else ""
         return f"<Toolkit {self.name!r}{session} of {count} tool{'' if count == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the tools here, for notebooks."""
+        from ahvn_tools.toolkit.html_tables import tools_table  # only a notebook needs it
+
+        return tools_table(repr(self), (ToolkitTool(self._view, entry) for entry in self._view.contained_entries()))
 
     @property
     def state(self) -> MutableMapping[str, Any]:
@@ -96,24 +119,31 @@ class ToolkitView:
         return self._view.session_state.session_id if self._view.is_session else None
 
     def session(
-        self, state: MutableMapping[str, Any] | None = None, /, *, session_id: str | None = None, **values: Any
+        self, /, state: MutableMapping[str, Any] | None = None, *, session_id: str | None = None, **values: Any
     ) -> Self:
         """Return the toolkit for one session: with its own state, and its own active groups.
 
         A call reads the session's state first, then the toolkit's, then the tool's own. The session uses `state` itself
         and no copy; `values` are put into it. Tools that are added to the toolkit later appear in the session, too.
+        Raises TypeError for a state that is not a mutable mapping, ToolkitError for a value named `id`.
         """
+        if "id" in values:
+            raise ToolkitError(
+                "`session` has no option 'id'. Did you mean session_id=…? Pass a value named 'id' in the state: "
+                "session({'id': …})."
+            )
         if state is not None:
             validate_state(state).update(values)
         return self._with_view(self._view.session(SessionState(values if state is None else state, session_id)))
 
-    def select(self, **selection: Unpack[SelectionOptions]) -> Self:
+    def select(self, *, inactive: bool = False, **selection: Unpack[SelectionOptions]) -> Self:
         """Return a live view of the tools that meet all of these conditions; others cannot be called in it.
 
         `names`, `tags` (one of them), `groups`, `audience`, `toolset` (a saved selection), `where` (a function of the
-        definition). Views nest and share state with what they are taken from.
+        definition). Views nest and share state with what they are taken from. With `inactive` the view also lists and
+        indexes the tools of inactive groups. It neither exports nor calls them.
         """
-        return self._with_view(self._view.select(Selection.from_options(selection)))
+        return self._with_view(self._view.select(Selection.from_options(selection), inactive=inactive))
 
     @property
     def groups(self) -> dict[str, bool]:
@@ -169,12 +199,36 @@ class ToolkitView:
         snapshot.load_state_dict(self._view, data, strict=strict)
         return self
 
+    def check(self) -> list[Finding]:
+        """Return what has no effect in this toolkit, or cannot be used as it is; in a session or selection as well.
+
+        Bindings that no tool has, presets and patterns of `add_mcp` that match nothing, tools of servers that are not
+        used, empty groups and toolsets, names that are one name to a model, and tools without a description.
+        """
+        return check.find_all(self._view)
+
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
         return [self._view.definition(entry) for entry in self._view.listed_entries()]
 
-    def to(self, format: str, /, **options: Any) -> list[JsonObject]:  # noqa: A002  # the word for it
-        """Return the tools in a format such as `"openai"`; the options are those of the format's `export`."""
+    @overload
+    def to(self, format: Literal["anthropic"], /, **options: Any) -> list[sdk_types.AnthropicTool]: ...
+    @overload
+    def to(self, format: Literal["gemini"], /, **options: Any) -> list[sdk_types.GeminiTool]: ...
+    @overload
+    def to(self, format: Literal["mistral"], /, **options: Any) -> list[sdk_types.MistralTool]: ...
+    @overload
+    def to(self, format: Literal["openai"], /, **options: Any) -> list[sdk_types.OpenAITool]: ...
+    @overload
+    def to(self, format: Literal["openai-responses"], /, **options: Any) -> list[sdk_types.OpenAIResponsesTool]: ...
+    @overload
+    def to(self, format: FormatName | str, /, **options: Any) -> list[JsonObject]: ...
+    def to(self, format: str, /, **options: Any) -> Any:  # noqa: A002  # the word for it
+        """Return the tools in a format such as `"openai"`; the options are those of the format's `export`.
+
+        Findings of `check` are logged as warnings, each once. Raises ToolkitError for them in a strict toolkit.
+        """
+        check.report_changes(self._view)
         return formats.get(format).export(self.definitions(), **options)
 
     def to_prompt(self) -> str:
@@ -251,48 +305,87 @@ class ToolkitView:
         """
         return self._view.store.active_calls.cancel(call_id, self._view.session_state)
 
-    def run(self, answer: Any, *, format: str | None = None) -> Run:  # noqa: A002  # the word for it
+    def run(self, answer: Any, *, format: FormatName | str | None = None, run_in_thread: bool = True) -> Run:  # noqa: A002  # the word for it
         """Run all calls of a model's answer, in parallel, and return the messages that answer them.
 
         `answer` is what a format's `calls` reads; or a list of ToolCalls, and then messages are returned when `format`
-        is set. A call that cannot be run is answered with the reason. Works inside a running event loop, too.
+        is set. Without a format, that of an SDK's object or of a dict that fits only one is found out. A call that
+        cannot be run is answered with the reason. With `run_in_thread=False` the bodies of sync tools run in the
+        caller's thread, one after the other. Works inside a running event loop, too.
+
+        Raises ToolkitError for an answer that is not in the format, and for `run_in_thread=False` with a timeout.
         """
-        return self._batch(answer, format).run()
+        return self._batch(answer, format, run_in_thread=run_in_thread).run()
 
-    async def arun(self, answer: Any, *, format: str | None = None) -> Run:  # noqa: A002  # as above
-        """Run all calls of a model's answer from async code, as `run` does."""
-        return await self._batch(answer, format).arun()
+    async def arun(
+        self,
+        answer: Any,
+        *,
+        format: FormatName | str | None = None,  # noqa: A002  # as above
+        run_in_thread: bool = True,
+    ) -> Run:
+        """Run all calls of a model's answer from async code, as `run` does.
 
-    def resume(self, waiting: Waiting, *, approved: Decision, arguments: Mapping[str, Any] | None = None) -> Run:
+        With `run_in_thread=False` the bodies of sync tools run in the event loop, and block it.
+        """
+        return await self._batch(answer, format, run_in_thread=run_in_thread).arun()
+
+    def stream_run(
+        self,
+        answer: Any,
+        *,
+        format: FormatName | str | None = None,  # noqa: A002  # as above
+    ) -> Generator[ToolResult | Run, None, None]:
+        """Run all calls of a model's answer as `run` does; yield their chunks and progress as they come, then the Run.
+
+        Each chunk has the id of its call. A tool waits until its chunk is read; leaving the loop cancels all calls.
+        """
+        return self._batch(answer, format).stream()
+
+    def astream_run(
+        self,
+        answer: Any,
+        *,
+        format: FormatName | str | None = None,  # noqa: A002  # as above
+    ) -> AsyncGenerator[ToolResult | Run, None]:
+        """Run all calls of a model's answer from async code, and yield what `stream_run` yields."""
+        return self._batch(answer, format).astream()
+
+    def resume(
+        self,
+        waiting: Waiting,
+        *,
+        approved: Approved,
+        arguments: Mapping[str, Any] | None = None,
+        reason: Reason = None,
+    ) -> Run:
         """Run or reject the calls that waited for an approval, and return the finished Run.
 
         `waiting` is a Run with pending calls, or one request (also as its JSON data, in another process); for one
         request the Run has results and no messages. `approved` applies to all of a Run's calls, or decides by call id.
-        `arguments` are the approver's own and replace the model's: of a request, or by call id; they must contain what
-        a request hides as secret. A tool that has changed since is not run: its call ends with the code `changed`.
+        `arguments` are the approver's edits, of a request or by call id: they are merged into the model's arguments,
+        and contain again what a saved request hides as secret. `reason`, a text or by call id, is for the model of a
+        rejected call. A tool that has changed since is not run: its call ends with the code `changed`.
 
-        Raises ToolkitError for a request of another session, and for arguments that differ from the requested ones.
+        Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
+        and for secret arguments that differ from the requested ones.
         """
-        return resumed_batch(self._view, waiting, approved, arguments).run()
+        return resumed_batch(self._view, waiting, approved, arguments, reason).run()
 
-    async def aresume(self, waiting: Waiting, *, approved: Decision, arguments: Mapping[str, Any] | None = None) -> Run:
-        """Run or reject, from async code, the calls that waited for an approval, as `resume` does."""
-        return await resumed_batch(self._view, waiting, approved, arguments).arun()
+    async def aresume(
+        self,
+        waiting: Waiting,
+        *,
+        approved: Approved,
+        arguments: Mapping[str, Any] | None = None,
+        reason: Reason = None,
+    ) -> Run:
+        """Run or reject the calls that waited from async code, as `resume` does."""
+        return await (await aresumed_batch(self._view, waiting, approved, arguments, reason)).arun()
 
-    def _batch(self, answer: Any, format: str | None) -> Batch:  # noqa: A002  # as above
-        return Batch(view=self._view, calls=self._parse_calls(answer, format), format=format)
-
-    def _parse_calls(self, answer: Any, format: str | None) -> Sequence[ToolCall]:  # noqa: A002  # as above
-        if format is not None:
-            formats.get(format)  # an unknown format raises before anything has run
-        if isinstance(answer, ToolCall):
-            return [answer]
-        if isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
-            return answer
-        if format is None:
-            raise ToolkitError('Say which format the answer is in: run(answer, format="openai").')
-        entries = list(self._view.store.entries.values())  # a call of any, visible or not, gets the tool's own name
-        return formats.get(format).calls(answer, [self._view.definition(entry) for entry in entries])
+    def _batch(self, answer: Any, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
+        calls, format = parse_answer(self._view, answer, format)  # noqa: A001  # as above
+        return Batch(view=self._view, calls=calls, format=format, run_in_thread=run_in_thread)
 
 
 def validate_state(state: Any) -> MutableMapping[str, Any]:

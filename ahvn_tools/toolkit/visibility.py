@@ -10,6 +10,7 @@ from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.search_rank import rank_names
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import Group, ToolStore
@@ -19,16 +20,25 @@ from ahvn_tools.toolkit.structured_output import StructuredOutput
 class StoreView:
     """A store as one toolkit, session or selection sees it. It never changes."""
 
-    __slots__ = ("selections", "session_state", "session_states", "store")
+    __slots__ = ("_selects_inactive", "selections", "session_state", "session_states", "store")
 
     def __init__(
-        self, store: ToolStore, session_states: tuple[SessionState, ...], selections: tuple[Selection, ...] = ()
+        self,
+        store: ToolStore,
+        session_states: tuple[SessionState, ...],
+        selections: tuple[Selection, ...] = (),
+        *,
+        selects_inactive: bool = False,
     ) -> None:
-        """`session_states`: the innermost first, the toolkit's last. A visible tool matches all `selections`."""
+        """`session_states`: the innermost first, the toolkit's last. A visible tool matches all `selections`.
+
+        `selects_inactive`: the view contains tools of inactive groups, too, as the toolkit itself does.
+        """
         self.store = store
         self.session_state = session_states[0]
         self.session_states = session_states
         self.selections = selections
+        self._selects_inactive = selects_inactive
 
     @property
     def is_session(self) -> bool:
@@ -42,13 +52,17 @@ class StoreView:
 
     def session(self, session_state: SessionState) -> StoreView:
         """Return this view with one more session state."""
-        return StoreView(self.store, (session_state, *self.session_states), self.selections)
+        states = (session_state, *self.session_states)
+        return StoreView(self.store, states, self.selections, selects_inactive=self._selects_inactive)
 
-    def select(self, selection: Selection) -> StoreView:
+    def select(self, selection: Selection, *, inactive: bool = False) -> StoreView:
         """Return this view with one more selection. Raises ToolLookupError for its toolset."""
         if selection.toolset is not None:
             self.store.toolset(selection.toolset)
-        return StoreView(self.store, self.session_states, (*self.selections, selection))
+        selections = (*self.selections, selection)
+        return StoreView(
+            self.store, self.session_states, selections, selects_inactive=inactive or self._selects_inactive
+        )
 
     def refuse_change(self, action: str) -> None:
         """Raise ToolkitError on a session or a selection: only the toolkit itself can be changed."""
@@ -97,11 +111,20 @@ class StoreView:
 
     def is_visible(self, entry: Entry) -> bool:
         """Return whether a tool is listed and may be called."""
-        return (
-            self.is_active(entry.group)
-            and not (entry.is_imported and entry.is_blocked(self.store.bindings, self.store.timeout))
-            and self.is_selected(entry)
-        )
+        return self.is_active(entry.group) and self._is_usable(entry)
+
+    def contains(self, entry: Entry) -> bool:
+        """Return whether the host finds a tool here: a visible one or, where the view has them, an inactive one."""
+        has_inactive = self._selects_inactive or self.is_toolkit
+        return (has_inactive or self.is_active(entry.group)) and self._is_usable(entry)
+
+    def _is_usable(self, entry: Entry) -> bool:
+        is_blocked = entry.is_imported and entry.is_blocked(self.store.bindings, self.store.timeout)
+        return not is_blocked and self.is_selected(entry)
+
+    def contained_entries(self) -> Iterator[Entry]:
+        """Yield the tools that the host finds here in the order in which they were added."""
+        return (entry for entry in list(self.store.entries.values()) if self.contains(entry))
 
     def visible_entries(self) -> Iterator[Entry]:
         """Yield the visible tools in the order in which they were added."""
@@ -132,12 +155,17 @@ class StoreView:
             raise ToolkitError(f"k is the number of tools to return, at least 1, not {k!r}.")
         entries = dict(self.store.entries)
         k = min(k, len(entries))
-        compiled = [entry.spec.compiled for entry in entries.values()]
-        revision = self.store.bindings_revision, [*entries.values()], compiled
         visible = {name: entry for name, entry in entries.items() if self.is_visible(entry)}
-        tools = map(self.compiled_tool, entries.values())
-        ranked = dict.fromkeys([query.strip(), *self.store.search_index.rank(query, k, revision, tools, visible)])
-        return [visible[name] for name in ranked if name in visible][:k]
+        listing = self.store.search_listing
+        if listing is not None and listing.rank is not None:
+            others = [entry for name, entry in visible.items() if name not in listing.search_tool_names]
+            names = rank_names(listing.rank, query, [self.definition(entry) for entry in others])
+        else:
+            compiled = [entry.spec.compiled for entry in entries.values()]
+            revision = self.store.bindings_revision, [*entries.values()], compiled
+            tools = map(self.compiled_tool, entries.values())
+            names = self.store.search_index.rank(query, k, revision, tools, visible)
+        return [visible[name] for name in dict.fromkeys([query.strip(), *names]) if name in visible][:k]
 
     def is_selected(self, entry: Entry) -> bool:
         """Return whether a tool matches the selections, whether or not its group is active."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.redefinition import is_redefinition
 
 
 class WireNames:
@@ -61,6 +62,8 @@ class WireNames:
 def _may_be_added(entry: Entry, other: Entry, on_duplicate: str) -> bool:
     """Return whether a tool is added although another has its wire name. Raises ToolkitError."""
     if entry.name == other.name:
+        if is_redefinition(entry, other):
+            return True
         if on_duplicate == "raise":
             raise ToolkitError(
                 f"There are two tools {entry.name!r}: from {other.origin} and from {entry.origin}. "

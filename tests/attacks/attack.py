@@ -39,14 +39,18 @@ class Attack:
     holds: Claim
     flaw: str = ""
     """Why it does not hold yet."""
+    is_slow: bool = False
+    """Whether it runs only with the exhaustive tests."""
 
 
 def rows(attacks: Iterable[Attack]) -> list[Any]:
     """Return the parameters of the one test of a family."""
-    return [
-        pytest.param(attack, id=attack.name, marks=[pytest.mark.xfail(reason=attack.flaw)] if attack.flaw else [])
-        for attack in attacks
-    ]
+    return [pytest.param(attack, id=attack.name, marks=_marks(attack)) for attack in attacks]
+
+
+def _marks(attack: Attack) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.xfail(reason=attack.flaw)] if attack.flaw else []
+    return [*marks, pytest.mark.exhaustive] if attack.is_slow else marks
 
 
 def equals(expected: Any) -> Claim:

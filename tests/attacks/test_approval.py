@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolkitView, ToolResult
+from ahvn_tools import Call, Next, ToolCall, ToolContext, Toolkit, ToolkitView, ToolResult
 from ahvn_tools.errors import ToolkitError, ToolSpecError
 from ahvn_tools.middleware.approve import ApprovalRequest, approve
 from ahvn_tools.middleware.cache import cache
@@ -175,6 +176,65 @@ def other_session() -> list[Any]:
         lambda view=view, asked=asked: view.resume(asked, approved=True) for view in views for asked in (run, data)
     ]
     return [sorted(set(tried(*attempts))), bank.paid]
+
+
+async def request_of_another_client() -> list[Any]:
+    """Resume the request of one client of a served toolkit in the sessions of others, and show it to the client."""
+    from fastmcp import Client
+
+    asked: list[Any] = []
+    bank = Bank(middleware=[])
+
+    async def note(call: Call, next: Next) -> ToolResult:
+        result = await next(call)
+        asked.append(result.meta.get("approval"))
+        return result
+
+    bank.kit.use(note)
+    bank.kit.add(bank.paid.append, rename="login", requires_approval=True)
+    server = bank.kit.to_fastmcp_server(session=lambda request: request.meta.get("me"))
+    async with Client(server) as client:
+        await client.call_tool_mcp("pay", PAY, meta={"me": "ann"})
+        answer = await client.call_tool_mcp("login", {"password": CANARY}, meta={"me": "ann"})
+        again = await client.call_tool_mcp(
+            "pay", {**PAY, "approval": asked[0]}, meta={"me": "ann", "approval": asked[0]}
+        )
+    ids = ["bob", "", "ann ", "ann.", asked[0]["session_id"] + "x"]
+    views = [bank.kit, bank.kit.session(), *[bank.kit.session(session_id=one, account=one) for one in ids]]
+    tries = tried(*[lambda view=view: view.resume(asked[0], approved=True) for view in views])
+    return [asked[0]["session_id"] is None, set(tries), again.is_error, bank.paid, CANARY in str(answer)]
+
+
+def ids_of_another_type() -> list[Any]:
+    """Resume the request of a session in sessions whose ids look like its id."""
+    bank = Bank()
+    data = bank.kit.session(account="ann's", session_id="1").run([ToolCall(id="c1", name="pay", arguments=PAY)])
+    stored = data.pending[0].to_json()
+    ids: list[Any] = [1, 1.0, True, b"1", "01", "1 ", "１", "s1", None]
+    attempts = []
+    for one in ids:
+        with contextlib.suppress(ToolkitError, TypeError):
+            view = bank.kit.session(account="bob's", session_id=one)
+            attempts.append(lambda view=view: view.resume(stored, approved=True))
+    return [set(tried(*attempts)) - {"ToolkitError"}, bank.paid]
+
+
+def request_as_an_argument() -> list[Any]:
+    """Pass a stored request, and what it contains, as arguments of the call that it is for."""
+    bank = Bank()
+    data = bank.request()
+    for extra in (
+        {"approval": data},
+        {"is_approved": True},
+        {"_meta": {"approval": data}},
+        {"__approved__": True},
+        data,
+    ):
+        bank.session.exec("pay", {**PAY, **extra})
+        bank.ask({**PAY, **extra})
+    for name in (data["id"], data["signature"], data["digest"], data["call_id"]):
+        bank.session.run([ToolCall(id=name, name="pay", arguments=PAY)])
+    return bank.paid
 
 
 def out_of_the_selection() -> list[Any]:
@@ -633,6 +693,13 @@ ATTACKS = [
     Attack("an approved call that fails and is repeated", approved_then_retried, equals([1])),
     # By somebody else, or as another tool
     Attack("the request of another session", other_session, equals([["ToolkitError"], []])),
+    Attack(
+        "the request of another client",
+        request_of_another_client,
+        lambda got: got.error is None and got.value[1:] == [{"ToolkitError"}, True, [], False],
+    ),
+    Attack("a session whose id looks the same", ids_of_another_type, equals([set(), []])),
+    Attack("a request passed as an argument", request_as_an_argument, equals([])),
     Attack("a selection without the tool", out_of_the_selection, equals([["not_available"], []])),
     Attack("a group that was switched off meanwhile", group_switched_off, equals([["not_available"], []])),
     *[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import functools
 import inspect
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, Any
 
+import cloudpickle
 import pytest
 from pydantic import AliasChoices, AliasPath, BaseModel, Field
 
@@ -41,6 +43,7 @@ from ahvn_tools.errors import (
     ToolChangedError,
     ToolkitError,
     ToolNotFoundError,
+    ToolSpecError,
 )
 from ahvn_tools.middleware.cache import cache
 from tests.attacks.attack import CANARY, Attack, Outcome, all_of, ends_with, equals, fails_silently, rows, shows_nothing
@@ -634,6 +637,43 @@ def save_secrets() -> list[str]:
     return found
 
 
+def pickle_what_a_session_returns() -> list[str]:
+    """Return what contains a secret when it is pickled, copied or shown: views, results, runs and requests."""
+
+    def work(action: str, token: str) -> str:
+        if action == "fail":
+            raise ValueError(f"cannot use {token}")
+        return action
+
+    kit = Toolkit("k").add(work).add(work, rename="ask", requires_approval=True).bind("token", secret=True)
+    session = kit.session(token=CANARY)
+    calls = [ToolCall(id="c1", name="work", arguments={"action": "fail"})]
+    requests = [ToolCall(id="c2", name="ask", arguments={"action": "a"})]
+    things: dict[str, Any] = {
+        "session": session,
+        "selection": session.select(names=["work"]),
+        "tool": session["work"],
+        "clone": session["work"].clone(),
+        "result": session.exec("work", {"action": "a"}),
+        "error": session.exec("work", {"action": "fail"}),
+        "run": session.run(calls, format="openai"),
+        "pending run": (pending := session.run(requests)),
+        "request": pending.pending[0],
+        "chunks": list(session.stream("work", {"action": "fail"})),
+    }
+    ways: dict[str, Callable[[Any], Any]] = {"pickle": pickle.dumps, "cloudpickle": cloudpickle.dumps, "repr": repr}
+    ways |= {"copy": lambda thing: pickle.dumps(copy.copy(thing)), "text": str}
+    return [f"{way} {name}" for name, thing in things.items() for way, save in ways.items() if shows(save, thing)]
+
+
+def shows(save: Callable[[Any], Any], thing: Any) -> bool:
+    try:
+        saved = save(thing)
+    except (ToolSpecError, ToolkitError) as error:  # it refuses
+        saved = repr(error)
+    return CANARY.encode() in (saved if isinstance(saved, bytes) else str(saved).encode())
+
+
 def read_the_exported_function() -> list[Any]:
     def body(action: str, token: str = CANARY) -> str:
         """Do it."""
@@ -888,6 +928,7 @@ ATTACKS = [
         shows_nothing,
     ),
     Attack("a secret in every kind of state, saved", save_secrets, equals([])),
+    Attack("what a session returns, pickled and shown", pickle_what_a_session_returns, equals([])),
     Attack("an exported function", read_the_exported_function, shows_nothing),
     Attack("the exports of a default", read_the_exports_of_a_default, shows_nothing),
     Attack("the schema of a bound type", read_the_definitions_of_a_bound_type, shows_nothing),

@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import json
 import threading
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from fastmcp import Context, FastMCP
+from fastmcp.server.middleware import Middleware
 from fastmcp.tools.base import Tool
 from fastmcp.tools.base import ToolResult as FastMCPResult
 from mcp.shared.exceptions import MCPError
-from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from mcp_types import (
+    CancelledNotification,
+    CancelledNotificationParams,
+    EmbeddedResource,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    ToolListChangedNotification,
+)
 from pydantic import PrivateAttr
 
 from ahvn_tools import Toolkit, ToolResult
 from ahvn_tools.errors import ToolCallError, ToolkitError, ToolSpecError
+from ahvn_tools.mcp.client import remote_server
+from ahvn_tools.mcp.client.refresh import INITIAL_REFRESH_DELAY
+from ahvn_tools.mcp.client.remote_tool import RemoteTool
+from ahvn_tools.mcp.trust import pins
 from tests.attacks.attack import CANARY, Attack, Outcome, all_of, ends_with, equals, fails_silently, rows
+from tests.execution.entry_points import until
 from tests.toolkit.changing_server import ChangingServer
 
 WAIT = 10.0
@@ -371,6 +389,118 @@ def storm_of_changes() -> Any:
     return imported(server, attack)
 
 
+class Announcing(Middleware):
+    """Announces a change with every listing, and remembers when it was asked for one."""
+
+    def __init__(self) -> None:
+        self.listed_at: list[float] = []
+
+    async def on_list_tools(self, context: Any, call_next: Any) -> Any:
+        self.listed_at.append(time.monotonic())
+        await context.fastmcp_context.send_notification(ToolListChangedNotification())
+        return await call_next(context)
+
+
+def changes_without_an_end() -> Any:
+    """Announce a change with every listing that an announcement has caused: the pauses grow, and calls go on."""
+    announcing = Announcing()
+    server = answering(finish)
+    server.add_middleware(announcing)
+
+    def attack(kit: Toolkit) -> list[Any]:
+        until(lambda: len(announcing.listed_at) > 3)
+        pauses = [after - before for before, after in pairwise(announcing.listed_at[1:4])]
+        return [pauses[0] >= INITIAL_REFRESH_DELAY, pauses[1] >= 2 * INITIAL_REFRESH_DELAY, kit.call("ask")]
+
+    return imported(server, attack)
+
+
+def always_other_tools() -> Any:
+    """List other tools each time: what is not listed any more is forgotten."""
+    server = ChangingServer(first="text")
+
+    def attack(kit: Toolkit) -> list[Any]:
+        def count() -> int:
+            gc.collect()
+            return sum(type(one) is RemoteTool for one in gc.get_objects())
+
+        before = count()
+        for number in range(5):
+            names = [f"tool_{number}_{index}" for index in range(10)]
+            for name in names:
+                server.put(name, "text")
+            kit.refresh_mcp("remote")
+            for name in names:
+                server.drop(name)
+        kit.refresh_mcp("remote")
+        return [count() - before, [spec.name for spec in kit]]
+
+    return imported(server.fastmcp, attack)
+
+
+def always_other_blocked_tools() -> Any:
+    """List other tools with a bound parameter each time, more than are remembered as blocked."""
+    server = ChangingServer(first="text")
+
+    def attack(kit: Toolkit) -> list[Any]:
+        refused = 0
+        for number in range(6):
+            for index in range(5):
+                server.put(f"tool_{index}" if number == 5 else f"tool_{5 * number + index}", "text user")
+            try:
+                kit.refresh_mcp("remote")
+            except ToolCallError as error:
+                refused += error.code == "limit_exceeded"
+            for index in range(30):
+                server.drop(f"tool_{index}")
+        kit.exec("tool_1", {"text": "x"})
+        return [refused, kit.call("first", {"text": "x"}), USER in str(server.calls)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote_server, "MAX_BLOCKED_TOOLS", 14)
+        patch.setattr(remote_server, "MAX_BLOCKED_WARNINGS", 3)
+        return imported(server.fastmcp, attack)
+
+
+def always_other_pinned_tools() -> Any:
+    """List other tools each time, more than the file of pins takes."""
+    server = ChangingServer(first="text")
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pins, "MAX_PINNED_TOOLS", 10)
+        path = Path(folder) / "mcp.lock"
+
+        def attack(kit: Toolkit) -> list[Any]:
+            refused = 0
+            for number in range(4):
+                for index in range(5):
+                    server.put(f"tool_{number}_{index}", "text")
+                try:
+                    kit.refresh_mcp("remote")
+                except ToolCallError as error:
+                    refused += error.code == "limit_exceeded"
+                for index in range(5):
+                    server.drop(f"tool_{number}_{index}")
+            pinned = json.loads(path.read_text())["servers"]["remote"]
+            return [refused, len(pinned), kit.call("first", {"text": "x"})]
+
+        return imported(server.fastmcp, attack, pin=path)
+
+
+def cancelled_by_the_server(kit: Toolkit, server: FastMCP) -> None:
+    """Let another tool of the server cancel every request of its client."""
+
+    @server.tool
+    async def cancel(context: Context) -> str:
+        for number in range(20):
+            for request_id in (number, str(number)):
+                params = CancelledNotificationParams(request_id=request_id)
+                await context.send_notification(CancelledNotification(params=params))
+        return "cancelled"
+
+    kit.refresh_mcp("remote")
+    assert kit.call("cancel") == "cancelled"
+
+
 def sessions_mixed() -> Any:
     """Call one server from twenty sessions in threads: each sends its own value."""
     server = ChangingServer(tool="number! user")
@@ -532,6 +662,15 @@ ATTACKS = [
         storm_of_changes,
         equals(["changed", ["change", "tool0", "tool1", "tool2"], "changed"]),
     ),
+    Attack("a change announced with every listing", changes_without_an_end, equals([True, True, "done"]), is_slow=True),
+    Attack("other tools in every listing", always_other_tools, equals([0, ["first"]])),
+    Attack(
+        "other blocked tools in every listing",
+        always_other_blocked_tools,
+        all_of(equals([3, "done", False]), lambda outcome: outcome.printed.count("is not called until") == 3),
+    ),
+    Attack("other pinned tools in every listing", always_other_pinned_tools, equals([3, 6, "done"])),
+    Attack("a call that the server cancels", while_calling(cancelled_by_the_server), equals("done")),
     Attack("twenty sessions at once", sessions_mixed, equals(True)),
     Attack("a served toolkit that imports", nested, equals([False, True])),
 ]

@@ -317,6 +317,32 @@ async def ignores_close_async() -> list[Any]:
     return [first, await anext(stream, "ended")]
 
 
+async def ignores_close_when_cancelled() -> list[Any]:
+    """Cancel the caller of an async generator that yields again when it is closed: the caller is cancelled."""
+    ended = []
+    started = asyncio.Event()
+
+    async def body() -> AsyncIterator[int]:
+        try:
+            while True:
+                started.set()
+                yield 0
+        except GeneratorExit:
+            await asyncio.sleep(0)
+            yield 1
+
+    kit = Subject(body).kit
+    ways = [(kit.aexec, "body"), (kit.acall, "body"), (kit["body"].aexec,), (kit.select().aexec, "body")]
+    for run, *name in ways:
+        started.clear()
+        task = asyncio.create_task(run(*name))
+        await asyncio.wait_for(started.wait(), WAIT)
+        task.cancel()
+        await asyncio.wait({task}, timeout=WAIT)
+        ended.append(task.cancelled())
+    return ended
+
+
 def many_items() -> list[Any]:
     kit = Subject().kit
     streams = [list(kit.stream("count", {"to": 10_000})), asyncio.run(read(kit, "later", {"to": 1_000}))]
@@ -342,7 +368,47 @@ def endless() -> list[Any]:
     return codes
 
 
+def injected_endless() -> list[Any]:
+    """A generator without an end into which FastMCP injects a value: FastMCP would collect its items."""
+    from fastmcp.dependencies import Depends
+
+    def noon() -> str:
+        return "noon"
+
+    async def later(now: str = Depends(noon)) -> AsyncIterator[str]:
+        while True:
+            yield now
+
+    def body(now: str = Depends(noon)) -> Iterator[str]:
+        while True:
+            yield now
+
+    kit = Toolkit("k").add(later, max_items=100).add(body, max_items=100)
+    results = [kit.exec(name) for name in ("later", "body")]
+    results += [list(kit.stream("later"))[-1], asyncio.run(read(kit, "later"))[-1]]
+    return [result.error and result.error.code for result in results]
+
+
 # Chunks that end up elsewhere
+
+
+def read_in_another_session() -> list[Any]:
+    """Read the stream of one session in a tool of another: each has its own values and its own output."""
+
+    def count(user: str, context: ToolContext) -> Iterator[str]:
+        for number in range(2):
+            context.append_output(f"output of {user}")
+            yield f"{user} {number}"
+
+    def relay(user: str, context: ToolContext) -> list[Any]:
+        values = [result.value for result in foreign]
+        context.append_output(f"output of {user}")
+        return values
+
+    kit = Toolkit("k").bind("user").add(count).add(relay)
+    foreign = kit.session(user="ann").stream("count")
+    first = next(foreign).value
+    return [first, *(result.value for result in kit.session(user="bob").stream("relay"))]
 
 
 async def mixed_streams() -> bool:
@@ -711,9 +777,22 @@ ATTACKS = [
     ),
     Attack("a generator that ignores its end", still_works(ignores_close), equals([[0, "ended"], True, 0])),
     Attack("an async generator that ignores its end", ignores_close_async, equals([0, "ended"])),
+    Attack("cancelled while a generator ignores its end", ignores_close_when_cancelled, equals([True] * 4)),
     Attack("very many items", many_items, equals([[10_001, True, 10_000], [1_001, True, 1_000]])),
     Attack("items without an end", endless, equals(["limit_exceeded"] * 6)),
+    Attack("injected items without an end", injected_endless, equals(["limit_exceeded"] * 4)),
     # Chunks that end up elsewhere
+    Attack(
+        "a stream that another session reads",
+        read_in_another_session,
+        equals(
+            [
+                "output of ann",
+                "output of bob",
+                ["ann 0", "output of ann", "ann 1", ["ann 0", "ann 1"]],
+            ]
+        ),
+    ),
     Attack("twenty streams of twenty sessions with one call id", mixed_streams, equals(True)),
     Attack("twenty threads with one call id", mixed_threads, equals(True)),
     Attack("output of a call that is over", output_after_the_end, equals([["ann"], ["bob"]] * 2)),

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.benchmarks import calls, creation, formats, process, served, toolkits
+from tests.benchmarks import calls, creation, formats, process, refusals, served, toolkits
 from tests.benchmarks.rows import Row
 
 MEASUREMENTS = (
@@ -31,6 +31,10 @@ MEASUREMENTS = (
     formats.export_again,
     formats.first_export,
     formats.first_export_of_a_function,
+    refusals.refused_numbers,
+    refusals.refused_models,
+    refusals.refused_nulls,
+    refusals.refused_unions,
     process.fresh_process,
     process.foreign_modules,
     served.served_over_stdio,

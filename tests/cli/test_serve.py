@@ -165,8 +165,8 @@ async def test_a_file_or_its_neighbour_may_have_the_name_of_a_dependency(tmp_pat
 def test_output_of_tools_over_stdio_is_written_to_stderr_at_once(tmp_path):
     written = tmp_path / "shed.py"
     written.write_text(
-        "from ahvn_tools import tool\n\n@tool\ndef greet() -> str:\n    print('aloud')\n    print('half', end='')\n"
-        "    return 'hello'\n"
+        "from ahvn_tools import tool\n\n@tool\ndef greet() -> str:\n    '''Greet.'''\n    print('aloud')\n"
+        "    print('half', end='')\n    return 'hello'\n"
     )
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "greet", "_meta": MODERN}}
     pipe = subprocess.PIPE

@@ -68,10 +68,9 @@ def limited(body: Callable[..., Any], **options: Any) -> ToolSpec:
 @combinations(body=ENDLESS, entry_point=RESULT_ENTRY_POINTS)
 def test_too_many_items_are_an_error(body: Callable[..., Any], entry_point: EntryPoint) -> None:
     result = entry_point(limited(body))
-    assert (result.error.code, result.error.message) == (
-        "limit_exceeded",
-        "Tool 'endless' made more than 5 items: ask it for fewer. Its host can raise `max_items`.",
-    )
+    message = "Tool 'endless' made more than 5 items: ask it for fewer."
+    assert (result.error.code, result.error.message) == ("limit_exceeded", message)
+    assert str(result.exception) == f"{message} Its host can raise `max_items`."
 
 
 @combinations(body=ENDLESS, entry_point=VALUE_ENTRY_POINTS)

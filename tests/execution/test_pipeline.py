@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import re
 import threading
 import time
 from dataclasses import replace
@@ -221,15 +222,24 @@ async def test_call_raises_the_error_of_a_result_that_a_middleware_replaced(entr
 
 @combinations(entry_point=["exec", "aexec", "stream", "astream"], is_inline=IS_INLINE)
 async def test_a_failing_middleware_is_an_error_result_without_its_text(entry_point, is_inline, caplog):
+    async def passing(call, next):
+        return await next(call)
+
     async def broken(call, next):
         raise ValueError("hunter2-hunter2")
 
-    kit = kit_of(inline(broken) if is_inline else broken)
+    layers = [inline(layer) if is_inline else layer for layer in (passing, broken)]
+    kit = kit_of(*layers)
     returned = await call_through(kit, entry_point, "add", {"a": 1})
     result = returned[-1] if isinstance(returned, list) else returned
     assert (result.error.code, result.error.message) == ("tool_error", "A middleware of tool 'add' failed.")
+    assert str(result.exception) == "hunter2-hunter2"
     assert "hunter2" not in caplog.text
-    assert "raised ValueError" in caplog.text
+    (record,) = caplog.records
+    line = broken.__code__.co_firstlineno + 1
+    assert record.getMessage() == (
+        f"The middleware {broken.__qualname__} (test_pipeline.py, line {line}) of tool 'add' raised ValueError."
+    )
 
 
 @pytest.mark.parametrize("entry_point", ["call", "acall"])
@@ -241,14 +251,39 @@ async def test_call_raises_the_exception_of_a_middleware(entry_point):
         await call_through(kit_of(broken), entry_point, "add", {"a": 1})
 
 
-async def test_a_middleware_that_returns_no_result_is_an_error():
-    @inline
+@pytest.mark.parametrize("is_outermost", [True, False])
+def test_a_middleware_that_returns_no_result_is_an_error_that_names_it(is_outermost, caplog):
     async def forgetful(call, next):
-        await next(call)
+        result = await next(call)
+        return result if call.name == "other" else None
 
-    assert kit_of(forgetful).exec("add", {"a": 1}).error.code == "tool_error"
-    with pytest.raises(TypeError, match=r"returned NoneType, not a ToolResult"):
-        kit_of(forgetful).call("add", {"a": 1})
+    async def reading(call, next):
+        return replace(await next(call), meta={})
+
+    kit = kit_of(*([] if is_outermost else [reading]), forgetful)
+    assert kit.exec("add", {"a": 1}).error.code == "tool_error"
+    name = re.escape(f"{forgetful.__qualname__} (test_pipeline.py, line {forgetful.__code__.co_firstlineno})")
+    assert re.search(f"The middleware {name} of tool 'add' returned NoneType, not a ToolResult", caplog.text)
+    with pytest.raises(TypeError, match="returned NoneType, not a ToolResult"):
+        kit.call("add", {"a": 1})
+
+
+def test_a_middleware_that_is_not_async_is_an_error_that_names_it():
+    def instant(call, next):
+        return ToolResult(1)
+
+    with pytest.raises(TypeError, match=r"instant \(test_pipeline.py, line \d+\) of tool 'add' is no async function"):
+        kit_of(instant).call("add", {"a": 1})
+
+
+def test_the_log_names_the_function_of_the_host_that_a_middleware_called(caplog):
+    def broken(call, result):
+        raise KeyError("hunter2-hunter2")
+
+    kit = Toolkit("own").add(kit_of()["add"], postprocess=broken)
+    assert kit.exec("add", {"a": 1}).error.code == "tool_error"
+    assert f"The middleware {broken.__qualname__} (test_pipeline.py, line" in caplog.text
+    assert "raised KeyError" in caplog.text
 
 
 def test_a_middleware_marked_inline_that_awaits_is_an_error():

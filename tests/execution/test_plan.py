@@ -183,8 +183,16 @@ def test_a_bound_parameter_without_a_value_fails_before_the_body_runs(entry_poin
 
     result = entry_point(ToolSpec.from_function(body, binds={"token": "session.token"}))
     assert (result.error.code, ran) == ("unbound_state", [])
-    assert "'token'" in result.error.message
-    assert "'session.token'" in result.error.message
+    assert "'token' is bound to 'session.token'" in str(result.exception)
+    assert result.text == "The tool cannot run: its host has not provided a value that it needs."
+
+
+def test_the_developer_finds_the_fix_of_an_unbound_parameter_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    def body(token: str) -> None:
+        """Never runs."""
+
+    ToolSpec.from_function(body, binds={"token": "session.token"}).exec()
+    assert "set state key 'session.token'" in caplog.text
 
 
 @each_value_entry_point
@@ -206,8 +214,8 @@ def test_a_bound_value_of_a_wrong_type_is_reported_without_the_value(entry_point
     spec.state["session"] = {"limit": "hunter2-secret"}
     result = entry_point(spec)
     assert result.error.code == "unbound_state"
-    assert "hunter2" not in result.error.message
-    assert "'int'" in result.error.message
+    assert "hunter2" not in str(result.exception)
+    assert "'int'" in str(result.exception)
 
 
 @each_result_entry_point
@@ -270,7 +278,7 @@ def test_a_failing_resolver_is_reported_by_its_error_type_and_its_key(entry_poin
         return token
 
     spec = ToolSpec.from_function(body).bind("token", "tok", resolver=resolver)
-    assert entry_point(spec).error.message == (
+    assert str(entry_point(spec).exception) == (
         "Parameter 'token' is bound to 'tok': its resolver raised KeyError; check the resolver of 'tok'."
     )
 
@@ -291,10 +299,8 @@ def test_a_resolver_value_of_a_wrong_type_is_reported_with_the_resolver(entry_po
     def body(token: str) -> str:
         return token
 
-    message = entry_point(
-        ToolSpec.from_function(body).bind("token", "tok", resolver=lambda: ["hunter2-secret"])
-    ).error.message
-    assert message.endswith("it holds a list that does not fit 'str'; check the resolver of 'tok'.")
+    result = entry_point(ToolSpec.from_function(body).bind("token", "tok", resolver=lambda: ["hunter2-secret"]))
+    assert str(result.exception).endswith("it holds a list that does not fit 'str'; check the resolver of 'tok'.")
 
 
 @each_result_entry_point
@@ -303,7 +309,7 @@ def test_the_error_of_a_plain_resolver_that_returns_a_coroutine_suggests_async_d
         return token
 
     spec = ToolSpec.from_function(body).bind("token", "tok", resolver=lambda: lookup_later({}))
-    assert entry_point(spec).error.message == (
+    assert str(entry_point(spec).exception) == (
         "Parameter 'token' is bound to 'tok'. The resolver of 'token' returned a coroutine; define it with `async def`."
     )
 

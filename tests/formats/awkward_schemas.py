@@ -129,6 +129,25 @@ CASES: dict[str, Any] = {
     "an old recursive reference": one({"$recursiveRef": "#"}, **{"$recursiveAnchor": True}),
     "a reference with words": one({"$ref": "#/$defs/A", "description": "Which."}, **{"$defs": {"A": of("x", x=TEXT)}}),
     "a reference with a default": of(a={"$ref": "#/$defs/A", "default": "x"}) | {"$defs": {"A": {"enum": ["x", "y"]}}},
+    "a required reference with a default": one(
+        {"$ref": "#/$defs/A", "default": "red"}, **{"$defs": {"A": {"enum": ["red", "blue"]}}}
+    ),
+    "a required reference with words and a default": one(
+        {"$ref": "#/$defs/A", "description": "Which color", "default": "red"},
+        **{"$defs": {"A": {**TEXT, "enum": ["red", "blue"], "description": "A color."}}},
+    ),
+    "a recursive reference with a default": one(
+        {"$ref": "#/$defs/Node"},
+        **{
+            "$defs": {
+                "Node": of(
+                    "next",
+                    next={"anyOf": [{"$ref": "#/$defs/Node"}, NONE], "default": None},
+                    other={"$ref": "#/$defs/Node", "default": {}},
+                )
+            }
+        },
+    ),
     "a reference with a constraint": one(
         {"$ref": "#/$defs/A", "maxLength": 3}, **{"$defs": {"A": {**TEXT, "minLength": 1}}}
     ),

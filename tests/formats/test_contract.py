@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import ImageContent
 
@@ -321,6 +321,28 @@ def test_a_response_that_is_not_json_is_one_call_with_an_error(name, text):
     assert call.error.startswith("The response is not valid JSON")
 
 
+ID = "FI5qQGzDE"
+"""An id that every provider may have sent; Mistral sends no others."""
+
+
+@each_format
+@pytest.mark.parametrize("calls", [[(ID, "ping", '{"a": 1}')], []], ids=["calls", "no calls"])
+def test_an_answer_looks_like_one_of_its_format(name, calls):
+    module, response, events = formats.get(name), provider(name).response(calls), provider(name).events(calls)
+    assert module.looks_like(response) or response == []
+    assert module.looks_like(events)
+
+
+@each_format
+@pytest.mark.parametrize(
+    "data",
+    [None, {}, 3, True, [None], [3], {"error": {"message": "overloaded"}}, {"x": []}, [{"x": 1}], {"role": "user"},
+     {"type": None}, [{"type": 3}], {"output": 3}],
+)  # fmt: skip
+def test_data_that_is_no_answer_looks_like_none(name, data):
+    assert not formats.get(name).looks_like(data)
+
+
 @each_format
 @pytest.mark.parametrize(
     "response",
@@ -364,6 +386,13 @@ def test_no_similar_response_raises(name, response):
     read = formats.get(name).calls(response)
     assert all(isinstance(call.name, str) and call.id and (call.name or call.error) for call in read)
     assert len(read) == len(formats.get(name).calls(json.dumps(response)))
+
+
+@sample_formats
+@settings(max_examples=20)
+@given(data=st.lists(ALIKE) | st.dictionaries(WORDS, ALIKE) | JSON)
+def test_whether_data_looks_like_an_answer_never_raises(name, data):
+    assert formats.get(name).looks_like(data) in {True, False}
 
 
 @sample_formats

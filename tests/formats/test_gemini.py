@@ -381,15 +381,25 @@ def output(result: ToolResult) -> Any:
 def test_a_value_is_sent_as_data_if_the_text_contains_nothing_more():
     text = TextContent(type="text", text='{"a": 1}')
     assert output(ToolResult({"a": 1}, {"a": 1}, blocks=(text,))) == {"a": 1}
-    assert output(ToolResult(1, {"a": 1}, blocks=(text,))) == 1
+    assert output(ToolResult(1, {"a": 1}, blocks=(text,))) == {"a": 1}
+    assert output(ToolResult(1, {"a": 1})) == {"a": 1}
+    assert output(ToolResult(1, {"result": 1})) == 1
     assert output(ToolResult(2, {"a": 2}, blocks=(text,))) == '{"a": 1}'
     assert output(ToolResult("Rome", blocks=(TextContent(type="text", text="Rome"),))) == "Rome"
 
 
 def test_large_integers_are_sent_as_texts():
-    odd = {"a\ud800": [2**53, 10**15 - 1, -(10**15), float("inf"), ("x", "\ud800"), {1: Place}]}
+    odd = {"a\ud800": [2**53, 10**15 - 1, -(10**15), ("x", "\ud800"), {1: None}]}
     assert output(ToolResult(odd)) == {
-        "a\ufffd": ["9007199254740992", 999999999999999, "-1000000000000000", "inf", ["x", "\ufffd"], {"1": str(Place)}]
+        "a\ufffd": ["9007199254740992", 999999999999999, "-1000000000000000", ["x", "\ufffd"], {"1": None}]
+    }
+
+
+@pytest.mark.parametrize("value", [Place, float("inf"), {"a": object()}], ids=["class", "infinity", "object"])
+def test_a_value_without_json_form_is_an_error(value):
+    (message,) = gemini.results([(CALL, ToolResult(value))])
+    assert message["parts"][0]["functionResponse"]["response"] == {
+        "error": "The tool returned a value that cannot be sent."
     }
 
 

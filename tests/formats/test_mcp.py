@@ -220,11 +220,13 @@ def test_an_error_has_its_text_and_a_flag():
 
 def test_a_lone_surrogate_is_replaced_at_any_depth():
     block = TextContent(type="text", text="a\ud800")
-    said = answered(ToolResult(1, {"k\ud800": ["\ud800"]}, meta={"note": "\ud800", "object": {1}}, blocks=(block,)))
+    said = answered(
+        ToolResult(1, {"k\ud800": ["\ud800"]}, meta={"note": "\ud800", "object": object()}, blocks=(block,))
+    )
     assert said == {
         "content": [{"type": "text", "text": "a\ufffd"}],
         "structuredContent": {"k\ufffd": ["\ufffd"]},
-        "_meta": {"note": "\ufffd", "object": "{1}"},
+        "_meta": {"note": "\ufffd", "object": "<object>"},
         "resultType": "complete",
     }
 

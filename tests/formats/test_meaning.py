@@ -30,6 +30,9 @@ ACCEPTED: dict[str, list[Any]] = {
     "a reference to an anchor": [{"a": "x"}],
     "a reference into an unknown keyword": [{"a": {"x": "y"}}],
     "a reference with words": [{"a": {"x": "y"}}],
+    "a required reference with a default": [{"a": "blue"}],
+    "a required reference with words and a default": [{"a": "blue"}],
+    "a recursive reference with a default": [{"a": {"next": None}}, {"a": {"next": {"next": None}}}],
     "a reference with a constraint": [{"a": "xyz"}],
     "a reference with a tighter constraint": [{"a": "xyz"}],
     "a reference with members": [{"a": {"x": "x", "y": 1}}],
@@ -179,7 +182,8 @@ def test_schemas_are_strict_for_the_providers_that_can_enforce_them():
 
 
 PLAIN = (
-    "a reference with words", "a reference with a default", "a reference with a constraint", "old definitions",
+    "a reference with words", "a reference with a default", "a required reference with a default",
+    "a required reference with words and a default", "a reference with a constraint", "old definitions",
     "escaped references", "references into members", "components of OpenAPI", "oneOf of references with discriminator",
     "anyOf with null", "anyOf of const", "const 1", "const that may be missing", "enum that may be missing",
     "enum with null and types", "enum of integers without a type", "array of arrays", "unique items", "empty object",

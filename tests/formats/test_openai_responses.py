@@ -90,11 +90,14 @@ def test_an_output_schema_describes_the_json_of_the_output():
     }  # fmt: skip
     two = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}
     assert promised(two) == two
+    one = {"type": "object", "properties": {"result": {"type": "string"}}}
+    assert promised(one) == one
 
 
 @pytest.mark.parametrize("node", [{"type": "string"}, {"type": ["string", "null"]}, {}, {"$ref": "#"}])
 def test_an_output_that_may_be_plain_text_has_no_schema(node):
-    assert promised({"type": "object", "properties": {"result": node}}) is None
+    wrapped = {"type": "object", "properties": {"result": node}, "x-fastmcp-wrap-result": True}
+    assert promised(wrapped) is None
     assert promised(None) is None
 
 

@@ -114,7 +114,7 @@ def test_every_function_of_the_leaderboard_is_exported_by_the_rules(name, option
     assert all_broken(name, options, functions) == {}
 
 
-@openai_or_exhaustive
+@each_form
 def test_every_tool_of_a_real_server_is_exported_by_the_rules(name, options, served):
     assert all_broken(name, options, served) == {}
 

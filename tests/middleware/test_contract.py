@@ -52,6 +52,7 @@ def test_every_middleware_of_the_package_is_listed():
     modules = [importlib.import_module(f"{middleware.__name__}.{name}") for name in names]
     shipped = {name for name, module in zip(names, modules, strict=True) if hasattr(module, name)}
     assert shipped | {"postprocess"} == {name.partition(",")[0] for name in MADE}
+    assert shipped | {"replay", "inline"} == {name for name in middleware.__all__ if name.islower()}
 
 
 def echo(word: str) -> str:
@@ -99,7 +100,7 @@ TOOLS = (echo, aecho, count, acount, fail, hold)
 
 @pytest.fixture(params=MADE)
 def kit(request, tmp_path) -> Toolkit:
-    kit = Toolkit("kit", middleware=[MADE[request.param](tmp_path)])
+    kit = Toolkit("kit", middleware=[MADE[request.param](tmp_path)], mask_errors=False)
     for function in TOOLS:
         kit.add(ToolSpec.from_function(function, annotations={"readOnlyHint": True}))
     return kit

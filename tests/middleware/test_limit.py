@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import threading
 import time
 
@@ -10,7 +11,6 @@ import pytest
 
 from ahvn_tools import ToolCall, Toolkit, ToolSpecError
 from ahvn_tools.errors import LimitExceededError
-from ahvn_tools.middleware import limit as module
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.toolkit import Run
 
@@ -146,6 +146,7 @@ def test_a_run_of_one_call_is_a_run():
 
 
 def test_the_sessions_that_are_counted_are_bounded(monkeypatch):
+    module = importlib.import_module("ahvn_tools.middleware.limit")
     monkeypatch.setattr(module, "MAX_COUNTED_KEYS", 2)
     kit, _ = kit_of(per_session=1)
     first, *others = [kit.session() for _ in range(3)]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import pytest
 
-from ahvn_tools import Secret, ToolContext, ToolError, Toolkit
+from ahvn_tools import Secret, ToolContext, ToolError, Toolkit, ToolSpecError
 from ahvn_tools.middleware import inline
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
@@ -40,7 +40,7 @@ def kit_of(*functions, **options) -> Toolkit:
 @pytest.fixture
 def lines(caplog):
     caplog.set_level(logging.INFO, logger="ahvn_tools.calls")
-    return lambda: [record.getMessage() for record in caplog.records]
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "ahvn_tools.calls"]
 
 
 def test_a_line_contains_tool_arguments_outcome_duration_and_result(lines, caplog):
@@ -215,6 +215,121 @@ def test_logger_and_level_can_be_chosen(caplog):
         ("mine", logging.DEBUG),
         ("mine", logging.WARNING),
     ]
+
+
+def test_a_function_takes_the_lines():
+    written: list[str] = []
+    kit_of(add, logger=written.append).exec("add", {"a": 1})
+    assert written[0].startswith('add {"a": 1} -> ok in ')
+
+
+def test_a_logger_of_structlog_takes_the_lines_with_fields():
+    class Bound:
+        def __init__(self, fields):
+            self.fields = fields
+
+        def bind(self, **fields):
+            return Bound(fields)
+
+        def log(self, level, event):
+            written.append((level, event, self.fields))
+
+    written: list[tuple[int, str, dict]] = []
+    kit_of(add, logger=Bound({}), level=logging.WARNING).exec("add", {"a": 1})
+    ((level, event, fields),) = written
+    assert (level, fields["tool"], fields["outcome"]) == (logging.WARNING, "add", "ok")
+    assert event.startswith('add {"a": 1} -> ok in ')
+
+
+async def _write_later(line):
+    """Take a line, in a loop."""
+
+
+@pytest.mark.parametrize("logger", [3, _write_later])
+def test_what_cannot_take_a_line_is_refused(logger):
+    with pytest.raises(ToolSpecError, match="`log` writes to a logger"):
+        log(logger)
+
+
+def test_the_line_of_a_failed_call_has_the_text_that_the_model_does_not_receive(lines):
+    def fail(account: str) -> None:
+        raise LookupError(f"no account {account}")
+
+    kit = kit_of(fail)
+    kit.bind("account", default=CANARY + "-bound")
+    assert kit.exec("fail").text == "Error calling tool 'fail'"
+    assert lines()[0].endswith(" s: LookupError: no account <account>")
+
+
+def test_the_text_of_a_foreign_exception_is_not_read_by_the_log(lines):
+    class ForeignError(Exception):
+        def __str__(self) -> str:
+            return CANARY
+
+    def fail() -> None:
+        raise ForeignError
+
+    kit_of(fail, traceback=True).exec("fail")
+    assert " s: ForeignError (test_log.py, line " in lines()[0]
+    assert lines()[0].splitlines()[-1] == "ForeignError"
+
+
+def test_a_traceback_follows_the_line_without_secrets_and_variables(lines):
+    def look_up(token: str) -> None:
+        own = "own-7f3a9c"
+        raise LookupError(f"no\n{token}" if own else own)
+
+    def read(token: str) -> None:
+        try:
+            look_up(token)
+        except LookupError as error:
+            raise RuntimeError("unreadable") from error
+
+    kit = kit_of(read, traceback=True)
+    kit.bind("token", default=CANARY, secret=True)
+    kit.exec("read")
+    line, *rest = lines()[0].splitlines()
+    assert line.endswith("RuntimeError: unreadable")
+    assert [part for part in rest if not part.startswith(" ")] == [
+        "Traceback (most recent call last):",
+        "LookupError: no\\n<token>",
+        "",
+        "The exception above led to this one:",
+        "",
+        "Traceback (most recent call last):",
+        "RuntimeError: unreadable",
+    ]
+    assert any(part.endswith(", in look_up") for part in rest)
+    assert CANARY not in lines()[0]
+
+
+def test_the_traceback_of_a_group_contains_its_members(lines):
+    async def gather() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+
+    async def fail() -> None:
+        raise KeyError("deep")
+
+    kit_of(gather, traceback=True).exec("gather")
+    assert "  | KeyError: 'deep'" in lines()[0].splitlines()
+
+
+def test_the_traceback_of_a_middleware_is_logged(lines):
+    @inline
+    async def broken(call, next):
+        raise ZeroDivisionError
+
+    kit = kit_of(add, traceback=True)
+    kit.use(broken)
+    kit.exec("add", {"a": 1})
+    assert lines()[0].splitlines()[-1] == "ZeroDivisionError"
+    assert ", in broken" in lines()[0]
+
+
+def test_a_refused_call_has_no_traceback_in_the_log(lines):
+    kit_of(add, traceback=True).exec("add", {"a": "x"})
+    assert "\n" not in lines()[0]
 
 
 def test_below_the_loggers_level_nothing_is_logged(caplog):

@@ -11,7 +11,8 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
-from ahvn_tools.middleware import Call, Next, approve, inline, reporting
+from ahvn_tools.middleware import Call, Next, inline, reporting
+from ahvn_tools.middleware.approve import arguments_digest
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.record import record
 from ahvn_tools.middleware.trace import trace
@@ -35,7 +36,7 @@ class Watch:
         @inline
         async def watch(call: Call, next: Next):
             self.arguments.append(reporting.redact_arguments(call))
-            self.digests.append(approve.arguments_digest(call.arguments, call.secret_key))
+            self.digests.append(arguments_digest(call.arguments, call.secret_key))
             result = await next(call)
             self.results.append(reporting.redact_result(call, result))
             return result
@@ -260,7 +261,7 @@ async def test_credentials_in_urls_are_in_no_log_no_span_and_no_recording(tmp_pa
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     file = tmp_path / "calls.jsonl"
     middleware = [log(), trace(provider.get_tracer("test"), content=True), record(file)]
-    kit = Toolkit("k", middleware=middleware).add(connect)
+    kit = Toolkit("k", middleware=middleware, mask_errors=False).add(connect)
     for url in (URL, f"{URL}&fail=1"):
         result = await kit.aexec("connect", {"url": url, "urls": {"more": [url]}})
         assert result.error is None or "db://***@host/x?token=***" in result.text

@@ -242,12 +242,45 @@ class Open(BaseModel):
     b: str = "x"
 
 
+class Nullable(BaseModel):
+    a: Counted
+    size: int = 3
+
+
 class TestRepairs:
     def test_nulls_in_more_than_a_thousand_values_are_removed(self):
         assert SingleParameterTool(list[Open])([{"a": None}] * LARGE) == [Open()] * LARGE
 
     def test_a_large_list_may_be_sent_as_json_text(self):
         assert SingleParameterTool(list[int])(str([1] * 20_000)) == [1] * 20_000
+
+    def test_nulls_in_single_items_of_a_large_list_are_removed(self):
+        rows = [{"a": None} if i % 7 == 3 else {"a": 2, "b": None} if i % 7 == 5 else {"a": 2} for i in range(LARGE)]
+        assert [row.a for row in SingleParameterTool(list[Open])(rows)] == [row["a"] or 1 for row in rows]
+
+    def test_json_texts_with_nulls_in_a_large_list_are_repaired(self):
+        rows: list[Any] = ['{"a": null}', {"a": 2.0}] * 1_000
+        assert [row.a for row in SingleParameterTool(list[Open])(rows)] == [1, 2] * 1_000
+
+    @pytest.mark.parametrize("annotation", [list[Nullable], list[Nullable | None]], ids=["models", "nullable models"])
+    def test_the_other_items_are_not_checked_if_the_first_one_cannot_be_repaired(self, annotation):
+        tool = SingleParameterTool(annotation)
+        Checks.count = 0
+        message = tool.refusal([{"size": None, "a": "x"}] * LARGE)
+        assert message == (
+            "Invalid arguments: 'it[0].a' should be a valid integer, unable to parse string as an integer; "
+            "and possibly more."
+        )
+        assert Checks.count <= 10
+
+    def test_an_item_that_cannot_be_repaired_is_refused_behind_others_that_can(self):
+        rows = [{"a": None}] * 3 + [{"a": None, "b": {}}] * 1_000
+        message = SingleParameterTool(list[Open]).refusal(rows)
+        assert message == "Invalid arguments: 'it[3].b' should be a valid string; and possibly more."
+
+    def test_texts_inside_nested_unions_are_repaired_in_a_few_hundred_values(self):
+        tool, rest = SingleParameterTool(list[Left | Right | int]), [{"x": 1}] * 300
+        assert tool(['{"x": {"x": 1}}', *rest]) == tool([chain(2, 1), *rest])
 
     def test_nulls_in_more_than_five_thousand_values_are_refused(self):
         message = SingleParameterTool(list[Open]).refusal([{"a": None}] * 6_000)

@@ -303,7 +303,7 @@ class TestBoundValueValidation:
 
         spec = ToolSpec.from_function(f).bind("text")
         spec.state = {"text": 1}
-        assert spec.exec().error.message.endswith("does not fit 'Annotated[str, …]'; set state key 'text'.")
+        assert str(spec.exec().exception).endswith("does not fit 'Annotated[str, …]'; set state key 'text'.")
 
     def test_secrets_are_recognized_by_annotation(self):
         def f(

@@ -72,10 +72,29 @@ class TestAcceptedArguments:
         assert sent(spec, it={"x": 1, "z": 2}, free=[None]) == {"it": {"x": 1, "z": 2}, "free": [None]}
 
     @pytest.mark.parametrize(
-        ("node", "value"), [(INTEGER, "1"), (INTEGER, True), ({"type": "boolean"}, "yes"), ({"type": "string"}, 1)]
+        ("node", "value"), [(INTEGER, "1"), (INTEGER, True), ({"type": "boolean"}, "yes"), ({"type": "string"}, True)]
     )
     def test_nothing_else_is_coerced(self, node, value):
         assert refusal(tool_of({"it": node}), it=value).startswith("Invalid arguments: 'it' should be of type ")
+
+    @pytest.mark.parametrize(
+        ("node", "value", "expected"),
+        [
+            ({"type": "string"}, 1, "1"),
+            ({"type": "string"}, 1.5, "1.5"),
+            ({"type": ["string", "boolean"]}, 2, "2"),
+            ({"type": ["string", "number"]}, 2, 2),
+            ({"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}, [1, None], ["1", None]),
+        ],
+    )
+    def test_a_number_becomes_a_text_where_only_a_text_fits(self, node, value, expected):
+        assert sent(tool_of({"it": node}), it=value) == {"it": expected}
+
+    def test_a_number_is_refused_by_an_option(self):
+        schema = {"type": "object", "properties": {"it": {"type": "string"}}}
+        recorder = Recorder(name="record", description="Record a call.", parameters=schema)
+        spec = ToolSpec.from_mcp(recorder, coerce_numbers_to_str=False)
+        assert refusal(spec, it=1) == "Invalid arguments: 'it' should be of type string."
 
     def test_a_default_is_not_added(self):
         assert sent(tool_of({"it": {"type": "integer", "default": 5}})) == {}
@@ -427,8 +446,10 @@ VALUES = st.recursive(
 @given(node=NODES, value=VALUES)
 @settings(deadline=None, max_examples=200)
 def test_without_repairs_it_accepts_exactly_what_the_schema_accepts(node, value):
-    """No value contains a null or a JSON text."""
-    spec = tool_of({"it": node}, required=["it"])
+    """No value contains a null or a JSON text, and no number is made a text."""
+    schema = {"type": "object", "properties": {"it": node}, "required": ["it"]}
+    recorder = Recorder(name="record", description="Record a call.", parameters=schema)
+    spec = ToolSpec.from_mcp(recorder, coerce_numbers_to_str=False)
     before = copy.deepcopy(value)
     RECEIVED.clear()
     result = spec.exec(it=value)

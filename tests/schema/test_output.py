@@ -9,14 +9,16 @@ import pathlib
 import traceback
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Union
 
 import pytest
+import typing_extensions
+from fastmcp.utilities.types import Image
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_serializer
 from typing_extensions import TypeAliasType
 
-from ahvn_tools import ToolSpec
+from ahvn_tools import ToolResult, ToolSpec
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from tests.execution.entry_points import (
     ENTRY_POINTS,
@@ -24,6 +26,7 @@ from tests.execution.entry_points import (
     STREAM_ENTRY_POINTS,
     VALUE_ENTRY_POINTS,
     EntryPoint,
+    run,
 )
 
 each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
@@ -86,6 +89,11 @@ class Typed(TypedDict):
     b: str
 
 
+class ModernTyped(typing_extensions.TypedDict):
+    a: int
+    b: str
+
+
 class Named(NamedTuple):
     a: int
     b: str
@@ -120,7 +128,6 @@ OBJECTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 WRAPPED: dict[str, tuple[Any, Any, Any]] = {
     "str": (str, "text", "text"),
     "int": (int, 5, 5),
-    "a bool for an int": (int, True, True),
     "float": (float, 1.5, 1.5),
     "bool": (bool, False, False),
     "list": (list[int], [1, 2], [1, 2]),
@@ -236,13 +243,22 @@ INVALID: dict[str, Any] = {
     "NaN inside": {"a": [float("nan")]},
     "cycle": LOOP,
     "too deep": DEEP,
-    "bytes that are no text": b"\xff\xfe",
-    "such bytes inside": [b"\xff"],
+    "exception": ValueError("hunter2"),
     "function": len,
     "class": int,
     "model that cannot be shown": Breaks(),
     "module": pathlib,
 }
+
+
+def invalid_result_of(entry_point: EntryPoint, spec: ToolSpec) -> InvalidResultError:
+    """Return the error of a call; a model reads nothing that concerns the developer."""
+    try:
+        error = entry_point(spec).exception
+    except InvalidResultError as raised:
+        error = raised
+    assert (type(error), error.message) == (InvalidResultError, "The tool returned an invalid result.")
+    return error
 
 
 @pytest.mark.parametrize("returned", INVALID.values(), ids=INVALID)
@@ -251,13 +267,9 @@ INVALID: dict[str, Any] = {
 def test_a_value_without_json_form_is_an_invalid_result(
     entry_point: EntryPoint, annotation: Any, returned: Any
 ) -> None:
-    try:
-        error = entry_point(returning(annotation, returned)).error
-    except InvalidResultError as invalid:
-        error = invalid
-    assert error.code == "invalid_result"
-    assert type(returned).__name__ in error.message
-    assert "0x" not in error.message
+    error = invalid_result_of(entry_point, returning(annotation, returned))
+    assert f"'{type(returned).__name__}'" in str(error) or "'object'" in str(error)
+    assert "0x" not in str(error)
 
 
 MISTYPED = Point.model_construct(x="Zq7canary")
@@ -281,12 +293,9 @@ def test_a_model_with_a_mistyped_field_is_an_invalid_result_and_warns_of_nothing
     entry_point: EntryPoint, annotation: Any, returned: Any, recwarn: pytest.WarningsRecorder
 ) -> None:
     """Pydantic's warning would show the field's value, which may be a bound one."""
-    try:
-        error = entry_point(returning(annotation, returned)).error
-    except InvalidResultError as invalid:
-        error = invalid
-    shown = "".join(traceback.format_exception(error)) if isinstance(error, InvalidResultError) else error.message
-    assert (error.code, "Zq7canary" in shown, recwarn.list) == ("invalid_result", False, [])
+    error = invalid_result_of(entry_point, returning(annotation, returned))
+    shown = "".join(traceback.format_exception(error))
+    assert ("Zq7canary" in shown, recwarn.list) == (False, [])
 
 
 def test_a_mistyped_model_in_a_stream_is_an_invalid_result(recwarn: pytest.WarningsRecorder) -> None:
@@ -297,12 +306,150 @@ def test_a_mistyped_model_in_a_stream_is_an_invalid_result(recwarn: pytest.Warni
     assert (chunk.error.code, recwarn.list) == ("invalid_result", [])
 
 
-@pytest.mark.parametrize(("annotation", "returned"), [(int, "text"), (Point, {"z": 1}), (list[int], {"a": 1})])
-@each_entry_point
-def test_a_value_of_another_type_than_annotated_is_serialized_by_its_own_type(
-    entry_point: EntryPoint, annotation: Any, returned: Any
+MISFITS: dict[str, tuple[Any, Any]] = {
+    "text for int": (int, "text"),
+    "bool for int": (int, True),
+    "number for text": (str, 5),
+    "None for text": (str, None),
+    "text for bool": (bool, "yes"),
+    "text for float": (float, "1.5"),
+    "bool for float": (float, True),
+    "text in a list of int": (list[int], [1, "two"]),
+    "dict for a list": (list[int], {"a": 1}),
+    "dict for a bare list": (list, {"a": 1}),
+    "list for a dict": (dict[str, int], [1]),
+    "list for a bare dict": (dict, [1]),
+    "value of a dict": (dict[str, int], {"a": "b"}),
+    "missing field": (Point, {"y": 1}),
+    "mistyped field": (Point, {"x": "one"}),
+    "other model": (Point, Square(side=2)),
+    "None for a model": (Point, None),
+    "key of a TypedDict": (ModernTyped, {"a": 1}),
+    "length of a tuple": (tuple[int, str], (1,)),
+    "literal": (Literal["a", "b"], "c"),
+    "enum": (Colour, "blue"),
+    "optional": (int | None, "text"),
+    "union": (int | Point, "text"),
+    "bound": (Annotated[int, Field(ge=0)], -1),
+    "content for an object": (dict[str, int], Image(data=b"png", format="png")),
+    "items of an iterator": (Iterator[int], [1, "two"]),
+}
+
+
+@pytest.mark.parametrize(("annotation", "returned"), MISFITS.values(), ids=MISFITS)
+@pytest.mark.parametrize("entry_point", ["call", "exec"])
+def test_a_value_that_does_not_fit_its_annotation_is_an_invalid_result(
+    entry_point: str, annotation: Any, returned: Any
 ) -> None:
-    assert entry_point(returning(annotation, returned)).value == returned
+    spec = returning(annotation, returned)
+    error = invalid_result_of(ENTRY_POINTS[entry_point], spec)
+    assert "does not fit its return annotation" in str(error)
+
+
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+def test_all_ways_to_call_refuse_a_value_that_does_not_fit(entry_point: EntryPoint) -> None:
+    assert "'properties/result/type'" in str(invalid_result_of(entry_point, returning(int, "text")))
+    assert "its output schema" in str(invalid_result_of(entry_point, returning(..., {"only": "x"}, output_schema=_ONE)))
+
+
+@pytest.mark.parametrize(("annotation", "returned"), MISFITS.values(), ids=MISFITS)
+@pytest.mark.exhaustive
+def test_a_served_tool_refuses_the_same_values(annotation: Any, returned: Any) -> None:
+    result = run(returning(annotation, returned).to_fastmcp().run, {})
+    assert (result.is_error, result.content[0].text) == (True, "The tool returned an invalid result.")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "returned", "value"),
+    [
+        (Point, {"x": 1, "y": 2}, {"x": 1, "y": 2}),
+        (list[int], (1, 2), [1, 2]),
+        (list[int], {1}, [1]),
+        (float, 5, 5),
+        (dt.date, "2024-05-06", "2024-05-06"),
+        (Colour, "red", "red"),
+        (Pair, {"a": 1, "b": "b"}, {"a": 1, "b": "b"}),
+        (None, 5, 5),
+    ],
+    ids=str,
+)
+@each_entry_point
+def test_a_value_of_another_type_with_the_promised_json_form_fits(
+    entry_point: EntryPoint, annotation: Any, returned: Any, value: Any
+) -> None:
+    assert entry_point(returning(annotation, returned)).value == value
+
+
+@pytest.mark.parametrize("entry_point", STREAM_ENTRY_POINTS.values(), ids=STREAM_ENTRY_POINTS)
+def test_an_item_that_does_not_fit_is_an_invalid_chunk_and_an_invalid_result(entry_point: EntryPoint) -> None:
+    def f() -> Iterator[int]:
+        yield 1
+        yield "two"
+
+    results = entry_point(ToolSpec.from_function(f))
+    assert [result.error and result.error.code for result in results] == [None, "invalid_result", "invalid_result"]
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        (ToolResult(5), None),
+        (ToolResult("five"), "invalid_result"),
+        (ToolResult(5, {"result": 5}), None),
+        (ToolResult(5, {"other": 5}), "invalid_result"),
+        (ToolResult(5, blocks=()), "invalid_result"),
+    ],
+    ids=repr,
+)
+@each_entry_point
+def test_a_result_of_the_tools_own_must_fit_too(entry_point: EntryPoint, made: ToolResult, code: str | None) -> None:
+    result = entry_point(returning(int, made))
+    assert (result.error and result.error.code) == code
+    assert code or result.structured_content == {"result": 5}
+
+
+@each_entry_point
+def test_an_annotation_that_pydantic_refuses_promises_nothing(entry_point: EntryPoint) -> None:
+    spec = returning(Annotated[str, Field(pattern="(")], "text")
+    assert (spec.output_schema, entry_point(spec).value) == (None, "text")
+
+
+class Conditional(BaseModel):
+    model_config = ConfigDict(regex_engine="python-re")
+    text: Annotated[str, Field(pattern=r"^(?P<a>x)(?(a)y|z)\Z")]
+
+
+@each_entry_point
+def test_a_schema_that_cannot_be_compiled_checks_nothing(entry_point: EntryPoint) -> None:
+    assert entry_point(returning(Conditional, {"text": "q"})).value == "q"
+
+
+class Wrapped(BaseModel):
+    result: int
+
+
+@pytest.mark.parametrize(
+    ("annotation", "returned", "text"),
+    [
+        (One, One(only=5), '{"only": 5}'),
+        (Wrapped, Wrapped(result=5), '{"result": 5}'),
+        (int, 5, "5"),
+        (list[int], [5], "[5]"),
+        (str, "five", "five"),
+        (Point, Point(x=5), '{"x": 5, "y": 0}'),
+        (..., {"only": 5}, '{"only": 5}'),
+    ],
+    ids=str,
+)
+@each_entry_point
+def test_models_read_the_whole_object(entry_point: EntryPoint, annotation: Any, returned: Any, text: str) -> None:
+    result = entry_point(returning(annotation, returned))
+    assert (result.text, [block.text for block in result.content]) == (text, [text])
+
+
+def test_the_value_that_a_middleware_has_replaced_is_what_models_read() -> None:
+    result = returning(One, One(only=5)).exec()
+    assert replace(result, value="hidden").text == "hidden"
 
 
 @each_entry_point
@@ -383,9 +530,7 @@ async def great_later() -> int:
 )
 @each_entry_point
 def test_a_number_with_more_digits_than_python_prints_is_an_invalid_result(entry_point: EntryPoint, body: Any) -> None:
-    result = entry_point(ToolSpec.from_function(body))
-    assert result.error.code == "invalid_result"
-    assert "no JSON form" in result.text
+    assert "no JSON form" in str(invalid_result_of(entry_point, ToolSpec.from_function(body)))
 
 
 @pytest.mark.parametrize("entry_point", STREAM_ENTRY_POINTS.values(), ids=STREAM_ENTRY_POINTS)
@@ -411,3 +556,20 @@ def test_call_returns_an_int_of_any_size_for_an_int_annotation(entry_point: Entr
     assert entry_point(ToolSpec.from_function(great)) == 10**5000
     with pytest.raises(InvalidResultError):
         entry_point(ToolSpec.from_function(great_within))
+
+
+class Typed(BaseModel):
+    type: str = "a"
+    cls: int = 1
+
+
+@each_entry_point
+def test_fields_may_be_named_like_keys_of_a_core_schema(entry_point: EntryPoint) -> None:
+    def one() -> Typed:
+        return Typed()
+
+    def many() -> list[Typed]:
+        return [Typed()]
+
+    assert entry_point(ToolSpec.from_function(one)).structured_content == {"type": "a", "cls": 1}
+    assert entry_point(ToolSpec.from_function(many)).value == [{"type": "a", "cls": 1}]

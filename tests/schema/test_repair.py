@@ -1,10 +1,11 @@
-"""Repairs of what models send: JSON text, null for "absent", integral floats; and what is not repaired."""
+"""Repairs of what models send: JSON text, null for "absent", integral floats, numbers; and what is not repaired."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import json
+import pickle
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import NotRequired, TypedDict
 
 from ahvn_tools import ToolSpec
+from ahvn_tools.errors import DefinitionError
 from tests.schema.single_parameter import Cat, Dog, Pair, Settings, SingleParameterTool, Size
 
 
@@ -315,6 +317,65 @@ class TestIntegralFloats:
     def test_one_that_equals_no_literal_is_refused(self):
         assert SingleParameterTool(Literal[1, 2]).refusal(3.0) == "Invalid arguments: 'it' should be 1 or 2."
         assert SingleParameterTool(Size).refusal(3.0) == "Invalid arguments: 'it' should be 1 or 2."
+
+
+class TestNumbers:
+    """A number where a text is wanted."""
+
+    @pytest.mark.parametrize(
+        ("annotation", "value", "expected"),
+        [
+            (str, 1, "1"),
+            (str, -1.5, "-1.5"),
+            (str, 10**30, "1" + "0" * 30),
+            (str | None, 1, "1"),
+            (list[str], [1, "a", 2], ["1", "a", "2"]),
+            (list[str], "[1, 2]", ["1", "2"]),
+            (dict[str, str], {"a": 1}, {"a": "1"}),
+            (Annotated[str, Field(pattern="^[0-9]+$")], 12, "12"),
+            (list[str] | str, 1, "1"),
+        ],
+        ids=str,
+    )
+    def test_become_their_text(self, annotation, value, expected):
+        assert SingleParameterTool(annotation)(value) == expected
+
+    @pytest.mark.parametrize(
+        ("annotation", "value", "expected"),
+        [(int | str, 1, 1), (float | str, 1.5, 1.5), (Any, 1, 1), (int | list[str], 1, 1)],
+        ids=str,
+    )
+    def test_stay_where_the_type_allows_them(self, annotation, value, expected):
+        assert SingleParameterTool(annotation)(value) == expected
+
+    @pytest.mark.parametrize(
+        ("annotation", "value"),
+        [
+            (str, True),
+            (str, float("nan")),
+            (str, float("inf")),
+            (str, 10**5000),
+            (str, [1]),
+            (Annotated[str, Field(pattern="^[a-z]+$")], 12),
+            (Literal["1"], 1),
+        ],
+        ids=["bool", "nan", "infinity", "too many digits", "list", "pattern", "literal"],
+    )
+    def test_that_have_no_fitting_text_are_refused(self, annotation, value):
+        assert SingleParameterTool(annotation).refusal(value)
+
+    @pytest.mark.parametrize("input_schema", [None, {"properties": {"word": {"type": "string"}}}])
+    def test_are_refused_by_an_option(self, input_schema):
+        def shout(word: str) -> str:
+            return word.upper()
+
+        options = {} if input_schema is None else {"input_schema": input_schema}
+        assert ToolSpec.from_function(shout, **options).call(word=1) == "1"
+        refusing = ToolSpec.from_function(shout, coerce_numbers_to_str=False, **options)
+        for spec in (refusing, pickle.loads(pickle.dumps(refusing)), refusing.clone()):
+            assert spec.exec(word=1).error.code == "invalid_parameters"
+        with pytest.raises(DefinitionError, match="coerce_numbers_to_str"):
+            ToolSpec.from_function(shout, coerce_numbers_to_str="no")
 
 
 class TestTheCallersObjects:

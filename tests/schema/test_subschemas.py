@@ -26,4 +26,4 @@ def test_tuples_and_free_objects_have_subschemas_for_the_rest():
     finder = SubschemaFinder(schema)
     assert finder.find_subschemas([0]) == [TEXT]
     assert finder.find_subschemas([4, "any"]) == [TEXT]
-    assert finder.is_undeclared((4, "any"))
+    assert finder.find_nullability((4, "any"))[0] is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -664,6 +665,35 @@ async def test_an_injected_parameter_is_hidden_and_cannot_be_set(function, value
     with pytest.raises(DefinitionError, match="no parameter 'now'"):
         ToolSpec.from_function(function, binds={"now": "n"})
     assert pickle.loads(pickle.dumps(spec))(text="x") == value
+
+
+async def test_a_dependency_stays_open_until_the_last_item_and_each_item_comes_at_once():
+    opened: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def connect() -> AsyncIterator[str]:
+        opened.append("open")
+        try:
+            yield "connection"
+        finally:
+            opened.append("closed")
+
+    async def later(connection: str = Depends(connect)) -> AsyncIterator[int]:
+        for number in range(2):
+            yield number
+
+    def now(connection: str = Depends(connect)) -> Iterator[int]:
+        yield from range(2)
+
+    for function in (later, now):
+        opened.clear()
+        seen = [(result.value, list(opened)) async for result in ToolSpec.from_function(function).astream()]
+        assert seen == [(0, ["open"]), (1, ["open"]), ([0, 1], ["open", "closed"])]
+        opened.clear()
+        stream = ToolSpec.from_function(function).astream()
+        await anext(stream)
+        await stream.aclose()
+        assert opened == ["open", "closed"]
 
 
 def test_an_injected_parameter_that_a_partial_fixes_is_not_injected():

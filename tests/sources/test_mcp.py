@@ -253,7 +253,7 @@ def test_common_mistakes_of_models_are_repaired(arguments, got):
     [
         ({}, "'query' is missing"),
         ({"query": None}, "'query' must not be null"),
-        ({"query": 5}, "'query' should be of type string"),
+        ({"query": True}, "'query' should be of type string"),
         ({"query": "x", "limit": "3"}, "'limit' should be of type integer"),
         ({"query": "x", "limit": 3.5}, "'limit' should be of type integer"),
         ({"query": "x", "limit": float("nan")}, "NaN"),

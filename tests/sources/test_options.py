@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +25,10 @@ def search(query: str, limit: int = 10) -> list[str]:
         The titles.
     """
     return [query] * limit
+
+
+class Db:
+    """A type without a JSON form."""
 
 
 NAMES = {"title": "Find", "version": "2.1", "description": "Look around.", "name": "find"}
@@ -180,6 +185,49 @@ def test_an_example_may_set_a_parameter_called_inputs():
 
     spec = ToolSpec.from_function(run, examples=[{"inputs": {"a": 1}, "steps": 2}])
     assert spec.definition.examples == [{"inputs": {"inputs": {"a": 1}, "steps": 2}}]
+
+
+@pytest.mark.parametrize(
+    ("example", "problem"),
+    [
+        ({"quory": "x"}, "there is no parameter 'quory'. Did you mean 'query'?"),
+        ({"inputs": {"query": "x", "max": 1}}, "there is no parameter 'max'. Known: 'query', 'limit'"),
+        ({"query": "x", "limit": "many"}, "Invalid arguments: 'limit' should be a valid integer"),
+        ({"inputs": {"query": ["x"]}, "note": "n"}, "Invalid arguments: 'query' should be a valid string"),
+    ],
+)
+def test_an_example_that_the_tool_would_refuse_is_refused_when_it_is_made(example, problem):
+    def make_all() -> list[Callable[..., Any]]:
+        examples = [{"query": "fine"}, example]
+        listed = ToolSpec.from_function(search).to_mcp()
+        return [
+            lambda: ToolSpec.from_function(search, examples=examples),
+            lambda: tool(examples=examples)(search),
+            lambda: ToolSpec.from_mcp(listed, examples=examples),
+        ]
+
+    for make in make_all():
+        with pytest.raises(DefinitionError) as raised:
+            make()
+        assert str(raised.value).startswith("Example 2 of 'search' is no call of it: ")
+        if "valid" not in problem:  # a JSON Schema has other words for types
+            assert problem in str(raised.value)
+
+
+def test_an_example_may_leave_out_required_parameters_and_name_bound_ones():
+    def act(user: str, action: str, db: Db) -> str:
+        return f"{user} {action} {db}"
+
+    examples = [{"action": "go"}, {"user": "ann", "action": "go", "db": "any"}]
+    spec = ToolSpec.from_function(act, examples=examples, binds={"db": "db"}).bind("user")
+    assert [example["inputs"] for example in spec.definition.examples] == [{"action": "go"}] * 2
+
+
+def test_an_example_of_an_open_schema_may_have_more_arguments():
+    listed = ToolSpec.from_function(search).to_mcp()
+    schema = {key: value for key, value in listed.input_schema.items() if key != "additionalProperties"}
+    spec = ToolSpec.from_mcp(listed.model_copy(update={"input_schema": schema}), examples=[{"query": "x", "more": 1}])
+    assert spec.definition.examples == [{"inputs": {"query": "x", "more": 1}}]
 
 
 def test_no_examples_are_none():

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -16,7 +17,6 @@ import pytest
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolkitError, ToolSpecError
 from ahvn_tools.middleware.approve import ApprovalRequest, approve
-from ahvn_tools.toolkit.approvals import UsedApprovals
 
 KEY = "a key that both processes have"
 
@@ -109,8 +109,15 @@ def test_a_request_alone_is_resumed_elsewhere_with_the_same_key():
     other, removed = kit_of(secret_key=KEY.encode())
     ((call, result),) = other.resume(request, approved=True).results
     assert (call.id, result.value, removed) == ("c3", "removed /y", ["/y"])
-    ((_, refused),) = other.resume(request, approved=False).results
-    assert (refused.error.code, refused.id) == ("rejected", "c3")
+
+
+def test_a_request_alone_is_rejected_elsewhere_with_a_reason_for_the_model():
+    kit, _ = kit_of(secret_key=KEY)
+    request = json.loads(json.dumps(kit.run(ANSWER, format="openai").pending[1].to_json()))
+    other, removed = kit_of(secret_key=KEY)
+    ((_, result),) = other.resume(request, approved=False, reason="not on a Friday").results
+    assert (result.error.code, result.id, removed) == ("rejected", "c3", [])
+    assert result.text == "The call of 'remove' was rejected: not on a Friday"
 
 
 def test_a_request_alone_needs_its_secrets_again():
@@ -245,6 +252,99 @@ def test_an_approval_is_used_once():
     assert removed == ["/y", "/x"]
 
 
+@pytest.mark.parametrize("decisions", [[False, True], [False, False], [True, False]])
+def test_a_request_is_decided_once_whatever_the_decision_was(decisions):
+    """A rejected request must not run because somebody approves it later."""
+    kit, removed = kit_of()
+    run = kit.run(ANSWER, format="openai")
+    kit.resume(run.pending[1], approved=decisions[0])
+    for waiting in (run, run.pending[1], run.pending[1].to_json()):
+        with pytest.raises(ToolkitError, match="used before: its call was rejected, or has been started"):
+            kit.resume(waiting, approved=decisions[1])
+    assert removed == ["/y"] * decisions[0]
+
+
+def test_a_request_that_was_answered_with_changed_is_decided():
+    kit, removed = kit_of()
+    run = kit.run(ANSWER, format="openai")
+    spec = kit["remove"].clone()
+    kit.remove("remove")
+    kit.add(lambda path: path, rename="remove", requires_approval=True)
+    assert kit.resume(run, approved=True).results[1][1].error.code == "changed"
+    kit.remove("remove").add(spec, requires_approval=True)
+    with pytest.raises(ToolkitError, match="used before"):
+        kit.resume(run, approved=True)
+    assert removed == []
+
+
+def test_a_changed_request_can_be_rejected_and_the_real_one_is_still_open():
+    """The signature does not hold, so this is not a decision on the request that has this id."""
+    kit, removed = kit_of()
+    request = kit.run(ANSWER, format="openai").pending[1].to_json()
+    changed = {**request, "arguments": {"path": "/etc"}}
+    assert kit.resume(changed, approved=False).results[0][1].error.code == "rejected"
+    kit.resume(request, approved=True)
+    assert removed == ["/y"]
+
+
+def test_another_session_cannot_reject_a_request():
+    kit, _ = kit_of()
+    run = kit.session(session_id="ann").run(ANSWER, format="openai")
+    with pytest.raises(ToolkitError, match="another session"):
+        kit.session(session_id="bob").resume(run, approved=False)
+    assert kit.session(session_id="ann").resume(run, approved=True).is_done
+
+
+def test_a_reason_reaches_the_model_of_each_rejected_call():
+    kit, removed = kit_of()
+    run = kit.run(ANSWER, format="openai")
+    done = kit.resume(run, approved={"c2": False, "c3": False}, reason={"c2": "keep it"})
+    assert [message["content"] for message in done][1:] == [
+        "Error: The call of 'remove' was rejected: keep it",
+        "Error: The call of 'remove' was rejected. Do not try it again unless you are asked to.",
+    ]
+    assert removed == []
+
+
+@pytest.mark.parametrize(
+    ("approved", "reason", "message"),
+    [
+        (True, "fine", "A reason is for rejected calls"),
+        ({"c2": True, "c3": False}, {"c2": "fine"}, "A reason is for rejected calls"),
+        (False, {"c9": "no"}, "No call 'c9' waits"),
+        (False, 5, "A reason is a text"),
+        (False, {"c2": 5}, "A reason is a text"),
+    ],
+)
+def test_a_reason_that_no_model_would_read_is_refused(approved, reason, message):
+    kit, removed = kit_of()
+    run = kit.run(ANSWER, format="openai")
+    with pytest.raises(ToolkitError, match=message):
+        kit.resume(run, approved=approved, reason=reason)
+    assert removed == []
+    assert kit.resume(run, approved=True).is_done
+
+
+def test_a_request_expires(monkeypatch):
+    kit, removed = kit_of(approval_expiry=60)
+    run, forever = kit.run(ANSWER, format="openai"), kit_of(approval_expiry=None)[0].run(ANSWER, format="openai")
+    now = time.time()
+    assert now + 58 < run.pending[0].expires_at <= now + 62
+    assert forever.pending[0].expires_at is None
+    monkeypatch.setattr(time, "time", lambda: now + 62)
+    for waiting in (run, run.pending[1].to_json()):
+        with pytest.raises(ToolkitError, match="The request has expired"):
+            kit.resume(waiting, approved=True)
+    assert removed == []
+    assert kit.resume(run, approved=False, reason="too late").is_done
+
+
+@pytest.mark.parametrize("seconds", [0, -1, True, "60", float("nan")])
+def test_an_expiry_is_a_positive_number_of_seconds(seconds):
+    with pytest.raises(ToolkitError, match="approval_expiry is a number of seconds above 0, or None"):
+        kit_of(approval_expiry=seconds)
+
+
 def test_an_approval_that_was_refused_is_not_used():
     kit, removed = kit_of()
     request = kit.session(session_id="ann").run(ANSWER, format="openai").pending[1]
@@ -252,16 +352,6 @@ def test_an_approval_that_was_refused_is_not_used():
         kit.resume(request, approved=True)
     kit.session(session_id="ann").resume(request, approved=True)
     assert removed == ["/y"]
-
-
-def test_only_the_latest_approvals_are_remembered(monkeypatch):
-    monkeypatch.setattr("ahvn_tools.toolkit.approvals.MAX_REMEMBERED", 2)
-    approvals = UsedApprovals()
-    for request_id in ("a", "b", "c"):
-        approvals.use([request_id])
-    with pytest.raises(ToolkitError, match="used before"):
-        approvals.use(["d", "b"])
-    approvals.use(["a", "d"])
 
 
 def test_a_tool_that_has_changed_since_does_not_run():
@@ -530,9 +620,9 @@ def test_outside_a_toolkit_a_required_approval_is_an_error():
         spec.call(path="/x")
 
 
-def asking(**edits: Any) -> tuple[Toolkit, Any, list[Any]]:
+def asking(approval_store: Any = None, **edits: Any) -> tuple[Toolkit, Any, list[Any]]:
     paid: list[Any] = []
-    kit = Toolkit("bank")
+    kit = Toolkit("bank", approval_store=approval_store)
 
     @kit.tool(requires_approval=True)
     def pay(to: str, amount: int, pin: Annotated[str, Secret] = "", options: dict[str, Any] | None = None) -> None:
@@ -565,6 +655,46 @@ def test_a_request_with_only_its_secrets_passed_again_is_the_original_call(chang
     with pytest.raises(ToolkitError, match="has been changed" if changed else "not those that were asked for"):
         kit.resume(request, approved=True, arguments={"pin": pin})
     assert paid == []
+
+
+@pytest.mark.parametrize("edits", [{"pin": "1234", "amount": 5}, {"amount": 5}], ids=["request", "run"])
+def test_edits_are_merged_into_the_arguments_of_a_request_and_of_a_run(edits):
+    kit, run, paid = asking()
+    if "pin" in edits:
+        kit.resume(run.pending[0].to_json(), approved=True, arguments=edits)
+    else:
+        kit.resume(run, approved=True, arguments={"c1": edits})
+    assert paid == [("ann", 5, "1234", None)]
+
+
+def test_an_approver_of_a_toolkit_edits_single_arguments():
+    paid: list[Any] = []
+    kit = Toolkit("bank", approver=lambda request: {"amount": 5})
+    kit.add(lambda to, amount: paid.append((to, amount)), rename="pay", requires_approval=True)
+    kit.call("pay", {"to": "ann", "amount": 500})
+    assert paid == [("ann", 5)]
+
+
+def test_an_edit_beside_a_wrong_secret_does_not_run():
+    kit, run, paid = asking()
+    with pytest.raises(ToolkitError, match=r"secret arguments \['pin'\] are not those that were asked for"):
+        kit.resume(run.pending[0], approved=True, arguments={"pin": "9999", "amount": 5})
+    assert paid == []
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_saved_request_does_not_answer_guesses_of_its_secret(stored, tmp_path):
+    kit, run, paid = asking(approval_store=tmp_path / "approvals.db" if stored else None)
+    request = run.pending[0].to_json()
+    for pin in range(5):
+        with pytest.raises(ToolkitError, match="are not those that were asked for"):
+            kit.resume(request, approved=True, arguments={"pin": str(pin)})
+    for pin in ("5", "1234"):
+        with pytest.raises(ToolkitError, match="were passed wrongly 5 times"):
+            kit.resume(request, approved=True, arguments={"pin": pin})
+    assert paid == []
+    assert kit.resume(run, approved=True).is_done  # the process that has the secret needs no attempt
+    assert paid == [("ann", 500, "1234", None)]
 
 
 def test_rejecting_a_request_needs_no_secrets():

@@ -1,4 +1,4 @@
-"""All calls of an answer: order, duplicates, errors, formats, limits, cancellation; and the Run that answers them."""
+"""All calls of an answer: order, duplicates, errors, formats, limits, cancellation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextvars
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ahvn_tools import ToolCall, Toolkit, ToolResult
-from ahvn_tools.errors import SyncCallError, ToolkitError, ToolLookupError
+from ahvn_tools.errors import SyncCallError, ToolLookupError
 from ahvn_tools.toolkit import Run
 from ahvn_tools.toolkit.batch import run_in_order
-from ahvn_tools.toolkit.locks import ALONE
+from ahvn_tools.toolkit.exclusive import ALONE
 from tests.toolkit.subjects import Gauge, Notes, add, asearch, fail, search
 
 
@@ -34,12 +34,24 @@ async def by_arun(kit: Toolkit, answer: Any, **options: Any) -> Run:
     return await kit.arun(answer, **options)
 
 
+async def by_stream_run(kit: Toolkit, answer: Any, **options: Any) -> Run:
+    return await asyncio.to_thread(lambda: list(kit.stream_run(answer, **options))[-1])
+
+
+async def by_astream_run(kit: Toolkit, answer: Any, **options: Any) -> Run:
+    return [item async for item in kit.astream_run(answer, **options)][-1]
+
+
 EntryPoint = Callable[..., Awaitable[Run]]
 
+MORE = [by_stream_run, by_astream_run]
 
-@pytest.fixture(params=[by_run, by_run_in_a_thread, by_arun])
+
+@pytest.fixture(
+    params=[by_run, by_run_in_a_thread, by_arun, *[pytest.param(way, marks=pytest.mark.exhaustive) for way in MORE]]
+)
 def entry_point(request) -> EntryPoint:
-    """Each way of running an answer: inside a running loop, in a thread without one, and awaited."""
+    """Each way of running an answer: inside a running loop, in a thread without one, awaited, and as a stream."""
     return request.param
 
 
@@ -228,8 +240,6 @@ async def test_tool_calls_are_answered_in_the_format_that_is_passed(kit, entry_p
 async def test_an_unknown_format_is_refused_before_anything_runs(entry_point):
     notes = Notes()
     kit = Toolkit("k").add(notes)
-    with pytest.raises(ToolkitError, match=r'Say which format the answer is in: run\(answer, format="openai"\)'):
-        await entry_point(kit, ANSWERS["openai"])
     for answer in (ANSWERS["openai"], [call(1, "put", text="x")], call(1, "put", text="x")):
         with pytest.raises(ToolLookupError, match="'opnai'"):
             await entry_point(kit, answer, format="opnai")
@@ -456,30 +466,3 @@ def test_a_batch_that_is_cancelled_leaves_nothing_running(batch, steps):
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(whole())
-
-
-@pytest.fixture
-def sums() -> Run:
-    calls = [ToolCall(id=f"c{number}", name="add", arguments={"a": number}) for number in range(3)]
-    return Toolkit("k").add(add).run(calls, format="openai")
-
-
-def test_a_run_is_the_sequence_of_its_messages(sums):
-    assert isinstance(sums, Sequence)
-    assert list(sums) == sums.messages
-    assert [*sums] == sums[:] == sums.messages
-    assert (len(sums), sums[0]["content"], sums[-1]["tool_call_id"], sums[1:]) == (3, "1", "c2", sums.messages[1:])
-
-
-def test_a_run_extends_a_history(sums):
-    history = [{"role": "user", "content": "Add."}]
-    history.extend(sums)
-    assert [message["role"] for message in history] == ["user", "tool", "tool", "tool"]
-
-
-def test_a_run_has_each_call_with_its_result(sums):
-    assert [(call.id, result.value) for call, result in sums.results] == [("c0", 1), ("c1", 2), ("c2", 3)]
-
-
-def test_a_run_without_calls_is_empty():
-    assert (list(Run()), Run().results, bool(Run())) == ([], [], False)

@@ -201,14 +201,29 @@ def test_a_constant_of_a_spec_can_be_neither_preset_nor_bound():
 
 
 def test_a_preset_object_is_passed_without_a_copy():
+    class Basket:
+        def __init__(self) -> None:
+            self.things: list[int] = []
+
+    def put(basket: Any, number: int) -> int:
+        basket.things.append(number)
+        return len(basket.things)
+
+    basket = Basket()
+    assert Toolkit("k").add(put, preset={"basket": basket}).call("put", {"number": 4}) == 1
+    assert basket.things == [4]
+
+
+def test_each_call_gets_a_copy_of_a_preset_list():
     things: list[int] = []
 
     def put(things: list[int], number: int) -> int:
         things.append(number)
         return len(things)
 
-    assert Toolkit("k").add(put, preset={"things": things}).call("put", {"number": 4}) == 1
-    assert things == [4]
+    toolkit = Toolkit("k").add(put, preset={"things": things})
+    assert [toolkit.call("put", {"number": 4}) for _ in range(2)] == [1, 1]
+    assert things == []
 
 
 # timeouts

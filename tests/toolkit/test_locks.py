@@ -14,44 +14,8 @@ import pytest
 
 from ahvn_tools import ToolCall, ToolCallError, Toolkit
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.locks import ALONE, KeyedLocks, lock_key
+from ahvn_tools.toolkit.locks import KeyedLocks
 from tests.execution.entry_points import program, until
-
-
-@pytest.mark.parametrize(
-    ("exclusive", "arguments", "key"),
-    [
-        (True, {}, ALONE),
-        (False, {}, None),
-        ("path", {"path": "a"}, ("by function", ("path", "a"))),
-        ("path", {"path": {"b": 1, "a": [2]}}, ("by function", ("path", '{"a": [2], "b": 1}'))),
-        ("path", {}, ("by function", ("path", None))),
-        (lambda arguments: arguments["n"] % 2, {"n": 3}, ("by function", 1)),
-        (lambda arguments: None, {}, None),
-        (lambda arguments: arguments["n"], {}, ALONE),
-        (lambda arguments: [], {}, ALONE),
-    ],
-)
-def test_the_key_is_computed_from_the_arguments(exclusive, arguments, key):
-    assert lock_key(exclusive, arguments) == key
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "are_one"),
-    [
-        (1, 1.0, True),
-        (1, "1", True),
-        (["a"], '["a"]', True),
-        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
-        (1, 2, False),
-        (1, True, False),
-        (1.5, 1, False),
-        ("a", "A", False),
-    ],
-    ids=str,
-)
-def test_values_that_a_tool_may_treat_as_equal_have_one_key(one, other, are_one):
-    assert (lock_key("n", {"n": one}) == lock_key("n", {"n": other})) is are_one
 
 
 def kit_of(exclusive: Any, watch: list[str], *, pause: float = 0.002) -> Toolkit:

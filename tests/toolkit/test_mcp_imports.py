@@ -136,8 +136,9 @@ class TestAdding:
 
     def test_several_servers_of_a_configuration_have_their_names_as_prefixes(self, caplog):
         made = {"mcpServers": {"dead": {"command": "there-is-no-such-program"}, "also": {"command": "nor-this-one"}}}
-        with pytest.raises(ToolConnectionError, match=r"dead|also"):
+        with pytest.raises(ToolConnectionError, match=r"dead|also") as raised:
             Toolkit("k").add_mcp(made)
+        assert str(raised.value).endswith("Check its address or its command, and that it runs.")
 
     def test_postprocess_and_approval_apply_to_imported_tools(self):
         kit = Toolkit("k").add_mcp(
@@ -465,6 +466,7 @@ class TestFollowing:
             await ctx.enable_components(names={"find"})
 
         kit = await Toolkit("k").aadd_mcp(server)
+        caplog.clear()  # findings about the server
         await kit.acall("enable_find")
         await kit.aremove_mcp("notes")
         await asyncio.sleep(0.3)
@@ -551,6 +553,11 @@ class TestNames:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
+            ({"rename": "now"}, '`rename` of a server is a mapping, {"old name": "new name"}, not \'now\''),
+            ({"rename": ["find"]}, "`rename` of a server is a mapping"),
+            ({"prefix": 5}, "`prefix` of a server is a text, not 5"),
+            ({"include": 5}, "The names or patterns in `include` of a server are names, not 5"),
+            ({"exclude": [5]}, "among the names or patterns in `exclude` of a server must be a string"),
             ({"limits": 5}, "`limits` of a server is a Limits, not a int"),
             ({"budgets": {}}, "`budgets` of a server is a Budgets, not a dict"),
             ({"env": ["A=b"]}, "`env` of a server is a mapping, not a list"),

@@ -267,6 +267,74 @@ async def test_a_resolver_that_exits_does_not_end_the_server(wire: str, option: 
             assert await error_text(client, "all") == "Error calling tool 'all'"
 
 
+OF_THE_REQUEST: dict[str, Any] = {"state": {"user": "ann"}, "audience": None, "session": "desk"}
+"""The options that may be functions of the request, each with a value that they may return."""
+
+
+@pytest.mark.parametrize("option", OF_THE_REQUEST)
+async def test_a_sync_function_of_the_request_never_runs_in_the_event_loop(wire: str, option: str):
+    threads: set[int] = set()
+
+    def resolve(request: Any) -> Any:
+        assert request.transport in (None, "memory")
+        threads.add(threading.get_ident())
+        return OF_THE_REQUEST[option]
+
+    async with served(noting(), wire, **{option: resolve}) as client:
+        assert await names(client) == ["notes_of", "add"]
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("option", OF_THE_REQUEST)
+async def test_a_function_of_the_request_that_hangs_ends_with_the_timeout_of_the_call(
+    wire: str, option: str, is_async: bool
+):
+    release = threading.Event()
+
+    async def ahang(request: Any) -> None:
+        await asyncio.sleep(60)
+
+    def hang(request: Any) -> None:
+        release.wait(60)
+
+    kit = Toolkit("slow", timeout=0.1).add(giving("done"), rename="work")
+    try:
+        async with served(kit, wire, **{option: ahang if is_async else hang}) as client:
+            assert "did not finish within 0.1 seconds; the `state`, `audience` or" in await error_text(client, "work")
+    finally:
+        release.set()
+
+
+@pytest.mark.parametrize("option", OF_THE_REQUEST)
+async def test_the_time_of_a_function_of_the_request_counts_towards_the_timeout(wire: str, option: str):
+    async def slow(request: Any) -> Any:
+        await asyncio.sleep(0.4)
+        return OF_THE_REQUEST[option]
+
+    kit = Toolkit("slow", timeout=0.6)
+
+    @kit.tool
+    async def work() -> str:
+        await asyncio.sleep(0.4)
+        return "done"
+
+    async with served(kit, wire, **{option: slow}) as client:
+        assert "did not finish within 0.6 seconds" in await error_text(client, "work")
+
+
+async def test_an_audience_function_is_asked_once_for_each_call(wire: str):
+    asked: list[str] = []
+
+    async with served(for_roles(), wire, audience=lambda request: asked.append("all")) as client:
+        assert (await client.call_tool("all")).data == "done"
+        before = len(asked)
+        assert (await client.call_tool("all")).data == "done"
+    assert len(asked) - before == 1
+
+
 async def test_a_view_and_a_session_are_served_as_they_are(wire: str):
     kit = noting()
     async with served(kit.select(tags={"read"}).session(user="ann"), wire) as client:
@@ -528,6 +596,7 @@ async def test_the_client_sees_an_exception_only_with_mask_errors_false(wire: st
 
 async def test_a_tool_error_reaches_the_client_unchanged(wire: str, caplog: pytest.LogCaptureFixture):
     def refuse() -> None:
+        """Refuse."""
         raise ToolError("Not on Sundays.")
 
     async with served(Toolkit("closed").add(refuse), wire) as client:

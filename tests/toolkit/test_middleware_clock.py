@@ -144,6 +144,34 @@ async def test_the_clock_stands_still_while_the_body_runs_and_the_reader_reads(
     assert runs == ["before running", "body stopped", "chunk running", "reader stopped", "after running", "end running"]
 
 
+@combinations(entry_point=["exec", "aexec", "stream", "astream"], name=TOOLS)
+def test_the_clock_stands_still_while_an_approver_decides(
+    entry_point: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks: list[Deadline] = []
+    stopped: list[bool] = []
+    start = Deadline.__init__
+
+    def remember(self: Deadline, seconds: float) -> None:
+        clocks.append(self)
+        start(self, seconds)
+
+    monkeypatch.setattr(Deadline, "__init__", remember)
+
+    def approver(_request: Any) -> bool:
+        stopped.append(clocks[0]._resumed_at is None)
+        return True
+
+    async def noting(call: Any, next: Any) -> ToolResult:
+        stopped.append(clocks[0]._resumed_at is None)
+        return await next(call)
+
+    kit = Toolkit("kit", approver=approver, middleware_timeout=60)
+    kit.add(kit_of()[name], requires_approval=True, middleware=[noting])
+    assert RESULTS[entry_point](kit, name).value == [0, 1]
+    assert stopped == [True, False]
+
+
 async def test_cancelling_a_call_cancels_its_middleware() -> None:
     started, cancelled = asyncio.Event(), asyncio.Event()
 

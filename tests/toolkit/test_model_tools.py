@@ -68,6 +68,24 @@ class TestSearchTools:
     def test_a_string_is_a_core_of_one_tool(self):
         assert listed(kit().add_search("add"))[0] == "add"
 
+    def test_names_and_texts_of_the_search_tools_can_be_replaced(self):
+        toolkit = kit().add_search(
+            search_tool={"name": "find", "description": "Find. Then call it with `use`."}, call_tool={"name": "use"}
+        )
+        assert listed(toolkit) == ["find", "use"]
+        assert toolkit["find"].description == "Find. Then call it with `use`."
+        (found,) = toolkit.call("find", {"query": "add", "limit": 1})
+        assert toolkit.call("use", {"name": found["name"], "arguments": {"a": 1}}) == 2
+
+    def test_the_name_and_the_text_of_the_groups_tool_can_be_replaced(self):
+        toolkit = Toolkit("k").group("web")
+        toolkit.add(toolkit.groups_tool(name="equip", description="Take what you need."))
+        toolkit.group("math")
+        definition = toolkit["equip"].definition
+        assert (definition.description, list(definition.input_schema["properties"])) == (
+            "Take what you need.", ["web", "math"],
+        )  # fmt: skip
+
     def test_a_taken_name_adds_nothing(self):
         toolkit = kit().add(add, rename="call_tool")
         with pytest.raises(ToolkitError, match="two tools 'call_tool'"):
@@ -157,7 +175,7 @@ class TestCallTool:
             raise ValueError("sk-secret")
 
         toolkit = Toolkit("k").add(leave).add(fail).add_search()
-        terms = CallOptions(is_served=True, shows_errors=is_shown, id="c1")
+        terms = CallOptions(is_served=True, masks_errors=not is_shown, id="c1")
         for name in ("leave", "fail"):
             result = await aexecute(toolkit._view, "call_tool", {"name": name}, terms)
             assert result.error == (await aexecute(toolkit._view, name, {}, terms)).error
@@ -198,7 +216,7 @@ class TestCallTool:
         session = toolkit.session()
         function = {"name": "call_tool", "arguments": json.dumps({"name": "add", "arguments": arguments})}
         answer = {"tool_calls": [{"id": "c1", "function": function}]}
-        run, *others = [session.run(answer, format="openai") for _ in range(4)]
+        run, *others = [session.run(answer, format="openai") for _ in range(5)]
         assert [(request.tool, request.call_id, request.arguments) for request in run.pending] == [
             ("add", "c1", {"a": 1})
         ]
@@ -207,7 +225,7 @@ class TestCallTool:
         assert list(await session.aresume(others[0], approved=True)) == [message]
         assert session.resume(others[1], approved=True, arguments={"c1": {"a": 5}})[0]["content"] == "6"
         assert "rejected" in session.resume(others[2], approved=False)[0]["content"]
-        assert session.resume(others[2].pending[0], approved=True).results[0][1].value == 2
+        assert session.resume(others[3].pending[0], approved=True).results[0][1].value == 2
 
     def test_a_stream_yields_only_the_whole_result(self):
         toolkit = kit().add_search()

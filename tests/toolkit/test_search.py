@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 
-from ahvn_tools import Toolkit, tool
+from ahvn_tools import ToolDefinition, Toolkit, tool
 from ahvn_tools.errors import ToolkitError
 
 
@@ -50,7 +52,9 @@ def names(toolkit: Toolkit, query: str, k: int = 10) -> list[str]:
     ("query", "expected"),
     [
         ("weather", ["get_weather", "weigh"]),
-        ("read a file", ["readFile", "weigh"]),
+        ("read a file", ["readFile"]),
+        ("I want to know how to read a file, please", ["readFile"]),
+        ("a", ["weigh", "readFile"]),
         ("readfile", ["readFile"]),
         ("read-file", ["readFile"]),
         ("READ_FILE", ["readFile"]),
@@ -117,6 +121,66 @@ def test_a_search_result_is_a_tool_of_the_searched_view():
     toolkit = kit().bind("unit")
     results = toolkit.session(unit="kelvin").search("warm")[0]
     assert results.call(city="Rome") == "Rome in kelvin"
+
+
+def test_words_that_any_sentence_contains_do_not_rank():
+    def close(issue: int) -> int:
+        """Close it."""
+        return issue
+
+    def describe(issue: int) -> str:
+        """Say of an issue what it is about: a bug, a wish, or an idea that is to be a plan."""
+        return str(issue)
+
+    toolkit = Toolkit("k").add(describe).add(close)
+    assert names(toolkit, "I want to close an issue that is done")[0] == "close"
+    assert names(toolkit, "what is it about?") == ["describe", "close"]
+
+
+def by_length(query: str, definitions: Sequence[ToolDefinition]) -> list[str]:
+    """Rank the tools whose name is at least as long as the query, the shortest first."""
+    fitting = [definition.name for definition in definitions if len(definition.name) >= len(query)]
+    return sorted(fitting, key=len)
+
+
+async def by_length_later(query: str, definitions: Sequence[ToolDefinition]) -> list[str]:
+    """Rank in a loop."""
+    await asyncio.sleep(0)
+    return by_length(query, definitions)
+
+
+@pytest.mark.parametrize("rank", [by_length, by_length_later])
+async def test_the_host_can_rank_the_tools(rank):
+    toolkit = kit().add_search(rank=rank)
+    assert names(toolkit, "12345678") == ["readFile", "get_weather"]
+    assert names(toolkit, "weigh") == ["weigh", "lookup", "readFile", "get_weather"]
+    assert names(toolkit, "1", k=2) == ["weigh", "lookup"]
+    assert names(toolkit.select(names=["lookup", "readFile"]), "1") == ["lookup", "readFile"]
+    for found in (
+        await toolkit.acall("search_tools", {"query": "12345678"}),
+        toolkit.call("search_tools", {"query": "12345678"}),
+    ):
+        assert [found["name"] for found in found] == ["readFile", "get_weather"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (["weigh", "weight"], "`rank` returned 'weight', which is no name of a tool that it received"),
+        (["search_tools"], "`rank` returned 'search_tools', which"),
+        ([1], "`rank` returned '1', which"),
+        ("weigh", "`rank` returns the names of tools, best first, not a str"),
+        (None, "not a NoneType"),
+    ],
+)
+def test_a_rank_that_returns_something_else_is_an_error(returned, message):
+    with pytest.raises(ToolkitError, match=message):
+        kit().add_search(rank=lambda query, definitions: returned).search("x")
+
+
+def test_a_rank_is_a_function():
+    with pytest.raises(ToolkitError, match="`rank` is a function"):
+        kit().add_search(rank="bm25")
 
 
 def test_only_visible_tools_are_found():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec, serve, tool
+from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, aserve, reg_toolspec, serve, tool
 from ahvn_tools.errors import DefinitionError, SyncCallError
 from ahvn_tools.toolkit.serve import to_toolkit
 
@@ -21,6 +21,10 @@ class Shop(ToolRegistry):
     def price(self, item: str) -> int:
         """Return the price of an item."""
         return len(item)
+
+
+class Empty(ToolRegistry):
+    """A registry without tools."""
 
 
 def test_a_toolkit_is_made_of_each_kind_of_argument():
@@ -40,6 +44,13 @@ def test_a_toolkit_is_made_of_each_kind_of_argument():
         to_toolkit(5)
     with pytest.raises(DefinitionError, match="no tool"):
         to_toolkit([5])
+
+
+@pytest.mark.parametrize("nothing", [[], (), Empty()])
+async def test_serving_no_tool_is_refused(nothing):
+    with pytest.raises(DefinitionError, match="There is no tool to serve: pass a tool, or a Toolkit"):
+        await aserve(nothing)
+    assert len(to_toolkit(Toolkit("later"))) == 0
 
 
 async def test_serve_does_not_block_a_running_loop():

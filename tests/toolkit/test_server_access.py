@@ -67,8 +67,9 @@ class TestSecretBindings:
     def test_without_its_required_secret_a_tool_is_not_called_and_the_error_says_what_to_do(self, kit):
         server = ChangingServer(weather="city! api_key!")
         kit.bind("api_key", secret=True).add_mcp(server.fastmcp)
-        error = kit.exec("weather", {"city": "Oslo"}).error
-        assert (error.code, "binds=['api_key']" in error.message, server.calls) == ("unbound_state", True, [])
+        result = kit.exec("weather", {"city": "Oslo"})
+        assert (result.error.code, server.calls) == ("unbound_state", [])
+        assert "binds=['api_key']" in str(result.exception)
 
     def test_a_secret_binding_of_the_tool_itself_reaches_it(self, kit):
         server = ChangingServer(**TAKES_KEY)

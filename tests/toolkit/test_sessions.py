@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ahvn_tools import Toolkit
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit import sessions as session_module
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from tests.toolkit.subjects import acount, add, asearch, count, search
@@ -56,8 +57,28 @@ def test_a_passed_state_is_used_itself_and_values_are_put_into_it(kit):
 
 
 def test_values_may_have_the_names_of_parameters_and_attributes():
-    kit = Toolkit("k").add(search).bind("user", "state")
-    assert kit.session(state="ann", name="x", self="y").call("search", {"query": "q"}) == "ann:q:3"
+    kit = Toolkit("k").add(search).bind("user", "self")
+    assert kit.session(self="ann", name="x", values="y").call("search", {"query": "q"}) == "ann:q:3"
+
+
+def test_the_state_may_be_passed_by_name(kit):
+    state = {"user": "ann"}
+    session = kit.session(state=state, limit=2)
+    assert (session.state is state, state) == (True, {"user": "ann", "limit": 2})
+    assert session.call("search", {"query": "q"}) == "ann:q:3"
+    with pytest.raises(TypeError, match="state must be a mapping such as a dict, not str"):
+        kit.session(state="ann")
+
+
+def test_id_is_refused_as_a_mistake_for_session_id_and_accepted_in_a_state(kit):
+    with pytest.raises(ToolkitError, match=r"Did you mean session_id=…\? Pass a value named 'id' in the state"):
+        kit.session(id="s-1")
+    kit.bind("user", "id")
+    assert kit.session({"id": "ann"}).call("search", {"query": "q"}) == "ann:q:3"
+
+
+def test_a_value_that_no_binding_asks_for_is_kept(kit):
+    assert kit.session(locale="it").state == {"locale": "it"}
 
 
 def test_sessions_nest(kit):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ahvn_tools import Toolkit
-from ahvn_tools.errors import ToolkitError, ToolLookupError
+from ahvn_tools.errors import ToolkitError, ToolLookupError, ToolNotAvailableError
 from tests.toolkit.subjects import add, search
 
 
@@ -19,9 +19,45 @@ def names(kit: Toolkit) -> list[str]:
 
 
 def test_a_group_is_not_active_until_it_is_switched_on(kit):
-    assert (names(kit), "add" in kit, len(kit)) == (["search"], False, 1)
-    assert names(kit.activate("math")) == ["add", "search"]
-    assert names(kit.deactivate("math")) == ["search"]
+    session = kit.session()
+    assert (names(session), "add" in session, len(session)) == (["search"], False, 1)
+    assert names(session.activate("math")) == ["add", "search"]
+    assert names(session.deactivate("math")) == ["search"]
+    kit.activate("math")
+    assert names(kit.session()) == ["add", "search"]
+
+
+def test_the_toolkit_itself_finds_iterates_and_binds_tools_of_inactive_groups(kit):
+    assert (names(kit), "add" in kit, len(kit)) == (["add", "search"], True, 2)
+    assert kit["add"].bind("b", default=5).binds == {"b": "b"}
+    assert kit.activate("math").call("add", {"a": 1}) == 6
+
+
+async def test_a_tool_of_an_inactive_group_that_the_host_finds_is_neither_exported_nor_called(kit):
+    tool = kit["add"]
+    assert [tool["name"] for tool in kit.to("anthropic")] == ["search"]
+    assert [found.name for found in kit.search("add numbers")] == []
+    assert kit.to_prompt() == kit["search"].to_prompt()
+    codes = [tool.exec(1).error.code, (await tool.aexec(1)).error.code, next(tool.stream(1)).error.code]
+    assert codes == ["not_available"] * 3
+    with pytest.raises(ToolNotAvailableError):
+        tool(1)
+
+
+def test_a_selection_contains_tools_of_inactive_groups_when_it_says_so(kit):
+    everything = kit.session().select(inactive=True)
+    assert (names(everything), "add" in everything, len(everything)) == (["add", "search"], True, 2)
+    assert list(everything["add"].params) == ["a", "b"]
+    assert names(everything.select(names=["add"])) == names(everything.session().select(groups=["math"])) == ["add"]
+    assert [definition.name for definition in everything.definitions()] == ["search"]
+    assert everything.exec("add", {"a": 1}).error.code == "not_available"
+
+
+def test_a_session_says_why_it_has_no_tool_of_an_inactive_group(kit):
+    with pytest.raises(ToolLookupError, match="in the group 'math', which is not active here"):
+        kit.session()["add"]
+    with pytest.raises(ToolLookupError, match="There is no tool 'add' here"):
+        kit.session().select(names=["search"])["add"]
 
 
 def test_a_tool_of_an_inactive_group_cannot_be_called_and_the_result_says_why(kit):
@@ -38,7 +74,7 @@ def test_a_group_that_was_never_defined_is_active():
 
 def test_a_group_can_be_defined_after_its_tools():
     kit = Toolkit("k").add(add, group="math").group("math", notes="Be exact.")
-    assert (names(kit), kit.notes) == ([], "")
+    assert (names(kit.select()), kit.notes) == ([], "")
     assert kit.activate("math").notes == "## math\nBe exact."
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, Field, RootModel, SecretStr, create_model, model_validator
 
 from ahvn_tools import Secret, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import InvalidParametersError, ToolkitError, ToolLookupError
+from tests.toolkit.changing_server import ChangingServer
 
 
 class Source(BaseModel):
@@ -147,7 +148,7 @@ class Vault:
 
 
 def test_an_error_of_a_method_does_not_contain_values_of_its_instance():
-    toolkit = Toolkit("k").add(Vault().close).finish_with("close", Report)
+    toolkit = Toolkit("k", mask_errors=False).add(Vault().close).finish_with("close", Report)
     text = toolkit.exec("close", {"summary": "done", "title": "tea"}).text
     assert "title" in text
     assert "sesame" not in text
@@ -291,12 +292,93 @@ class TestWhatCannotBeSet:
         toolkit = Toolkit("k").add(end).finish_with("end", Report)
         assert list(toolkit["end"].input_schema["$defs"]) == ["Source"]
 
-    def test_two_types_with_one_name(self):
-        def end(source: Other) -> str:
+
+class TestTwoTypesWithOneName:
+    def test_the_models_type_gets_another_name(self):
+        def end(source: Other, spare: Spare | None = None) -> str:
+            return f"{source.place} {spare}"
+
+        toolkit = Toolkit("k").add(end).finish_with("end", Report)
+        schema = toolkit["end"].input_schema
+        assert {name: list(node["properties"]) for name, node in schema["$defs"].items()} == {
+            "Source": ["place"],
+            "Source_2": ["size"],
+            "Source_3": ["page"],
+        }
+        assert schema["properties"]["source"] == {"$ref": "#/$defs/Source"}
+        assert schema["properties"]["sources"]["items"] == {"$ref": "#/$defs/Source_3"}
+        result = toolkit.exec("end", {"source": {"place": "here"}, "title": "tea", "sources": [{"page": 3}]})
+        assert (result.value, result.meta["structured"].sources) == ("here None", [Source(page=3)])
+
+    def test_references_inside_of_the_models_types_follow(self):
+        def end(plant: OtherPlant, cat: OtherCat) -> str:
             return "ended"
 
-        with pytest.raises(ToolkitError, match="two different types 'Source'"):
-            Toolkit("k").add(end).finish_with("end", Report)
+        toolkit = Toolkit("k").add(end).finish_with("end", Forest)
+        definitions = toolkit["end"].input_schema["$defs"]
+        assert definitions["Plant_2"]["properties"]["branches"]["items"] == {"$ref": "#/$defs/Plant_2"}
+        assert definitions["Plant_2"]["properties"]["pet"]["anyOf"][0]["discriminator"]["mapping"] == {
+            "cat": "#/$defs/Cat_2",
+            "dog": "#/$defs/Dog",
+        }
 
+    @pytest.mark.parametrize("format", ["openai", "anthropic", "gemini", "prompt"])
+    def test_a_server_may_add_a_type_later(self, format):
+        server = ChangingServer(end="summary!", other="")
+        toolkit = Toolkit("k").add_mcp(server.fastmcp, name="remote").finish_with("end", Report)
+        before = toolkit.to(format)
+        server.put(
+            "end",
+            "summary!",
+            properties={"summary": {"type": "string"}, "where": {"$ref": "#/$defs/Source"}},
+            **{"$defs": {"Source": RECURSIVE}},
+        )
+        toolkit.refresh_mcp("remote")
+        assert toolkit.to(format) != before
+        assert set(toolkit["end"].input_schema["$defs"]) == {"Source", "Source_2"}
+        arguments = {"summary": "s", "where": {"place": "p"}, "title": "tea", "sources": [{"page": 3}]}
+        assert toolkit.exec("end", arguments).meta["structured"].sources == [Source(page=3)]
+        assert server.calls == [("end", {"summary": "s", "where": {"place": "p"}})]
+        toolkit.remove_mcp("remote")
+
+    def test_a_parameter_that_a_server_adds_later_does_not_receive_the_field_of_its_name(self):
+        server = ChangingServer(end="summary!")
+        toolkit = Toolkit("k").add_mcp(server.fastmcp, name="remote").finish_with("end", Report)
+        server.put("end", "summary! title score!")
+        toolkit.refresh_mcp("remote")
+        assert toolkit["end"].input_schema["required"] == ["summary", "title"]
+        toolkit.to("openai", strict=True)
+        result = toolkit.exec("end", {"summary": "s", "title": "tea", "score": 1})
+        assert (result.error.code, server.calls) == ("invalid_parameters", [])
+        server.put("end", "summary! title")
+        toolkit.refresh_mcp("remote")
+        assert toolkit.exec("end", {"summary": "s", "title": "tea"}).meta["structured"].title == "tea"
+        assert server.calls == [("end", {"summary": "s"})]
+        toolkit.remove_mcp("remote")
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+class Plant(BaseModel):
+    branches: list[Plant] = []
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")] | None = None
+
+
+class Forest(BaseModel):
+    plants: list[Plant]
+
+
+RECURSIVE = {
+    "type": "object",
+    "properties": {"place": {"type": "string"}, "parent": {"$ref": "#/$defs/Source"}},
+}
+OtherPlant, OtherCat = create_model("Plant", place=(str, ...)), create_model("Cat", age=(int, 0))
+Spare = create_model("Source_2", size=(int, ...))
 
 Other = create_model("Source", place=(str, ...))

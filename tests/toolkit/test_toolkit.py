@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ahvn_tools import ToolContext, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import BindError, DefinitionError, PickleError, ToolkitError, ToolLookupError, ToolTimeoutError
-from tests.toolkit.subjects import Notes, add, asearch, search
+from tests.toolkit.subjects import Notes, add, asearch, count, fail, search
 
 
 def names(kit: Toolkit) -> list[str]:
@@ -67,7 +67,7 @@ def test_an_mcp_tool_description_is_added_and_exported():
         (3, "A int is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry"),
         (None, "A NoneType is no tool"),
         ("search", "A str is no tool"),
-        ([add], "A list is no tool.* one at a time"),
+        ([add], r"A list is no tool.*; add several with add\(first, second\)"),
         (Notes, r"'Notes' is a class of tools; add an instance, such as Notes\(\)"),
         (dict, "'dict' is a class"),
     ],
@@ -105,6 +105,115 @@ def test_a_decorated_tool_stays_a_tool():
 
     assert isinstance(one, ToolSpec)
     assert kit.call("one") == 1
+
+
+# options of a definition
+
+
+class Db:
+    """A type without a JSON form."""
+
+
+def look(query: str, db: Db, limit: int = 3) -> str:
+    """Look.
+
+    Args:
+        query: What for.
+    """
+    return f"{query} in {db} {limit}"
+
+
+def test_add_and_the_decorator_take_the_options_of_tool():
+    schema = {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}
+    options = {
+        "name": "find",
+        "title": "Find",
+        "description": "Find it.",
+        "annotations": {"readOnlyHint": True},
+        "examples": [{"query": "tea"}],
+        "binds": {"db": "db"},
+        "output_schema": schema,
+        "meta": {"team": "core"},
+        "version": "2",
+        "icons": [{"src": "https://example.com/i.png"}],
+        "tags": {"read"},
+        "timeout": 5.0,
+    }
+    expected = tool(**options)(look).definition
+    kit = Toolkit("k", state={"db": Db()}).add(look, **options)
+    decorated = Toolkit("k")
+    decorated.tool(**options)(look)
+    for toolkit in (kit, decorated):
+        assert toolkit["find"].definition == expected
+        assert dict(toolkit["find"].binds) == {"db": "db"}
+    assert Toolkit("k").add(Tool.from_function(add), title="Plus")["add"].title == "Plus"
+
+
+@pytest.mark.parametrize("options", [{"include_long_description": False}, {"parse_docstring": False}])
+def test_options_about_the_docstring_apply_to_a_function_and_to_a_spec(options):
+    expected = ToolSpec.from_function(search, **options).definition
+    assert Toolkit("k").add(search, **options)["search"].definition == expected
+    assert Toolkit("k").add(ToolSpec.from_function(search), **options)["search"].definition == expected
+
+
+def test_options_of_a_definition_change_a_spec_in_this_toolkit_only():
+    spec = ToolSpec.from_function(search)
+    kit = Toolkit("k").add(spec, name="find", description="Find it.", title="Find", binds={"user": "name"})
+    found = kit["find"].definition
+    assert (found.name, found.description, found.title) == ("find", "Find it.", "Find")
+    assert (spec.name, spec.description, spec.title, dict(spec.binds)) == ("search", "Search the notes.", None, {})
+    spec.bind("limit", default=9)
+    assert list(kit["find"].params) == ["query"]
+    assert kit.session(name="ann").call("find", {"query": "q"}) == "ann:q:9"
+    clone = kit["find"].clone()
+    assert (clone.definition, type(clone)) == (kit["find"].definition, ToolSpec)
+    assert pickle.loads(pickle.dumps(clone)).definition == clone.definition
+
+
+def test_options_of_a_definition_apply_to_all_tools_of_a_registry_and_of_a_toolkit():
+    kit = Toolkit("k").add(Notes(), meta={"team": "core"}).add(Toolkit("inner").add(add), version="2")
+    assert [tool.definition.meta for tool in kit.select(tags=["read", "write"])] == [{"team": "core"}] * 2
+    assert kit["add"].definition.version == "2"
+
+
+def test_what_an_inner_toolkit_demands_of_a_tool_stays_when_its_definition_is_changed():
+    inner = Toolkit("inner", state={"user": "ann"}).add(search, audience="boss", requires_approval=True).bind("user")
+    kit = Toolkit("k").add(inner, description="Find it.", name="find")
+    assert [tool.name for tool in kit.select(audience="other")] == []
+    assert kit.exec("find", {"query": "q"}).error.code == "approval_required"
+    assert list(kit["find"].params) == ["query", "limit"]
+    inner.bind("limit")
+    assert list(kit["find"].params) == ["query"]
+
+
+@pytest.mark.parametrize(
+    ("things", "options", "error", "message"),
+    [
+        ((), {}, ToolkitError, "There is nothing to add"),
+        ((add, search), {"description": "x"}, ToolkitError, "'description' describes one tool, and there are 2"),
+        ((Notes(),), {"examples": [{}]}, ToolkitError, "'examples' describes one tool"),
+        ((add, search), {"name": "x"}, ToolkitError, "'x' is one name for 2 tools"),
+        ((add,), {"name": "x", "rename": "y"}, ToolkitError, "`name` and `rename` are both"),
+        ((add,), {"desciption": "x"}, ToolkitError, "Unknown options"),
+        ((tool(add),), {"binds": {"c": "c"}}, BindError, "'add' has no parameter 'c' to bind. Known: 'a', 'b'"),
+        ((tool(add),), {"binds": ["a"]}, ToolkitError, "`binds` of 'add' is a mapping"),
+        ((tool(add),), {"examples": [{"c": 1}]}, DefinitionError, "there is no parameter 'c'"),
+        ((Tool.from_function(add),), {"parse_docstring": False}, DefinitionError, "for Python functions"),
+    ],
+)
+def test_options_of_a_definition_that_do_not_fit_are_refused_and_nothing_is_added(things, options, error, message):
+    kit = Toolkit("k")
+    with pytest.raises(error, match=message):
+        kit.add(*things, **options)
+    assert len(kit) == 0
+
+
+def test_several_tools_are_added_at_once_with_the_same_options():
+    kit = Toolkit("k").add(add, Notes(), tool(search), Toolkit("inner").add(fail), prefix="p_", tags={"all"})
+    assert names(kit.select(tags=["all"])) == ["p_add", "p_put", "p_get", "p_search", "p_fail"]
+    with pytest.raises(ToolkitError, match="There are two tools"):
+        kit.add(count, add, rename={"count": "n", "add": "p_add"})
+    assert "n" not in kit
 
 
 def test_annotations_may_name_what_is_local_where_the_tool_is_added():
@@ -371,10 +480,10 @@ def test_labels_in_the_options_win_over_those_of_an_inner_toolkit():
 def test_adding_a_toolkit_copies_its_groups():
     inner = Toolkit("inner").group("math", notes="Be exact.").add(add, group="math").add(search)
     outer = Toolkit("outer").add(inner)
-    assert (names(outer), outer.groups) == (["search"], {"basic": True, "math": False})
+    assert (names(outer.select()), outer.groups) == (["search"], {"basic": True, "math": False})
     outer.activate("math")
-    assert (names(outer), outer.notes) == (["add", "search"], "## math\nBe exact.")
-    assert names(inner) == ["search"]
+    assert (names(outer.select()), outer.notes) == (["add", "search"], "## math\nBe exact.")
+    assert names(inner.select()) == ["search"]
 
 
 def test_a_group_of_the_outer_toolkit_is_not_replaced():

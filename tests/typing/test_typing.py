@@ -13,6 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = Path(__file__).with_name("claims")
+SDK_CLAIMS = Path(__file__).with_name("sdk_claims")
+SDKS = ("anthropic", "google.genai", "mistralai", "openai")
 TIMEOUT_SECONDS = 570
 
 pytestmark = pytest.mark.timeout(600)  # the first run of a type checker reads all dependencies
@@ -86,6 +88,18 @@ def test_mypy_reports_a_false_claim(tmp_path):
 def test_pyright_accepts_the_claims(tmp_path):
     require("pyright")
     assert run_pyright(tmp_path, *sorted(CLAIMS.glob("*.py"))) == []
+
+
+@pytest.mark.exhaustive
+def test_exports_have_the_types_of_the_sdks(tmp_path):
+    for module in ("mypy", "pyright"):
+        require(module)
+    for module in SDKS:
+        pytest.importorskip(module, reason='needs the SDKs: pip install "ahvn-tools[sdks]"')
+    paths = sorted(SDK_CLAIMS.glob("*.py"))
+    finished = run_mypy(*paths)
+    assert (finished.stdout, finished.returncode) == ("", 0), finished.stderr
+    assert run_pyright(tmp_path, *paths) == []
 
 
 @pytest.mark.exhaustive

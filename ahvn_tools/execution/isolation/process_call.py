@@ -10,10 +10,10 @@ from time import monotonic
 from typing import Any
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import InvalidResultError, PickleError, ToolConnectionError
+from ahvn_tools.errors import INVALID_RESULT, InvalidResultError, PickleError, ToolConnectionError
 from ahvn_tools.execution.isolation import pool, protocol, slots
 from ahvn_tools.execution.isolation.worker_process import WorkerProcess
-from ahvn_tools.execution.outcome import Outcome
+from ahvn_tools.execution.outcome import Outcome, is_consumable
 from ahvn_tools.execution.pickling import dumps, is_picklable, to_import_path
 from ahvn_tools.execution.plan import MAX_START_SECONDS, Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync
@@ -116,7 +116,7 @@ class ProcessCall:
         try:
             process = pool.process_pool.acquire(keeps_children=self._plan.keeps_children)
         except OSError as error:
-            raise self._connection_error(f"could not be started: {error}.") from error
+            raise self._connection_error(f"could not be started: {error}") from error
         with self._lock:
             self._process = process  # from here on, `stop` kills it
         try:
@@ -150,7 +150,7 @@ class ProcessCall:
         """Wait until the worker, or the body in it, has started or failed to. Raises ToolConnectionError."""
         if not process.wait_readable(self._start_deadline - monotonic()):
             raise self._connection_error(
-                f"did not start, or did not import what the tool needs, within {MAX_START_SECONDS:g} seconds."
+                f"did not start, or did not import what the tool needs, within {MAX_START_SECONDS:g} seconds"
             )
 
     def _read_outcome(self, process: WorkerProcess, emit: EmitItemSync) -> Outcome:
@@ -176,23 +176,29 @@ class ProcessCall:
             reply: tuple[Any, ...] = pickle.loads(frame)  # noqa: S301  # from a process that this one started
         except BaseException as error:  # a user's __setstate__ may raise anything, SystemExit, too
             raise InvalidResultError(
-                f"A result of tool {self._plan.name!r} cannot be unpickled in the calling process "
-                f"({type(error).__name__}): return plain values.",
+                INVALID_RESULT,
                 tool=self._plan.name,
+                explanation=f"A result of tool {self._plan.name!r} cannot be unpickled in the calling process "
+                f"({type(error).__name__}): return plain values.",
             ) from error
         return reply
 
     def _to_outcome(self, kind: str, ends_session: bool, *payload: Any) -> Outcome:
         if ends_session:
             self._context.end_session()
+        tool = self._plan.name
         if kind == "value":
-            return Outcome(*payload)
+            [value] = payload
+            if is_consumable(value):  # the worker has consumed all others; this one would run code here
+                text = f"A worker process sent back a {type(value).__name__}, which is not data: return plain values."
+                return Outcome(error=InvalidResultError(INVALID_RESULT, tool=tool, explanation=text))
+            return Outcome(value)
         if kind == "error":
             return Outcome(error=_unpickle_error(*payload))
-        tool, (type_name, text) = self._plan.name, payload
+        type_name, text = payload
         if kind == "unpicklable":
-            message = f"A worker process cannot send back a {type_name} ({text}): return plain values."
-            return Outcome(error=InvalidResultError(message, tool=tool))
+            text = f"A worker process cannot send back a {type_name} ({text}): return plain values."
+            return Outcome(error=InvalidResultError(INVALID_RESULT, tool=tool, explanation=text))
         text = redact(text, self._plan.hidden_values(self._values))
         message = (
             f"Tool {tool!r} cannot be loaded in a worker process ({type_name}: {text}): "
@@ -205,11 +211,13 @@ class ProcessCall:
             return concurrent.futures.CancelledError()
         process.kill()
         return self._connection_error(
-            f"ended ({process.describe_exit()}) before it returned a result; its standard error may say why."
+            f"ended ({process.describe_exit()}) before it returned a result", "; its standard error may say why"
         )
 
-    def _connection_error(self, problem: str) -> ToolConnectionError:
-        return ToolConnectionError(f"The worker process of tool {self._plan.name!r} {problem}", tool=self._plan.name)
+    def _connection_error(self, problem: str, fix: str = "") -> ToolConnectionError:
+        message = f"The worker process of tool {self._plan.name!r} {problem}"
+        explanation = f"{message}{fix}." if fix else None
+        return ToolConnectionError(f"{message}.", tool=self._plan.name, explanation=explanation)
 
 
 class WorkerTraceback(Exception):  # noqa: N818  # a traceback as the cause of an exception

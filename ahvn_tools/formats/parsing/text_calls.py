@@ -183,6 +183,16 @@ def _extract_text(value: Any, depth: int = 0) -> str:
     return next((_extract_text(value[key], depth + 1) for key in _TEXT_KEYS if value.get(key)), "")
 
 
+def has_text(value: Any, depth: int = 0) -> bool:
+    """Return whether a response, a message, its parts or an event, as JSON data, contains a text, even an empty one."""
+    if isinstance(value, list) and depth < _MAX_TEXT_DEPTH:
+        return any(has_text(item, depth + 1) for item in value)
+    if not isinstance(value, dict) or depth == _MAX_TEXT_DEPTH:
+        return isinstance(value, str)
+    parts = _get_choices(value) or [value[key] for key in _TEXT_KEYS if key in value]
+    return _is_model_text(value) and has_text(parts, depth + 1)
+
+
 def _get_choices(response: Any) -> list[JsonObject]:
     return get_objects(response, "choices") or get_objects(response, "candidates")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.formats.json_data import replace_surrogates
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ToolCall, ToolResult, as_readable, to_text
 
 IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """The media types of images that most providers accept."""
@@ -38,6 +38,11 @@ class ImagePart:
         return f"[image ({self.media_type}), not shown]"
 
 
+def to_readable(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> Iterator[tuple[ToolCall, ToolResult]]:
+    """Yield the calls with their results, with an error result where the value has no JSON form."""
+    return ((call, as_readable(result)) for call, result in pairs)
+
+
 def to_parts(result: ToolResult) -> list[str | ImagePart]:
     """Return a result's texts and images. Structured content is a part only when no block is a text."""
     if result.is_error:
@@ -46,7 +51,7 @@ def to_parts(result: ToolResult) -> list[str | ImagePart]:
         return [replace_surrogates(result.text)]
     parts = [_to_part(block) for block in result.blocks]
     if result.structured_content is not None and not any(isinstance(part, str) for part in parts):
-        parts.append(json.dumps(result.structured_content, ensure_ascii=False, default=str))
+        parts.append(to_text(result.structured_content))
     return [replace_surrogates(part) if isinstance(part, str) else part for part in parts if not is_blank(part)]
 
 

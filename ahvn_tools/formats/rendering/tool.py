@@ -15,6 +15,7 @@ from ahvn_tools.schema.dialects.flatten_root import add_missing_properties, flat
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.jsonschema import compile_validator
+from ahvn_tools.schema.output_schema import WRAP_RESULT_KEY
 
 MAX_DESCRIPTION_CHARS = 1_024
 """The limit of some OpenAI models, and of some hosts with OpenAI's API."""
@@ -27,6 +28,7 @@ _UNENFORCED_ROOT_RULE = Finding(
     place="",
     problem="a rule at its root is not enforced",
     fix="The description states it and the tool enforces it. To avoid this, make the root one plain object.",
+    effect="wider",
 )
 
 
@@ -56,10 +58,10 @@ class ToolExporter:
         A schema that cannot be strict is exported as without `strict`.
         """
         schema, findings = normalize(definition.input_schema)
-        schema, rules = flatten_root(schema)
+        schema, rules, restrictions = flatten_root(schema)
         description = "\n\n".join(filter(None, [definition.description, " ".join(rules)]))
         if rules:
-            findings.append(_UNENFORCED_ROOT_RULE)
+            findings += [_UNENFORCED_ROOT_RULE, *restrictions]
         if strict and self.to_strict is not None:
             strict_schema, strict_findings = self._make_strict(schema, self.to_strict)
             findings += strict_findings
@@ -97,14 +99,14 @@ def export_all(
 
 
 def split_value_schema(output_schema: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """Return the schema of a result's value, and the definitions that the schema refers to.
+    """Return the schema of the value that a model reads, and the definitions that the schema refers to.
 
-    The value is the only property of an output schema with exactly one property, else the whole object.
+    The value is the whole object, unless the schema wraps another value in the property `result`.
     """
     schema = dict(output_schema)
     definitions: JsonObject = {key: schema.pop(key) for key in ("$defs", "definitions") if key in schema}
-    properties = list(schema.get("properties", {}).values())
-    return (properties[0] if len(properties) == 1 else schema), definitions
+    is_wrapped = schema.pop(WRAP_RESULT_KEY, False) is True and "result" in schema.get("properties", {})
+    return (schema["properties"]["result"] if is_wrapped else schema), definitions
 
 
 def filter_example_inputs(definition: ToolDefinition, schema: JsonObject) -> list[JsonObject]:

@@ -86,7 +86,8 @@ class ClientToolBody:
             raise self._connection_error(f"The connection behind {self._name!r} is closed or was lost") from error
 
     def _connection_error(self, reason: str) -> ToolConnectionError:
-        return ToolConnectionError(f"{reason}; connect again and create a new spec.", tool=self._name)
+        explanation = f"{reason}; connect again and create a new spec."
+        return ToolConnectionError(f"{reason}.", tool=self._name, explanation=explanation)
 
 
 def _is_output_schema_error(error: Exception) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ahvn_tools.execution.runner import capture_outcome
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.trust.limits import Limits
 
 log = logging.getLogger(__name__)
@@ -59,14 +58,6 @@ class ClientSettings:
     status: ConnectionStatus = field(default_factory=ConnectionStatus)
     server_name: str = ""
     """The name of the server, for the log."""
-
-
-async def call_host_function(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a sync or async function of the host. A sync one runs in a thread, so that it may block."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments)
-    result = (await run_in_thread(lambda _: function(*arguments))).get()
-    return await result if inspect.isawaitable(result) else result
 
 
 def wrap_handler(handler: Callable[..., Any] | None) -> Callable[..., Awaitable[Any]] | None:

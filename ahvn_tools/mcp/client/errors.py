@@ -6,7 +6,7 @@ from typing import Any
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError, ToolConnectionError, ToolError
 from ahvn_tools.mcp.trust.invisible import escape
-from ahvn_tools.redaction import clip, mask_urls
+from ahvn_tools.redaction import clip, mask_credentials
 
 # JSON-RPC's and MCP's error codes; `mcp_types` has them too, but importing it is slow.
 CONNECTION_CLOSED = -32000
@@ -103,7 +103,7 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
     if isinstance(root, PermissionError):
         return "its program may not be run"
     if type(root).__name__ == "MCPError":
-        text = mask_urls(str(getattr(root, "message", ""))[: 2 * MAX_ERROR_CHARS]).strip()
+        text = mask_credentials(str(getattr(root, "message", ""))[: 2 * MAX_ERROR_CHARS]).strip()
         return sanitize_text(text) or "the server refused the handshake"
     if isinstance(root, RuntimeError) and "protocol version" in str(root):
         return sanitize_text(str(root).strip())
@@ -113,8 +113,9 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
 
 
 def to_connection_error(server: str, reason: str, tool: str | None = None) -> ToolConnectionError:
-    """Return the error for the caller."""
-    return ToolConnectionError(f"Server {server!r} is not available: {reason}. The next call reconnects.", tool=tool)
+    """Return the error for the caller of a tool or, without one, for the host, who connects or lists the tools."""
+    fix = "Check its address or its command, and that it runs." if tool is None else "The next call reconnects."
+    return ToolConnectionError(f"Server {server!r} is not available: {reason}. {fix}", tool=tool)
 
 
 def to_closed_error(server: str, tool: str | None = None) -> ToolConnectionError:

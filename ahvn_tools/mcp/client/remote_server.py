@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
 from ahvn_tools.errors import (
     DefinitionError,
+    LimitExceededError,
     ToolChangedError,
     ToolConnectionError,
     ToolkitError,
@@ -21,8 +23,8 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
-from ahvn_tools.execution.threads import run_in_thread
-from ahvn_tools.mcp.client.client_settings import ClientSettings, call_host_function
+from ahvn_tools.execution.threads import call_host_function, run_in_thread
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.options import ChangeListener, ConnectOptions, check_options, is_credentials_provider
 from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.refresh import Refresher
@@ -44,6 +46,12 @@ if TYPE_CHECKING:
     from ahvn_tools.context import ToolContext
 
 log = logging.getLogger(__name__)
+
+MAX_BLOCKED_TOOLS = 10_000
+"""Tools of one server that are remembered as blocked, also those that it no longer lists."""
+
+MAX_BLOCKED_WARNINGS = 100
+"""How many of them are logged."""
 
 PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a restart of the server goes unnoticed
 
@@ -78,7 +86,8 @@ class RemoteServer:
         self._pins = None if pin is None else Pins(pin)
         self._idempotent = options.get("idempotent", ())
         self._budgets = options.get("budgets")
-        self._remote_tools: dict[str, RemoteTool] = {}
+        self._remote_tools: weakref.WeakValueDictionary[str, RemoteTool] = weakref.WeakValueDictionary()
+        """The bodies that specs use: a server that renames its tools all the time does not fill the memory."""
         self._raw_tools: dict[str, Any] = {}
         self._screening_refusals: Mapping[str, str] = MappingProxyType({})
         self._quarantined: frozenset[str] = frozenset()
@@ -190,8 +199,9 @@ class RemoteServer:
                 raw_tools = [self._raw_tools[name] for name in sorted(accepted & self._raw_tools.keys())]
                 self._pins.accept(self.name, raw_tools)
             with self._blocking_lock:
-                for name in accepted & self.tools.keys() & self._remote_tools.keys():
-                    self._remote_tools[name].accepted_parameters |= root_property_names(self.tools[name].input_schema)
+                for name in accepted & self.tools.keys():
+                    if (body := self._remote_tools.get(name)) is not None:
+                        body.accepted_parameters |= root_property_names(self.tools[name].input_schema)
                 self._quarantined -= accepted
                 self.changed -= accepted
 
@@ -209,15 +219,18 @@ class RemoteServer:
             self._quarantine(name, reason)
 
     def _quarantine(self, name: str, reason: str) -> None:
-        if name not in self._quarantined:
+        if name not in self._quarantined and len(self._quarantined) < MAX_BLOCKED_WARNINGS:
             log.warning("The MCP tool %r of %r is not called until it is accepted: %s", name, self.name, reason)
+            if len(self._quarantined) == MAX_BLOCKED_WARNINGS - 1:
+                log.warning("More blocked MCP tools of %r are not logged; its `changed` lists them.", self.name)
         self._quarantined |= {name}
         self.changed |= {name}
 
     def _require_acceptance(self, name: str, parameters: frozenset[str]) -> None:
         """Block a tool until the host has accepted these parameters of it, which are bound in a toolkit."""
         with self._blocking_lock:
-            if missing := parameters - self._remote_tools[name].accepted_parameters:
+            body = self._remote_tools.get(name)
+            if missing := parameters if body is None else parameters - body.accepted_parameters:
                 self._quarantine(name, f"its parameter {min(missing)!r} is bound")
 
     def on_change(self, listener: ChangeListener) -> Callable[[], None]:
@@ -267,6 +280,11 @@ class RemoteServer:
         return changes
 
     def _apply_listing(self, listed: list[WireTool]) -> Changes:
+        if len(self._quarantined) > MAX_BLOCKED_TOOLS:
+            raise LimitExceededError(
+                f"The tools of the MCP server {self.name!r} are not refreshed any more: it has listed more than "
+                f"{MAX_BLOCKED_TOOLS} tools that are blocked. Connect to it again to forget them."
+            )
         screened = screen(listed, self._budgets)
         tools = {tool.name: tool for tool in screened.tools}
         changes = compare(list(self.tools.values()), screened.tools)

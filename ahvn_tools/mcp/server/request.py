@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
@@ -28,11 +29,16 @@ class Request:
 
     @classmethod
     def current(cls) -> Request:
-        """Return the request that is being served."""
+        """Return the request that is being served, the same object at each step."""
         try:
-            return cls(get_context())
+            context = get_context()
         except RuntimeError:  # there is no request
             return cls(None)
+        request = _current.get()
+        if request is None or request._context is not context:  # noqa: SLF001  # of this class
+            request = cls(context)
+            _current.set(request)
+        return request
 
     @functools.cached_property
     def headers(self) -> Mapping[str, str]:
@@ -110,3 +116,6 @@ class Request:
 
     def __repr__(self) -> str:
         return f"<Request over {self.transport or 'memory'}>"
+
+
+_current: ContextVar[Request | None] = ContextVar("current_request", default=None)

@@ -17,6 +17,7 @@ from uvicorn.config import LOG_LEVELS
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.mcp.server.app import ServedToolsServer
+from ahvn_tools.mcp.server.server_log import log_to_stderr
 from ahvn_tools.mcp.server.standard_streams import interruptible_stdin, line_buffered_stdout
 
 log = logging.getLogger(__name__)
@@ -53,11 +54,15 @@ class ServerRunOptions(TypedDict, total=False):
     """Sockets to listen on, instead of host and port."""
     http: dict[str, Any]
     """Further options of FastMCP's `http_app`."""
-    log_level: str
-    """`"warning"` by default."""
+    log_level: str | None
+    """From `"critical"` to `"debug"`, for all records of the server. By default `"info"` for those of this package, of
+    which each call that the middleware `log` sees is one, and `"warning"` for those of FastMCP and uvicorn."""
 
 
-_DEFAULTS: Final[ServerRunOptions] = {"host": "127.0.0.1", "port": 8000, "path": "/mcp", "log_level": "warning"}
+_DEFAULTS: Final[ServerRunOptions] = {"host": "127.0.0.1", "port": 8000, "path": "/mcp"}
+
+_DEFAULT_LEVEL: Final = "warning"
+"""The log level of FastMCP and uvicorn."""
 
 
 async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRunOptions]) -> None:
@@ -68,26 +73,28 @@ async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRu
     unknown = options.keys() - ServerRunOptions.__annotations__.keys()
     if unknown:
         raise ToolSpecError(f"Unknown options {sorted(unknown)}; known: {', '.join(ServerRunOptions.__annotations__)}.")
-    options = {**_DEFAULTS, **options}
-    if transport == "stdio":
-        await _run_stdio(server, options["log_level"])
-    elif transport == "http":
-        _check_http_options(options)
-        await _run_http(server, options)
-    else:
+    if transport not in {"stdio", "http"}:
         raise ToolSpecError(f"A server runs over 'stdio' or 'http', not over {transport!r}.")
+    options = {**_DEFAULTS, **options}
+    _check_options(options)
+    level = options.get("log_level")
+    with log_to_stderr(None if level is None else LOG_LEVELS[level]):
+        if transport == "stdio":
+            await _run_stdio(server, level or _DEFAULT_LEVEL)
+        else:
+            await _run_http(server, options)
 
 
-def _check_http_options(options: ServerRunOptions) -> None:
+def _check_options(options: ServerRunOptions) -> None:
     """Raise ToolSpecError for options on which uvicorn or FastMCP would fail without an explanation."""
     untyped: Mapping[str, Any] = options  # a caller may pass anything
-    path, host, port, level = (untyped[name] for name in ("path", "host", "port", "log_level"))
+    path, host, port, level = (untyped.get(name) for name in ("path", "host", "port", "log_level"))
     repeated = options.get("http", {}).keys() & _HTTP_APP_OPTIONS
     for is_valid, rule in (
         (isinstance(path, str) and path.startswith("/"), f"`path` must start with a slash, not be {path!r}"),
         (isinstance(host, str), f"`host` must be a string, not a {type(host).__name__}"),
         (isinstance(port, int) and 0 <= port <= MAX_PORT, f"`port` must be from 0 to {MAX_PORT}, not {port!r}"),
-        (level in LOG_LEVELS, f"`log_level` must be one of {', '.join(LOG_LEVELS)}, not {level!r}"),
+        (level is None or level in LOG_LEVELS, f"`log_level` must be one of {', '.join(LOG_LEVELS)}, not {level!r}"),
         (not repeated, f"pass {sorted(repeated)} as options of the server, not inside `http`"),
     ):
         if not is_valid:
@@ -96,7 +103,8 @@ def _check_http_options(options: ServerRunOptions) -> None:
 
 async def _run_stdio(server: FastMCP, log_level: str) -> None:
     with interruptible_stdin() as end_input, line_buffered_stdout():
-        await _wait_until_stopped(server.run_stdio_async(show_banner=False, log_level=log_level), end_input)
+        level = "debug" if log_level == "trace" else log_level  # uvicorn's own level
+        await _wait_until_stopped(server.run_stdio_async(show_banner=False, log_level=level), end_input)
 
 
 async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
@@ -107,7 +115,7 @@ async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
         allowed_origins=_to_list(options.get("allowed_origins")),
         **options.get("http", {}),
     )
-    level, grace = options["log_level"], GRACEFUL_SHUTDOWN_SECONDS
+    level, grace = options.get("log_level") or _DEFAULT_LEVEL, GRACEFUL_SHUTDOWN_SECONDS
     config = uvicorn.Config(app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=grace)
     uvicorn_server = _UvicornServer(config)
 

@@ -13,13 +13,16 @@ from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.errors import LimitExceededError, ToolkitError
 from ahvn_tools.mcp.trust.wire import to_wire
 
 FILE_VERSION: Final = 1
 
 LOCK_TIMEOUT_SECONDS: Final = 10.0
 """Seconds to wait for another process or thread that holds the lock."""
+
+MAX_PINNED_TOOLS: Final = 50_000
+"""Tools of one server in the file, also those that it no longer lists."""
 
 ToolPins = dict[str, dict[str, str]]
 """The SHA-256 of each field of each wire object, by tool name and field name."""
@@ -46,11 +49,17 @@ class Pins:
     def check(self, server: str, wire_tools: Iterable[Any]) -> dict[str, str]:
         """Pin the new tools. Return the tools that differ from their pins: names, with the fields that changed.
 
-        Tools are `mcp.types.Tool`s or wire objects, exactly as the server sent them.
+        Tools are `mcp.types.Tool`s or wire objects, exactly as the server sent them. Raises LimitExceededError for a
+        server that has listed more than `MAX_PINNED_TOOLS` different tools; none of the new ones is pinned.
         """
         current = _hash_tools(wire_tools)
         with self._transaction() as servers:
             pinned = servers.setdefault(server, {})
+            if len(current.keys() | pinned.keys()) > MAX_PINNED_TOOLS:
+                raise LimitExceededError(
+                    f"The MCP server {server!r} has listed more than {MAX_PINNED_TOOLS} different tools: "
+                    "`Pins.forget` removes the pins of those that it no longer has."
+                )
             servers[server] = {**current, **pinned}
             return {
                 name: ", ".join(sorted(key for key in before | after if before.get(key) != after.get(key)))

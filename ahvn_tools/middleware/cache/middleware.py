@@ -64,8 +64,7 @@ def cache(
             return await next(call)
         values, seconds = await _resolve_bound_values(call)
         call.scope.bound_values = {name: value for name, value in values.items() if value is not MISSING}
-        plan = call.plan.with_bound_values(values)
-        call = replace(call, plan=plan if seconds is None else plan.with_timeout(seconds))
+        call = replace(call, plan=call.plan.with_bound_values(values).with_seconds(seconds))
         cached = _CachedCall(call, next, values, None if shared else call.session_id, secret_key)
         return await (next(call) if cached.cache_key is None else cached.result(store, max_wait))
 
@@ -105,7 +104,7 @@ class _CachedCall:
         self._call, self._run, self._values = call, run, values
         self._session_id, self._secret_key = session_id, secret_key
         self._started = monotonic()
-        self._deadline = self._started + (inf if call.plan.timeout is None else call.plan.timeout)
+        self._deadline = self._started + (inf if call.plan.seconds is None else call.plan.seconds)
         self.cache_key = self._compute_cache_key()
         """Equal for equal calls; None if a value has no reliable identity."""
 
@@ -144,7 +143,7 @@ class _CachedCall:
             seconds = self._deadline - monotonic()
             if seconds <= 0:
                 raise timeout_error(plan, "an equal call is still running")
-            self._call = replace(self._call, plan=plan.with_timeout(seconds))
+            self._call = replace(self._call, plan=plan.with_seconds(seconds))
         return await self._run_and_store(store, None)
 
     async def _run_and_store(self, store: ResultStore, in_flight: InFlight | None) -> ToolResult:

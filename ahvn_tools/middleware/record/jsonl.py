@@ -85,6 +85,7 @@ def dump_result(result: ToolResult, redactor: reporting.Redactor) -> JsonObject:
         "error": None if error is None else {"code": error.code, "message": redactor(error.message)},
         "meta": redactor(reporting.as_json(result.meta), redact_keys=False),
         "is_interrupted": result.is_interrupted or None,
+        "is_unwrapped": result.is_unwrapped or None,
         "blocks": None if blocks is None else [_dump_block(block, redactor) for block in blocks],
     }
     return {name: part for name, part in parts.items() if part is not None}

@@ -35,6 +35,8 @@ class Dialect:
     """Whether it accepts `prefixItems`."""
     allows_untyped_items: bool = True
     """Whether an array may have no `items`."""
+    has_single_types: bool = False
+    """Whether each schema has either one type, or `anyOf` without other keywords that restrict the value."""
     finalize: Callable[[JsonObject], tuple[JsonObject, list[Finding]]] | None = None
     """A last conversion, in place; it returns the schema and findings on what the conversion loses."""
 
@@ -66,6 +68,7 @@ GEMINI_PARAMETERS: Final = Dialect(
     supports_references=False,
     supports_tuples=False,
     allows_untyped_items=False,
+    has_single_types=True,
     finalize=to_openapi,
 )
 """Gemini's older `parameters`, a subset of OpenAPI's schemas."""

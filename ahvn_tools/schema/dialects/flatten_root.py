@@ -6,13 +6,17 @@ which does not change, validates the calls.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.finding import to_json_text
+from ahvn_tools.schema.dialects.description import to_json_text
+from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.schema.dialects.merge import all_of, get_member_schema, merge
 from ahvn_tools.schema.keywords import iter_schemas, type_names
-from ahvn_tools.schema.refs import resolve_ref, without_unused_definitions
+from ahvn_tools.schema.refs import DEFS_PREFIX, without_unused_definitions
 
 MAX_DEPTH = 4
 """Unions inside unions are merged to this depth; deeper ones accept anything."""
@@ -30,13 +34,15 @@ _PLAIN_KEYWORDS = frozenset({
 })  # fmt: skip
 
 
-def flatten_root(schema: JsonObject) -> tuple[JsonObject, list[str]]:
-    """Return a copy of a normalized schema whose root has no combinators, and sentences on what it cannot express.
+def flatten_root(schema: JsonObject) -> tuple[JsonObject, list[str], list[Finding]]:
+    """Return a copy of a normalized schema whose root has no combinators, and what it cannot express.
 
-    The root has the members of all branches, and requires what every branch of a union requires.
+    The root has the members of all branches, and requires what every branch of a union requires. Sentences for the
+    model state the rules that it does not enforce; findings name the members that it restricts further.
     """
-    merged, rules = _RootMerger(schema).merge(schema, 0)
-    return without_unused_definitions(merged), list(dict.fromkeys(rules))
+    merger = _RootMerger(schema)
+    merged, rules = merger.merge(schema, 0)
+    return without_unused_definitions(merged), list(dict.fromkeys(rules)), merger.findings
 
 
 def add_missing_properties(schema: JsonObject) -> JsonObject:
@@ -47,10 +53,20 @@ def add_missing_properties(schema: JsonObject) -> JsonObject:
     return schema
 
 
+_RESTRICTED_MEMBER: Final = Finding(
+    severity="note",
+    place="",
+    problem="it always has the schema that only some alternatives give it",
+    fix="Make the root one plain object, or close the alternatives.",
+    effect="narrower",
+)
+
+
 class _RootMerger:
     """Merges the branches of a root's combinators into the root."""
 
     def __init__(self, root: JsonObject) -> None:
+        self.findings: list[Finding] = []
         self._root = root
         self._remaining_branches = MAX_BRANCHES
 
@@ -58,9 +74,9 @@ class _RootMerger:
         self._remaining_branches -= 1
         if level > MAX_DEPTH or self._remaining_branches < 0:
             return {}, [FURTHER_RULES]
-        node = resolve_ref(schema, self._root)
+        node, rules = self._resolve(schema)
         merged = {key: value for key, value in node.items() if key not in _MERGED_KEYWORDS}
-        rules = [_state_rule({key: node[key]}) for key in _RULES if key in node]
+        rules += [_state_rule({key: node[key]}) for key in _RULES if key in node]
         for branch in node.get("allOf", ()):
             rules += self._merge_all_of(merged, branch, level)
         for key, how_many in _UNIONS.items():
@@ -68,38 +84,73 @@ class _RootMerger:
                 rules += self._merge_union(merged, node[key], how_many, level)
         return merged, rules
 
+    def _resolve(self, node: JsonObject) -> tuple[JsonObject, list[str]]:
+        """Return a schema with its reference replaced, and sentences on what cannot be merged with the target."""
+        rules: list[str] = []
+        seen: set[str] = set()
+        while isinstance(reference := node.get("$ref"), str):
+            node = {key: value for key, value in node.items() if key != "$ref"}
+            target = self._root.get("$defs", {}).get(reference.removeprefix(DEFS_PREFIX))
+            if target is None or reference in seen:
+                break
+            seen.add(reference)
+            merged, omitted = merge(node, target)
+            node = copy.deepcopy(node if merged is None else merged)
+            left_out = target if merged is None else {key: target[key] for key in omitted}
+            rules += [_state_rule(left_out)] if left_out else []
+        return node, rules
+
     def _merge_all_of(self, merged: JsonObject, branch: Any, level: int) -> list[str]:
         part, rules = self.merge(branch, level + 1)
         for name, child in _properties(part).items():
-            known = _properties(merged).get(name, child)
-            _add_property(merged, name, child if known == child else {"allOf": [known, child]})
+            _add_property(merged, name, all_of(get_member_schema(merged, name), child))
         _add_required(merged, part.get("required", ()))
-        if part.get("additionalProperties", False) is not False:
-            merged.setdefault("additionalProperties", part["additionalProperties"])
         rest = {key: value for key, value in part.items() if key not in _PLAIN_KEYWORDS}
+        others = part.get("additionalProperties", True)
+        if others is not True and not self._set_additional_properties(merged, part):
+            rest["additionalProperties"] = others
+        if "object" not in (type_names(part) or ["object"]):
+            rest["type"] = part["type"]
         return [*rules, _state_rule(rest)] if rest else rules
+
+    @staticmethod
+    def _set_additional_properties(merged: JsonObject, part: JsonObject) -> bool:
+        """Set what a branch of `allOf` says of undeclared members, if it is the same for the root; return whether."""
+        is_same = _properties(merged).keys() <= _properties(part).keys()
+        if is_same and "patternProperties" not in {**merged, **part}:
+            merged.setdefault("additionalProperties", part["additionalProperties"])
+        return (
+            to_json_text(merged.get("additionalProperties")) == to_json_text(part["additionalProperties"]) and is_same
+        )
 
     def _merge_union(self, merged: JsonObject, branches: Any, how_many: str, level: int) -> list[str]:
         """Add the members of all branches, and require what every branch requires."""
         results = [self.merge(branch, level + 1) for branch in branches if self._allows_object(branch)]
         parts = [part for part, _ in results]
         if not parts:
-            return []
+            return [_state_rule({"anyOf": branches})]
         own = _properties(merged)
         for name in dict.fromkeys(name for part in parts for name in _properties(part)):
             if name not in own:
                 choices = [_properties(part)[name] for part in parts if name in _properties(part)]
                 _add_property(merged, name, _any_of(choices))
+                if any(name not in _properties(part) and _is_open(part) for part in parts):
+                    self.findings.append(replace(_RESTRICTED_MEMBER, place=name))
         common = set.intersection(*(set(part.get("required", ())) for part in parts))
         _add_required(merged, (name for name in parts[0].get("required", ()) if name in common))
-        if not own and all(part.get("additionalProperties") is False for part in parts):
+        if not own and not any(map(_is_open, parts)):
             merged.setdefault("additionalProperties", False)
         combinations = "; ".join(dict.fromkeys(map(_describe_branch, parts)))
         rule = f"Pass {how_many} of these combinations of arguments: {combinations}."
         return [rule, *(rule for _, rules in results for rule in rules)]
 
     def _allows_object(self, branch: JsonObject) -> bool:
-        return "object" in (type_names(resolve_ref(branch, self._root)) or ["object"])
+        return "object" in (type_names(self._resolve(branch)[0]) or ["object"])
+
+
+def _is_open(node: JsonObject) -> bool:
+    """Whether a schema accepts members other than its own."""
+    return node.get("additionalProperties") is not False or "patternProperties" in node
 
 
 def _properties(node: JsonObject) -> JsonObject:

@@ -7,14 +7,23 @@ the calls.
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.finding import Finding, Severity
-from ahvn_tools.schema.keywords import JSON_TYPES, SCHEMA_LIST_KEYWORDS, map_subschemas, type_keyword, type_names
-from ahvn_tools.schema.refs import normalize_refs, resolve_ref
+from ahvn_tools.schema.dialects.description import EXACTLY_ONE, append_description
+from ahvn_tools.schema.dialects.finding import Effect, Finding, Severity, not_enforced
+from ahvn_tools.schema.keywords import (
+    JSON_TYPES,
+    SCHEMA_LIST_KEYWORDS,
+    join_path,
+    map_subschemas,
+    type_keyword,
+    type_names,
+)
+from ahvn_tools.schema.refs import DEFS_PREFIX, normalize_refs
 
 MAX_DEPTH = 64
 """Schemas that are nested deeper than this accept any value."""
@@ -39,7 +48,8 @@ def normalize(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
     return normalizer.normalize_root(schema), normalizer.findings
 
 
-def _is_of_type(value: Any, types: Collection[str]) -> bool:
+def is_of_type(value: Any, types: Collection[str]) -> bool:
+    """Whether a value has one of the types; an integral float is an integer."""
     kind = JSON_TYPES[type(value)]
     if kind in types or (kind == "integer" and "number" in types):
         return True
@@ -92,6 +102,9 @@ _KEYWORDS_BY_TYPE = {
 """The keywords that apply only to these types."""
 _IMPLIED_TYPES: Final = {"properties": "object", "items": "array", "prefixItems": "array"}
 """The keywords that imply a type where none is stated."""
+_SAME_VALUE_KEYWORDS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else"})
+"""The keywords whose schemas apply to the same value as the schema that contains them."""
+_KEYWORDS_BESIDE_ROOT_REFERENCE = frozenset({"type", "$defs", "title", "description", "$comment", "examples"})
 _TYPING_KEYWORDS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"})
 
 
@@ -109,12 +122,18 @@ class _Normalizer:
         root = self.normalize_node({**schema, "type": "object"}, "", 0)
         if definitions:
             root["$defs"] = {name: self.normalize_node(node, f"$defs.{name}", 0) for name, node in definitions.items()}
-        root = {**resolve_ref(root, root), "type": "object"}
-        root.pop("$ref", None)
-        _drop_irrelevant_keywords(root)  # the target of the reference may have had another type
+        root = {**_resolve_root(root), "type": "object"}
+        drop_irrelevant_keywords(root)  # the target of the reference may have had another type
         return root
 
-    def normalize_node(self, node: Any, path: str, level: int) -> JsonObject:
+    def normalize_node(
+        self, node: Any, path: str, level: int, outer_types: Sequence[str] = (), *, is_negated: bool = False
+    ) -> JsonObject:
+        """Return a schema in normal form.
+
+        `outer_types` are the types that schemas around it allow for the same value. `is_negated`: it is in a `not` or
+        an `if`, where a narrower schema would make the whole wider.
+        """
         if not isinstance(node, dict):
             return self._normalize_non_object(node, path)
         if level > MAX_DEPTH:
@@ -123,13 +142,14 @@ class _Normalizer:
         normalized = {key: value for key, value in node.items() if key not in _REMOVED_KEYWORDS}
         _upgrade_keywords(normalized)
         if node.get("nullable") is True:
-            self._add_finding("note", path, "'nullable' is not a JSON Schema keyword", "Add 'null' to its types.")
+            self._add_finding("note", path, "'nullable' is not a JSON Schema keyword", "Add 'null' to its types.", None)
         self._drop_invalid_values(normalized, path)
         self._normalize_required(normalized)
-        self._normalize_type(normalized, path)
-        self._normalize_values(normalized, path)
         self._normalize_ref(normalized, path)
-        self._normalize_subschemas(normalized, path, level)
+        self._normalize_type(normalized, path, outer_types, is_negated=is_negated)
+        if not is_negated:
+            self._normalize_values(normalized, path)
+        self._normalize_subschemas(normalized, path, level, outer_types, is_negated=is_negated)
         return normalized
 
     def _normalize_non_object(self, node: Any, path: str) -> JsonObject:
@@ -154,17 +174,22 @@ class _Normalizer:
             dependent = node["dependentRequired"]
             node["dependentRequired"] = {name: list(dict.fromkeys(names)) for name, names in dependent.items()}
 
-    def _normalize_type(self, node: JsonObject, path: str) -> None:
+    def _normalize_type(self, node: JsonObject, path: str, outer_types: Sequence[str], *, is_negated: bool) -> None:
         stated = node.get("type")
         words = [word for word in (stated if isinstance(stated, list) else [stated]) if isinstance(word, str)]
         types = list(dict.fromkeys(self._parse_type_name(word, path) for word in words))
         if None in types or not types:
             node.pop("type", None)
             implied = _IMPLIED_TYPES.items() if _TYPING_KEYWORDS.isdisjoint(node) else ()
-            types = [kind for key, kind in implied if key in node]
+            types = list(dict.fromkeys(kind for key, kind in implied if key in node))
+            if is_negated and types != list(outer_types):
+                types = []
+            elif types and types != list(outer_types):
+                problem = f"it has no type and is read as {' or '.join(map(repr, types))}"
+                self._add_finding("note", path, problem, "State its type.", "narrower")
         if types:
             node["type"] = type_keyword(filter(None, types))
-            _drop_irrelevant_keywords(node)
+            drop_irrelevant_keywords(node)
 
     def _normalize_values(self, node: JsonObject, path: str) -> None:
         """Drop enum values of other types than the stated ones; if none is left, drop the type instead."""
@@ -175,7 +200,7 @@ class _Normalizer:
                 distinct.setdefault(_value_key(value), value)
             node["enum"] = list(distinct.values())
         values = node.get("enum", [node["const"]] if "const" in node else [])
-        matching = [value for value in values if _is_of_type(value, types)]
+        matching = [value for value in values if is_of_type(value, types)]
         if len(matching) == len(values):
             return
         self._add_finding("warning", path, "its values do not match its type", "Correct the values or the type.")
@@ -190,7 +215,7 @@ class _Normalizer:
         if known is None and word.lower() not in _ANY_TYPE_NAMES:
             self._add_finding("warning", path, f"there is no type {word!r}", "Use a JSON Schema type.")
         elif known is not None and known != word:
-            self._add_finding("note", path, f"the type {word!r} is read as {known!r}", f"Write {known!r}.")
+            self._add_finding("note", path, f"the type {word!r} is read as {known!r}", f"Write {known!r}.", None)
         return known
 
     def _normalize_ref(self, node: JsonObject, path: str) -> None:
@@ -203,9 +228,10 @@ class _Normalizer:
         else:
             node["$ref"] = target
 
-    def _normalize_subschemas(self, node: JsonObject, path: str, level: int) -> None:
-        if "properties" in node:
-            node["properties"] = {name: child for name, child in node["properties"].items() if child is not False}
+    def _normalize_subschemas(
+        self, node: JsonObject, path: str, level: int, outer_types: Sequence[str], *, is_negated: bool
+    ) -> None:
+        self._drop_forbidden_members(node, path)
         for key in ("anyOf", "oneOf"):
             if key in node:
                 node[key] = [branch for branch in node[key] if branch is not False] or node[key]
@@ -218,12 +244,51 @@ class _Normalizer:
             if keyword in _BOOLEAN_SCHEMA_KEYWORDS and isinstance(child, bool):
                 return child
             is_deeper = keyword not in SCHEMA_LIST_KEYWORDS
-            return self.normalize_node(child, child_path, level + is_deeper)
+            types = (type_names(node) or outer_types) if keyword in _SAME_VALUE_KEYWORDS else ()
+            is_child_negated = is_negated or keyword in {"not", "if"}
+            return self.normalize_node(child, child_path, level + is_deeper, types, is_negated=is_child_negated)
 
+        known = len(self.findings)
         map_subschemas(node, path, convert)
+        if "oneOf" in node and any(finding.effect for finding in self.findings[known:]):
+            self._replace_one_of(node, path)
 
-    def _add_finding(self, severity: Severity, path: str, problem: str, fix: str) -> None:
-        self.findings.append(Finding(severity=severity, place=path, problem=problem, fix=fix))
+    def _drop_forbidden_members(self, node: JsonObject, path: str) -> None:
+        """Drop the members that no value may have: a closed object needs no schema for them."""
+        properties = node.get("properties", {})
+        for name in [name for name, child in properties.items() if child is False]:
+            if node.get("additionalProperties") is not False:
+                problem = "it is not allowed, which is not enforced"
+                self._add_finding("warning", join_path(path, name), problem, "Close the object, without this member.")
+        if properties:
+            node["properties"] = {name: child for name, child in properties.items() if child is not False}
+
+    def _replace_one_of(self, node: JsonObject, path: str) -> None:
+        """Write a `oneOf` whose branches have changed, and may overlap now, as an `anyOf`, in place."""
+        if "anyOf" in node:
+            node["allOf"] = [*node.get("allOf", ()), {"anyOf": node.pop("oneOf")}]
+        else:
+            node["anyOf"] = node.pop("oneOf")
+        append_description(node, [EXACTLY_ONE])
+        self.findings.append(not_enforced("oneOf", path))
+
+    def _add_finding(
+        self, severity: Severity, path: str, problem: str, fix: str, effect: Effect | None = "wider"
+    ) -> None:
+        self.findings.append(Finding(severity=severity, place=path, problem=problem, fix=fix, effect=effect))
+
+
+def _resolve_root(root: JsonObject) -> JsonObject:
+    """Return a root without `$ref`: replaced by its target, or by an `allOf` where other keywords are beside it."""
+    seen: set[str] = set()
+    while reference := root.pop("$ref", None):
+        target = root.get("$defs", {}).get(reference.removeprefix(DEFS_PREFIX), {})
+        if root.keys() <= _KEYWORDS_BESIDE_ROOT_REFERENCE and reference not in seen:
+            root = {**copy.deepcopy(target), **root}
+        elif target and reference not in seen:
+            root["allOf"] = [*root.get("allOf", ()), {"$ref": reference}]
+        seen.add(reference)
+    return root
 
 
 def _upgrade_keywords(node: JsonObject) -> None:
@@ -238,7 +303,7 @@ def _upgrade_keywords(node: JsonObject) -> None:
     node.pop("additionalItems", None)
 
 
-def _drop_irrelevant_keywords(node: JsonObject) -> None:
+def drop_irrelevant_keywords(node: JsonObject) -> None:
     """Drop, in place, the keywords that apply only to other types than the stated ones."""
     for types, keywords in _KEYWORDS_BY_TYPE.items():
         if types.isdisjoint(type_names(node)):

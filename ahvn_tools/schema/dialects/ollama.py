@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.finding import (
+from ahvn_tools.schema.dialects.description import (
     UNDESCRIBED_KEYWORDS,
-    Finding,
     append_description,
+    describe_default,
     describe_rule,
-    not_enforced,
     to_json_text,
 )
+from ahvn_tools.schema.dialects.finding import Finding, not_enforced
+from ahvn_tools.schema.dialects.merge import are_exclusive
 from ahvn_tools.schema.keywords import type_keyword, type_names, value_types
 
 _SUPPORTED_KEYWORDS = ("type", "items", "description", "enum")
@@ -54,7 +55,7 @@ def _flatten_parameter(node: JsonObject, name: str, findings: list[Finding]) -> 
     if _is_structured(node):
         append_description(flat, [f"As JSON Schema: {to_json_text(rules)}."])
         problem = "its structure is only described in words"
-        findings.append(Finding(severity="warning", place=name, problem=problem, fix=_SIMPLIFY_FIX))
+        findings.append(Finding(severity="warning", place=name, problem=problem, fix=_SIMPLIFY_FIX, effect="wider"))
         return flat
     covered = {*_SUPPORTED_KEYWORDS, *_STRUCTURAL_KEYWORDS, "const"}
     _describe_rules(flat, {key: value for key, value in rules.items() if key not in covered}, name, findings)
@@ -64,16 +65,27 @@ def _flatten_parameter(node: JsonObject, name: str, findings: list[Finding]) -> 
 def _is_structured(node: JsonObject) -> bool:
     """Whether a schema has more structure than a type, items and an enum express."""
     keywords = _STRUCTURAL_KEYWORDS & node.keys()
-    if all(branch.keys() <= {"type", "title"} for key in _UNIONS for branch in node.get(key, ())):
+    if _is_union_of_types(node):
         keywords -= {*_UNIONS}
     if not isinstance(node.get("additionalProperties"), dict):
         keywords -= {"additionalProperties"}
     return bool(keywords)
 
 
+def _is_union_of_types(node: JsonObject) -> bool:
+    unions = [node[key] for key in _UNIONS if key in node]
+    if len(unions) != 1 or node.keys() & {"type", "enum", "const"}:
+        return False
+    is_plain = all(branch.keys() <= {"type", "title"} for branch in unions[0])
+    return is_plain and ("oneOf" not in node or are_exclusive(unions[0], lambda branch: branch))
+
+
 def _describe_rules(flat: JsonObject, rules: JsonObject, name: str, findings: list[Finding]) -> None:
-    rules = {key: value for key, value in rules.items() if key != "default" or value is not None}
-    append_description(flat, [describe_rule(key, value) for key, value in rules.items()])
+    sentences = [
+        describe_default({**flat, key: value}) if key == "default" else describe_rule(key, value)
+        for key, value in rules.items()
+    ]
+    append_description(flat, sentences)
     findings += [not_enforced(key, name) for key in rules if key != "default"]
 
 

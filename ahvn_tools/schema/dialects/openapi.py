@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.finding import Finding, append_description
-from ahvn_tools.schema.keywords import iter_schemas
+from ahvn_tools.schema.dialects.description import append_description
+from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.schema.dialects.normalize import drop_irrelevant_keywords
+from ahvn_tools.schema.keywords import iter_schemas, type_names
 
 ANY_TYPE: tuple[JsonObject, ...] = (
     {"type": "string"},
     {"type": "number"},
     {"type": "boolean"},
     {"type": "object"},
-    {"type": "array", "items": {"type": "string"}},
+    {"type": "array", "items": {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "object")]}},
 )
-"""The branches of a schema that accepts any type, as each schema needs a type."""
+"""The branches of a schema that accepts any type, as each schema needs a type. `translate` reports what they refuse."""
 
 
 def to_openapi(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
@@ -29,31 +33,30 @@ def _convert_node(node: JsonObject) -> None:
             del node[key]
     _split_types(node)
     _convert_null(node)
-    if "type" not in node and "anyOf" not in node:
-        node["anyOf"] = [{**branch} for branch in ANY_TYPE]
     if "anyOf" in node:
         _isolate_any_of(node)
 
 
 def _split_types(node: JsonObject) -> None:
-    types = node.get("type")
-    if not isinstance(types, list):
+    """Write several types, or none, as one branch for each."""
+    types = type_names(node)
+    if "anyOf" in node or isinstance(node.get("type"), str):
         return
-    others = [kind for kind in types if kind != "null"]
-    if len(others) < len(types):
+    if "null" in types:
         node["nullable"] = True
-    del node["type"]
+    others = [kind for kind in types if kind != "null"]
+    if "enum" in node:  # its values are texts
+        others = ["string"]
+    node.pop("type", None)
     if len(others) == 1:
         node["type"] = others[0]
-    elif "anyOf" not in node:
-        node["anyOf"] = [_type_branch(kind, node) for kind in others]
-        for key in ("items", "properties", "required", "enum"):
-            node.pop(key, None)
-
-
-def _type_branch(kind: str, node: JsonObject) -> JsonObject:
-    keys = {"array": ("items",), "object": ("properties", "required")}.get(kind, ())
-    return {"type": kind, **{key: node[key] for key in keys if key in node}}
+        drop_irrelevant_keywords(node)
+        return
+    rules = {key: node.pop(key) for key in [*node] if key not in {"description", "nullable"}}
+    branches = [{"type": kind} for kind in others] if types else copy.deepcopy(ANY_TYPE)
+    node["anyOf"] = [{**branch, **rules} for branch in branches]
+    for branch in node["anyOf"]:
+        drop_irrelevant_keywords(branch)
 
 
 def _convert_null(node: JsonObject) -> None:

@@ -11,9 +11,11 @@ import re
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.finding import Finding, append_description, describe_rule, not_enforced
+from ahvn_tools.schema.dialects.description import EXACTLY_ONE, append_description, describe_default, describe_rule
+from ahvn_tools.schema.dialects.finding import Finding, not_enforced
+from ahvn_tools.schema.dialects.merge import are_exclusive, merge
 from ahvn_tools.schema.keywords import iter_schemas, join_path, type_keyword, type_names, value_types
-from ahvn_tools.schema.refs import DEFS_PREFIX
+from ahvn_tools.schema.refs import DEFS_PREFIX, resolve_ref
 
 MAX_DEPTH = 10
 """OpenAI allows this many levels of nesting."""
@@ -52,7 +54,7 @@ _DEFAULT_FIX = "Remove it, or export the tool without strict; the tool itself en
 
 
 def to_strict(schema: JsonObject) -> tuple[JsonObject | None, list[Finding]]:
-    """Return the strict form of an object schema and what it only describes, or None and why it cannot be strict."""
+    """Return the strict form of a normalized schema and what it only describes, or None and why it cannot be strict."""
     converter = _StrictConverter(schema)
     strict = converter.convert_root()
     return (None, converter.reasons) if converter.reasons else (strict, converter.losses)
@@ -115,6 +117,9 @@ class _StrictConverter:
             self._add_reason(path, "it has both 'anyOf' and 'oneOf'")
         if "properties" in strict:
             self._add_reason(path, "it has both members and a union")
+        if "oneOf" in strict and not are_exclusive(strict["oneOf"], self._resolve):
+            append_description(strict, [EXACTLY_ONE])
+            self.losses.append(not_enforced("oneOf", path))
         branches = strict.pop("oneOf", None) or strict["anyOf"]
         strict["anyOf"] = [self.convert_node(branch, f"{path}[{i}]", level) for i, branch in enumerate(branches)]
 
@@ -149,8 +154,8 @@ class _StrictConverter:
 
     def _convert_property(self, node: Any, path: str, level: int, *, is_required: bool) -> JsonObject:
         strict = self.convert_node(node, path, level)
-        if isinstance(node, dict) and node.get("default") is not None:
-            append_description(strict, [describe_rule("default", node["default"])])
+        if isinstance(node, dict) and (sentence := describe_default(node)):
+            strict = _describe(strict, sentence)
         return strict if is_required or _allows_null(strict) else _make_nullable(strict)
 
     def _convert_reference(self, node: JsonObject, path: str, level: int) -> JsonObject:
@@ -161,17 +166,24 @@ class _StrictConverter:
         if not siblings:
             return {"$ref": node["$ref"]}
         if siblings.keys() == {"description"}:
-            return {**siblings, "anyOf": [{"$ref": node["$ref"]}]}
+            return _describe({"$ref": node["$ref"]}, siblings["description"])
         target = self._definitions.get(name)
-        if not isinstance(target, dict) or level > MAX_DEPTH or siblings.keys() & target.keys() - {"description"}:
+        merged, omitted = merge(siblings, target) if isinstance(target, dict) else (None, [])
+        if merged is None or omitted or level > MAX_DEPTH:
             return self._add_reason(path, "its '$ref' has sibling keywords that clash with its target")
-        return self.convert_node({**target, **siblings}, path, level + 1)
+        return self.convert_node(merged, path, level + 1)
 
     def _merge_all_of(self, node: JsonObject, path: str, level: int) -> JsonObject:
         if len(node["allOf"]) != 1 or not isinstance(node["allOf"][0], dict):
             return self._add_reason(path, "'allOf' is not allowed")
-        rest = {key: value for key, value in node.items() if key != "allOf"}
-        return self.convert_node({**node["allOf"][0], **rest}, path, level)
+        (branch,) = node["allOf"]
+        merged, omitted = merge({key: value for key, value in node.items() if key != "allOf"}, branch)
+        if merged is None or omitted:
+            return self._add_reason(path, "'allOf' clashes with the keywords beside it")
+        return self.convert_node(merged, path, level)
+
+    def _resolve(self, node: JsonObject) -> JsonObject:
+        return resolve_ref(node, {"$defs": self._definitions})
 
     def _add_reason(self, path: str, reason: str) -> JsonObject:
         self.reasons.append(Finding(severity="note", place=path, problem=reason, fix=_FIXES.get(reason, _DEFAULT_FIX)))
@@ -193,6 +205,13 @@ class _StrictConverter:
         for enum in enums:
             if len(enum) > LARGE_ENUM_VALUES and sum(len(str(value)) for value in enum) > MAX_LARGE_ENUM_CHARS:
                 self._add_reason("", f"one enum has more than {MAX_LARGE_ENUM_CHARS:,} characters")
+
+
+def _describe(strict: JsonObject, sentence: str) -> JsonObject:
+    """Add a sentence to a schema; a `$ref`, which may have no siblings, becomes the only branch of an `anyOf`."""
+    described = {"anyOf": [strict]} if "$ref" in strict else strict
+    append_description(described, [sentence])
+    return described
 
 
 def _make_nullable(strict: JsonObject) -> JsonObject:

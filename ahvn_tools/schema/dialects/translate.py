@@ -5,21 +5,23 @@ The tool itself still enforces what is only described.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.dialects.dialect import ANTHROPIC, MCP, Dialect
-from ahvn_tools.schema.dialects.finding import (
-    NOT_ENFORCED_FIX,
+from ahvn_tools.schema.dialects.description import (
+    EXACTLY_ONE,
     UNDESCRIBED_KEYWORDS,
-    Finding,
     append_description,
+    describe_default,
     describe_rule,
-    not_enforced,
     to_json_text,
 )
+from ahvn_tools.schema.dialects.dialect import ANTHROPIC, MCP, Dialect
+from ahvn_tools.schema.dialects.finding import NOT_ENFORCED_FIX, Finding, not_enforced
+from ahvn_tools.schema.dialects.merge import are_exclusive, merge
 from ahvn_tools.schema.keywords import map_subschemas, type_keyword, type_names, value_types
-from ahvn_tools.schema.refs import DEFS_PREFIX, find_cyclic_refs, without_unused_definitions
+from ahvn_tools.schema.refs import DEFS_PREFIX, find_cyclic_refs, resolve_ref, without_unused_definitions
 
 MAX_INLINED = 2_000
 """At most this many references are replaced by their targets; further ones are only described."""
@@ -44,6 +46,24 @@ def translate(schema: JsonObject, dialect: Dialect) -> tuple[JsonObject, list[Fi
     return translated, [*translator.findings, *losses]
 
 
+_BESIDE_UNIONS = frozenset({"anyOf", "description", "default", *UNDESCRIBED_KEYWORDS})
+"""The keywords that a dialect with single types may have beside a union, as they restrict no value."""
+_ANY_VALUE: Final = Finding(
+    severity="warning",
+    place="",
+    problem="it may be anything, but null and lists of lists or of null are not accepted",
+    fix="State its type.",
+    effect="narrower",
+)
+_OPEN_TUPLE: Final = Finding(
+    severity="warning",
+    place="",
+    problem="further items may not be of any type",
+    fix="State the type of further items in 'items', or their number in 'maxItems'.",
+    effect="narrower",
+)
+
+
 class _Translator:
     """One walk through a schema; `findings` collects all that the dialect cannot express."""
 
@@ -65,13 +85,20 @@ class _Translator:
             return self._translate_reference(node, path, is_needed=is_needed)
         if "allOf" in node and not self._dialect.supports("allOf"):
             return self._merge_all_of(node, path, is_needed=is_needed)
+        node = self._substitute_keywords(node, path)
+        if self._dialect.has_single_types and "anyOf" in node and not node.keys() <= _BESIDE_UNIONS:
+            return self._distribute_union(node, path, is_needed=is_needed)
         translated: JsonObject = {}
         sentences: list[str] = []
-        for key, value in self._substitute_keywords(node, path).items():
+        for key, value in node.items():
             if self._supports(key, value):
                 translated[key] = value
+            elif key == "default":
+                sentences += filter(None, [describe_default(node)])
             else:
                 sentences += self._describe_keyword(key, value, path)
+        if self._dialect.has_single_types and not translated.keys() & {"type", "anyOf"}:
+            self.findings.append(replace(_ANY_VALUE, place=path))
         self._translate_subschemas(translated, path, is_needed=is_needed)
         append_description(translated, sentences)
         return translated
@@ -83,7 +110,7 @@ class _Translator:
         if "const" in node and not supports("const"):
             node["enum"] = [node.pop("const")]
         if "oneOf" in node and not supports("oneOf") and "anyOf" not in node:
-            node["anyOf"] = node.pop("oneOf")
+            self._replace_one_of(node, path)
         if "prefixItems" in node and not self._dialect.supports_tuples:
             self._rewrite_tuple(node, path)
         if "patternProperties" in node and not supports("patternProperties"):
@@ -97,10 +124,19 @@ class _Translator:
                     node[plain] = node.pop(exclusive) + step
         return node
 
+    def _replace_one_of(self, node: JsonObject, path: str) -> None:
+        """Write a `oneOf` as `anyOf`, in place, which is the same if the branches exclude each other."""
+        node["anyOf"] = node.pop("oneOf")
+        if not are_exclusive(node["anyOf"], lambda branch: resolve_ref(branch, {"$defs": self._definitions})):
+            append_description(node, [EXACTLY_ONE])
+            self.findings.append(not_enforced("oneOf", path))
+
     def _rewrite_tuple(self, node: JsonObject, path: str) -> None:
         """Write a tuple as an array whose items have any of its types; the description states their order."""
         items = node.pop("prefixItems")
         rest = [node["items"]] if isinstance(node.get("items"), dict) else []
+        if not rest and node.get("maxItems", len(items) + 1) > len(items):
+            self.findings.append(replace(_OPEN_TUPLE, place=path))
         distinct = list({to_json_text(item): item for item in [*items, *rest]}.values())
         node["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
         if len(distinct) > 1:
@@ -120,8 +156,6 @@ class _Translator:
         """Return the sentences for a keyword that the dialect does not support."""
         if key in UNDESCRIBED_KEYWORDS or (key == "additionalProperties" and isinstance(value, bool)):
             return []
-        if key == "default":
-            return [] if value is None else [describe_rule(key, value)]
         self.findings.append(not_enforced(key, path))
         rule = describe_rule(key, self._without_references(key, value, path))
         too_long = f"The tool also checks a {key!r} rule that is too long to show here."
@@ -140,7 +174,11 @@ class _Translator:
         required = node.get("required", ())
         if required and self._dialect.keywords is not None:
             properties = node.get("properties", {})
-            node["properties"] = {**properties, **{name: {} for name in required if name not in properties}}
+            if node.get("additionalProperties") is False and not properties.keys() >= set(required):
+                self.findings.append(not_enforced("additionalProperties", path))
+            others = node.get("additionalProperties")
+            undeclared = others if isinstance(others, dict) else {}
+            node["properties"] = {**properties, **{name: undeclared for name in required if name not in properties}}
 
         def convert(keyword: str, name: str, child: Any, child_path: str) -> Any:
             is_child_needed = is_needed and (keyword != "properties" or name in required)
@@ -150,7 +188,7 @@ class _Translator:
 
         map_subschemas(node, path, convert)
         if len(self.findings) > finding_count and "oneOf" in node and "anyOf" not in node:
-            node["anyOf"] = node.pop("oneOf")  # branches that lost a rule may overlap
+            self._replace_one_of(node, path)  # branches that lost a rule may overlap
         self._add_missing_items(node)
 
     def _add_missing_items(self, node: JsonObject) -> None:
@@ -181,9 +219,11 @@ class _Translator:
         self._remaining_inlines -= 1
         if target is not None and reference not in self._inlining and self._remaining_inlines >= 0:
             self._inlining.append(reference)
-            return {**target, **siblings}
+            return self._merge(siblings, target, path)
         problem = "it is recursive, or too large to repeat"
-        self.findings.append(Finding(severity="warning", place=path, problem=problem, fix=NOT_ENFORCED_FIX))
+        self.findings.append(
+            Finding(severity="warning", place=path, problem=problem, fix=NOT_ENFORCED_FIX, effect="wider")
+        )
         target = self._definitions.get(name, {"type": "object"})
         described = {"type": target["type"]} if "type" in target else {}
         self._add_missing_items(described)
@@ -208,25 +248,39 @@ class _Translator:
             siblings = {key: value for key, value in node.items() if key != "$ref"}
             return self._resolve_branch(self._inline(node["$ref"], siblings, path), path)
         merged = {key: value for key, value in node.items() if key != "allOf"}
-        clashes: list[str] = []
         for branch in node.get("allOf", ()):
-            clashes += self._merge_branch(merged, self._resolve_branch(branch, path), path)
-        append_description(merged, clashes)
+            merged = self._merge(merged, self._resolve_branch(branch, path), path)
         return merged
 
-    def _merge_branch(self, merged: JsonObject, branch: JsonObject, path: str) -> list[str]:
-        """Add a branch to a schema, in place. Return sentences for the keywords that clash."""
-        clashes: list[str] = []
-        for key, value in branch.items():
-            if key == "properties":
-                merged[key] = _merge_properties(merged.get(key, {}), value)
-            elif key == "required":
-                merged[key] = list(dict.fromkeys([*merged.get(key, ()), *value]))
-            elif key not in merged:
-                merged[key] = value
-            elif key != "description" and merged[key] != value:
-                clashes += self._describe_keyword(key, value, path)
-        return clashes
+    def _merge(self, first: JsonObject, second: JsonObject, path: str) -> JsonObject:
+        """Return two schemas as one; the description states the keywords of the second that one schema cannot have."""
+        merged, omitted = merge(first, second)
+        if merged is None:  # no value can match both
+            merged, omitted = dict(first), [key for key in second if key not in _BESIDE_UNIONS]
+        sentences = [sentence for key in omitted for sentence in self._describe_keyword(key, second[key], path)]
+        append_description(merged, sentences)
+        return merged
+
+    def _distribute_union(self, node: JsonObject, path: str, *, is_needed: bool) -> JsonObject:
+        """Translate a union with rules beside it: each branch is merged with them, impossible ones are left out."""
+        rules = {key: value for key, value in node.items() if key not in _BESIDE_UNIONS}
+        branches: list[JsonObject] = []
+        self._remaining_inlines -= len(node["anyOf"])
+        for index, branch in enumerate(node["anyOf"] if self._remaining_inlines >= 0 else ()):
+            depth, branch_path = len(self._inlining), f"{path}[{index}]"
+            resolved = self._resolve_branch(branch, branch_path)
+            if merge(resolved, rules)[0] is not None:
+                merged = self._merge(resolved, rules, branch_path)
+                branches.append(self.translate_node(merged, branch_path, is_needed=is_needed))
+            del self._inlining[depth:]
+        annotations = {key: value for key, value in node.items() if key in {"description", "default"}}
+        if not branches:
+            sentences = self._describe_keyword("anyOf", node["anyOf"], path)
+            append_description(annotations, sentences)
+            return self.translate_node({**rules, **annotations}, path, is_needed=is_needed)
+        union: JsonObject = {"anyOf": list({to_json_text(branch): branch for branch in branches}.values())}
+        append_description(union, [annotations.get("description"), describe_default(annotations)])
+        return union
 
 
 def _rewrite_enum(node: JsonObject) -> None:
@@ -234,7 +288,9 @@ def _rewrite_enum(node: JsonObject) -> None:
     values = [value for value in node["enum"] if value is not None]
     has_null = len(values) < len(node["enum"])
     types = value_types(values)
-    if values and has_null and "anyOf" not in node:
+    if values and has_null and "anyOf" in node:
+        return
+    if values and has_null:
         del node["enum"]
         node.pop("type", None)
         node["anyOf"] = [{"type": type_keyword(types), "enum": values}, {"type": "null"}]
@@ -243,13 +299,3 @@ def _rewrite_enum(node: JsonObject) -> None:
         node["type"] = type_keyword([*types, *(["null"] if has_null else [])])
     if has_null:
         del node["enum"]
-
-
-def _merge_properties(first: JsonObject, second: JsonObject) -> JsonObject:
-    """Return the members of two schemas; a member of both must match both of its schemas."""
-    both = {
-        name: {"allOf": [first[name], second[name]]}
-        for name in first.keys() & second.keys()
-        if first[name] != second[name]
-    }
-    return {**second, **first, **both}

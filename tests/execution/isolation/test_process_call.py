@@ -353,12 +353,11 @@ class TestKill:
         self, case: tuple[Any, str], entry_point: EntryPoint
     ) -> None:
         body, exit_description = case
-        error = entry_point(isolated(body, name="dies", timeout=60)).error
-        assert error.code == "connection"
-        assert error.message == (
-            f"The worker process of tool 'dies' ended ({exit_description}) before it returned a result; "
-            "its standard error may say why."
-        )
+        result = entry_point(isolated(body, name="dies", timeout=60))
+        assert result.error.code == "connection"
+        message = f"The worker process of tool 'dies' ended ({exit_description}) before it returned a result"
+        assert result.error.message == f"{message}."
+        assert str(result.exception) == f"{message}; its standard error may say why."
         assert isolated(get_pid)() != os.getpid()
 
     def test_a_child_that_outlives_a_dying_body_does_not_delay_the_caller(self) -> None:

@@ -204,8 +204,9 @@ class TestPickling:
             return 1
 
         pid = isolated(get_pid)()
-        error = isolated(body).bind("db", default=FailsToUnpickle()).exec().error
-        assert "cannot be loaded in a worker process" in error.message
+        result = isolated(body, name="body").bind("db", default=FailsToUnpickle()).exec()
+        assert "cannot be loaded in a worker process" in str(result.exception)
+        assert result.text == "Error calling tool 'body'"
         assert isolated(get_pid)() == pid
 
     @combinations(entry_point=RESULT_ENTRY_POINTS, is_generator={"result": False, "chunk": True})
@@ -219,17 +220,15 @@ class TestPickling:
             yield threading.Lock()
 
         pid = isolated(get_pid)()
-        error = entry_point(isolated(yields if is_generator else returns, timeout=60)).error
-        assert error.code == "invalid_result"
-        assert "cannot send back a l" in error.message
+        result = entry_point(isolated(yields if is_generator else returns, timeout=60))
+        assert (result.error.code, result.text) == ("invalid_result", "The tool returned an invalid result.")
+        assert "cannot send back a l" in str(result.exception)
         assert isolated(get_pid)() == pid
 
     def test_a_result_that_cannot_be_unpickled_in_the_caller_is_an_error(self) -> None:
-        error = isolated(returns_caller_only_failure).exec().error
-        assert (error.code, "cannot be unpickled in the calling process (RuntimeError)" in error.message) == (
-            "invalid_result",
-            True,
-        )
+        result = isolated(returns_caller_only_failure).exec()
+        assert result.error.code == "invalid_result"
+        assert "cannot be unpickled in the calling process (RuntimeError)" in str(result.exception)
         assert isolated(get_pid)() != os.getpid()
 
 

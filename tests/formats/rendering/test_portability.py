@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolDefinition, ToolSpec, formats
-from ahvn_tools.formats import openai
+from ahvn_tools.formats import anthropic, bedrock, openai
+from tests.formats.awkward_schemas import CASES
 from tests.formats.providers import provider
 
 STRICT = ("anthropic", "bedrock", "mistral", "openai", "openai-responses")
@@ -51,6 +52,36 @@ def test_a_tool_is_strict_unless_a_note_explains_why_not(name, node):
     assert flat["strict"] is (notes == [])
 
 
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        ("many optional members", "it has more than 24 optional parameters"),
+        ("many unions", "it has more than 16 unions"),
+    ],
+)
+def test_a_tool_that_alone_exceeds_a_limit_of_anthropic_is_not_strict_and_has_a_finding(case, problem):
+    definition = ToolDefinition(name="f", input_schema=CASES[case])
+    assert formats.get("anthropic").export([definition], strict=True)[0]["strict"] is False
+    assert problems("anthropic", definition) == [("note", "", problem)]
+    members = dict(list(CASES[case]["properties"].items())[1:])
+    schema = {"type": "object", "properties": members, "required": CASES[case].get("required", [])[1:]}
+    fitting = ToolDefinition(name="f", input_schema=schema)
+    assert formats.get("anthropic").export([fitting], strict=True)[0]["strict"] is True
+    assert problems("anthropic", fitting) == []
+
+
+@pytest.mark.parametrize("module", [anthropic, bedrock, openai])
+def test_an_awkward_tool_is_strict_unless_a_finding_explains_why_not(module):
+    unexplained = []
+    for case, schema in CASES.items():
+        definition = ToolDefinition(name="f", input_schema=schema)
+        (tool,) = module.export([definition], strict=True)
+        flat = tool.get("function", tool.get("toolSpec", tool))
+        if not flat["strict"] and not module.findings(definition):
+            unexplained.append(case)
+    assert unexplained == []
+
+
 def test_an_unenforced_rule_is_a_warning_at_its_path():
     definition = of(a={"type": "string", "minLength": 1})
     assert problems("gemini", definition) == [("warning", "a", "'minLength' is not enforced")]
@@ -79,12 +110,13 @@ def test_a_rule_that_openai_ignores_is_a_warning_though_the_tool_is_strict(node,
 
 
 def test_the_losses_of_a_tuple_are_found_once():
-    pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}
+    pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "maxItems": 2}
     assert problems("openai", of(a=pair)) == [
         ("warning", "a", "'prefixItems' is not enforced"),
         ("note", "a", "'prefixItems' is not allowed"),
     ]
-    assert problems("gemini", of(a=pair)) == problems("mcp", of(a=pair)) == []
+    assert problems("gemini", of(a=pair)) == [("warning", "a", "'prefixItems' is not enforced in form='parameters'")]
+    assert problems("mcp", of(a=pair)) == []
 
 
 def test_only_what_ollama_deletes_is_found():
@@ -142,4 +174,8 @@ def test_a_finding_is_reported_once():
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"allOf": parts}}}
     found = formats.portability(ToolDefinition(name="f", input_schema=schema))["gemini"]
     assert len(found) == len(set(found))
-    assert [str(finding) for finding in found] == ["$defs.A: it is recursive, or too large to repeat"]
+    assert [str(finding) for finding in found] == [
+        "$defs.A: it is recursive, or too large to repeat",
+        "a: it is recursive, or too large to repeat in form='parameters'",
+        "a: it may be anything, but null and lists of lists or of null are not accepted in form='parameters'",
+    ]

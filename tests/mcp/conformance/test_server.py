@@ -47,6 +47,7 @@ SCENARIOS = [
     ("tools-call-sampling", STATEFUL),
     ("tools-call-elicitation", STATEFUL),
     ("elicitation-sep1034-defaults", STATEFUL),
+    ("elicitation-sep1330-enums", STATEFUL),
     ("http-header-validation", STATELESS),
     ("http-custom-header-server-validation", STATELESS),
     ("caching", STATELESS),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import struct
 import time
 import zlib
@@ -51,6 +53,10 @@ def pixel() -> bytes:
     header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
     rows = zlib.compress(b"\x00\xff\x00\x00")
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def pixel_in_base64() -> str:
+    return base64.b64encode(pixel()).decode()
 
 
 def silence() -> bytes:
@@ -144,11 +150,47 @@ async def test_elicitation_sep1034_defaults(context: Context) -> str:
     return f"Elicitation completed: action={answer.action}"
 
 
+ENUMS: dict[str, dict[str, Any]] = {
+    "untitledSingle": {"type": "string", "enum": ["option1", "option2", "option3"]},
+    "titledSingle": {
+        "type": "string",
+        "oneOf": [{"const": f"value{number}", "title": f"Option {number}"} for number in (1, 2, 3)],
+    },
+    "legacyEnum": {
+        "type": "string",
+        "enum": ["opt1", "opt2", "opt3"],
+        "enumNames": ["Option One", "Option Two", "Option Three"],
+    },
+    "untitledMulti": {"type": "array", "items": {"type": "string", "enum": ["option1", "option2", "option3"]}},
+    "titledMulti": {
+        "type": "array",
+        "items": {"anyOf": [{"const": f"value{number}", "title": f"Choice {number}"} for number in (1, 2, 3)]},
+    },
+}
+
+
+@kit.tool
+async def test_elicitation_sep1330_enums(context: Context) -> str:
+    """Ask the user to choose."""
+    answer = await context.session.elicit_form(
+        "Choose", {"type": "object", "properties": ENUMS}, related_request_id=context.request_id
+    )
+    return f"Elicitation completed: action={answer.action}, content={answer.content}"
+
+
+@kit.tool
+async def test_reconnection(context: Context) -> str:
+    """Let the client reconnect before it receives the result."""
+    await context.close_sse_stream()
+    await asyncio.sleep(0.1)
+    return "done"
+
+
 @kit.tool
 async def test_sampling(prompt: str, context: Context) -> str:
     """Ask the client's model."""
     asked = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
-    answer = await context.session.create_message([asked], max_tokens=100)
+    answer = await context.session.create_message([asked], max_tokens=100, related_request_id=context.request_id)
     return f"LLM response: {answer.content}"
 
 

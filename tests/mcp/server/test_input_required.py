@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 import pytest
@@ -22,6 +23,7 @@ from typing_extensions import TypeAliasType
 from ahvn_tools import Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import InputRequiredError
 from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.middleware import inline
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.retry import retry
 
@@ -68,6 +70,41 @@ async def test_a_client_is_asked_for_input_and_calls_again_with_it(create: Any):
     async with Client(create().to_fastmcp_server(), elicitation_handler=answer_ann) as client:
         answer = await client.call_tool("greet", {"greeting": "Hello"})
     assert answer.data == "Hello, Ann (asked)"
+
+
+async def greet_in_parts(greeting: str, context: Context) -> AsyncIterator[str | InputRequiredResult]:
+    """Greet the user by name, word by word."""
+    yield greeting
+    answer = await greet(greeting, context)
+    yield answer
+    yield "the end"
+
+
+def ask_in_parts() -> Iterator[Any]:
+    """Ask the user, after a first item."""
+    yield 1
+    params = ElicitRequestFormParams(message="What is your name?", requested_schema=NAME_SCHEMA)
+    yield InputRequiredResult(input_requests={"user": ElicitRequest(params=params)})
+
+
+@pytest.mark.parametrize("middleware", [[], [pass_on]], ids=["direct", "middleware"])
+async def test_a_generator_asks_with_an_item_and_runs_again_from_its_start(middleware: list[Any]):
+    kit = Toolkit("kit", middleware=middleware).add(greet_in_parts)
+    async with Client(kit.to_fastmcp_server(), elicitation_handler=answer_ann) as client:
+        answer = await client.call_tool("greet_in_parts", {"greeting": "Hello"})
+    assert answer.structured_content == {"result": ["Hello", "Hello, Ann (asked)", "the end"]}
+
+
+@pytest.mark.parametrize("middleware", [[], [pass_on], [inline(pass_on)]], ids=["direct", "middleware", "inline"])
+async def test_a_generator_that_asks_a_local_caller_ends_with_an_error(middleware: list[Any]):
+    kit = Toolkit("kit", middleware=middleware).add(ask_in_parts)
+    results = [kit.exec("ask_in_parts"), await kit.aexec("ask_in_parts"), *kit.stream("ask_in_parts")]
+    results += [result async for result in kit.astream("ask_in_parts")]
+    assert [result.value for result in results if not result.is_last] == [1, 1]
+    assert {result.error.code for result in results if result.is_last and result.error} == {"input_required"}
+    assert not any("What is your name?" in result.text for result in results)
+    with pytest.raises(InputRequiredError):
+        kit.call("ask_in_parts")
 
 
 async def test_a_hidden_tool_behind_search_asks_too():

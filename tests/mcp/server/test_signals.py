@@ -25,12 +25,15 @@ from ahvn_tools import ToolSpec, serve
 from ahvn_tools.mcp.server import signals
 
 def ready() -> bool:
+    "Return True."
     return True
 
 def hang() -> None:
+    "Wait."
     threading.Event().wait()
 
 async def refuse() -> None:
+    "Ignore cancellations."
     while True:
         try:
             await asyncio.sleep(3600)
@@ -38,6 +41,7 @@ async def refuse() -> None:
             pass
 
 async def block() -> None:
+    "Block the event loop."
     time.sleep(3600)
 
 signals.FORCED_EXIT_SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else signals.FORCED_EXIT_SECONDS

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from ahvn_tools import ToolContext, ToolError, Toolkit, ToolRegistry, ToolSpec, ToolSpecError, reg_toolspec
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.middleware import inline
+from ahvn_tools.middleware.cache import store
 from ahvn_tools.middleware.cache.middleware import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.results import ToolResult
@@ -108,7 +109,7 @@ def test_a_tool_without_an_idempotency_hint_is_not_cached_by_default():
 
 def test_results_expire_after_their_ttl(monkeypatch):
     now = 100.0
-    monkeypatch.setattr("ahvn_tools.middleware.cache.store.monotonic", lambda: now)
+    monkeypatch.setattr(store, "monotonic", lambda: now)
     counter = Counter()
     kit = kit_of(counter.look, ttl=0.5)
     kit.exec("look"), kit.exec("look")

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ahvn_tools.schema.dialects.description import EXACTLY_ONE
+from ahvn_tools.schema.dialects.flatten_root import flatten_root
 from ahvn_tools.schema.dialects.normalize import MAX_DEPTH, TYPE_ALIASES, normalize
 from ahvn_tools.schema.refs import MAX_COPIED
 from tests.schema.dialects.translation import KEYS, SCHEMAS, object_of
@@ -55,10 +57,53 @@ def test_type_aliases_are_read_in_any_case(alias, expected):
         ({"type": {"a": 1}}, {}, []),
         ({"type": [1, "string", "string"]}, {"type": "string"}, []),
         ({"type": ["dict", "object"]}, {"type": "object"}, ["a: the type 'dict' is read as 'object'"]),
-        ({"properties": {"b": {}}}, {"properties": {"b": {}}, "type": "object"}, []),
-        ({"items": {}}, {"items": {}, "type": "array"}, []),
-        ({"items": {}, "required": ["b"]}, {"items": {}, "type": "array"}, []),
-        ({"items": {}, "properties": {}}, {"items": {}, "properties": {}, "type": ["object", "array"]}, []),
+        (
+            {"properties": {"b": {}}},
+            {"properties": {"b": {}}, "type": "object"},
+            ["a: it has no type and is read as 'object'"],
+        ),
+        ({"items": {}}, {"items": {}, "type": "array"}, ["a: it has no type and is read as 'array'"]),
+        (
+            {"items": {}, "required": ["b"]},
+            {"items": {}, "type": "array"},
+            ["a: it has no type and is read as 'array'"],
+        ),
+        (
+            {"items": {}, "properties": {}},
+            {"items": {}, "properties": {}, "type": ["object", "array"]},
+            ["a: it has no type and is read as 'object' or 'array'"],
+        ),
+        (
+            {"type": "object", "anyOf": [{"properties": {}}]},
+            {"type": "object", "anyOf": [{"properties": {}, "type": "object"}]},
+            [],
+        ),
+        ({"not": {"properties": {}}}, {"not": {"properties": {}}}, []),
+        ({"not": {"anyOf": [{"items": {}}]}}, {"not": {"anyOf": [{"items": {}}]}}, []),
+        (
+            {"oneOf": [{"properties": {}}, {"type": "null"}]},
+            {"anyOf": [{"properties": {}, "type": "object"}, {"type": "null"}], "description": EXACTLY_ONE},
+            ["a[0]: it has no type and is read as 'object'", "a: 'oneOf' is not enforced"],
+        ),
+        (
+            {"oneOf": [{"properties": {}}], "anyOf": [{"type": "null"}]},
+            {
+                "anyOf": [{"type": "null"}],
+                "allOf": [{"anyOf": [{"properties": {}, "type": "object"}]}],
+                "description": EXACTLY_ONE,
+            },
+            ["a[0]: it has no type and is read as 'object'", "a: 'oneOf' is not enforced"],
+        ),
+        (
+            {"type": "object", "properties": {"b": False, "c": {}}},
+            {"type": "object", "properties": {"c": {}}},
+            ["a.b: it is not allowed, which is not enforced"],
+        ),
+        (
+            {"type": "object", "properties": {"b": False, "c": {}}, "additionalProperties": False},
+            {"type": "object", "properties": {"c": {}}, "additionalProperties": False},
+            [],
+        ),
         ({"items": {}, "enum": [[1]]}, {"items": {}, "enum": [[1]]}, []),
         (
             {"type": "number", "minimum": 1, "exclusiveMinimum": True, "exclusiveMaximum": False},
@@ -110,7 +155,7 @@ def test_type_aliases_are_read_in_any_case(alias, expected):
             ["a[0]: the type 'dict' is read as 'object'"],
         ),
         (True, {}, []),
-        (False, None, []),
+        (False, None, ["a: it is not allowed, which is not enforced"]),
         ("string", {}, ["a: it is not a schema"]),
         (
             {"type": "object", "properties": {"b": {"type": "string", "required": True}, "c": {"required": False}}},
@@ -159,7 +204,7 @@ def test_a_recursive_reference_into_members_stays_recursive():
 
 def test_references_in_the_list_form_of_items_are_rewritten():
     normalized, findings = normalize(
-        {**object_of(a={"items": [{"$ref": "#/definitions/A"}]}), "definitions": {"A": {}}}
+        {**object_of(a={"type": "array", "items": [{"$ref": "#/definitions/A"}]}), "definitions": {"A": {}}}
     )
     assert normalized["properties"]["a"]["prefixItems"] == [{"$ref": "#/$defs/A"}]
     assert findings == []
@@ -198,11 +243,16 @@ def test_a_root_reference_is_resolved_through_further_references():
 
 @pytest.mark.parametrize("other", [{"type": "array", "items": {}}, {"type": "string", "minLength": 1}], ids=str)
 def test_a_root_ignores_the_keywords_of_a_target_of_another_type(other):
-    normalized, _ = normalize({"$ref": "#/$defs/A", "type": "object", "properties": {"a": {}}, "$defs": {"A": other}})
-    assert {key: normalized[key] for key in normalized.keys() - {"$defs"}} == {
-        "type": "object",
-        "properties": {"a": {}},
-    }
+    normalized, _ = normalize({"$ref": "#/$defs/A", "type": "object", "$defs": {"A": other}})
+    assert {key: normalized[key] for key in normalized.keys() - {"$defs"}} == {"type": "object"}
+
+
+def test_keywords_beside_the_reference_of_a_root_apply_too():
+    target = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    root = {"$ref": "#/$defs/A", "properties": {"b": {}}, "required": ["b"], "$defs": {"A": target}}
+    merged = flatten_root(normalize(root)[0])[0]
+    assert merged["properties"] == {"a": {"type": "string"}, "b": {}}
+    assert sorted(merged["required"]) == ["a", "b"]
 
 
 def test_targets_are_copied_up_to_a_limit():

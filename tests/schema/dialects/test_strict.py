@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Optional, Union
 
+import mcp_types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from pydantic import BaseModel, Field
 from typing_extensions import NotRequired, TypedDict
 
 from ahvn_tools import ToolSpec, tool
+from ahvn_tools.errors import DefinitionError
+from ahvn_tools.schema.dialects.description import EXACTLY_ONE
 from ahvn_tools.schema.dialects.strict import (
     LARGE_ENUM_VALUES,
     MAX_CHARS,
@@ -22,6 +25,8 @@ from ahvn_tools.schema.dialects.strict import (
     MAX_PROPERTIES,
     to_strict,
 )
+from tests.formats.awkward_schemas import CASES
+from tests.formats.rules import openai_responses
 
 
 @dataclass
@@ -65,6 +70,15 @@ def draw(
     }  # fmt: skip
 
 
+def is_usable(schema: dict[str, Any]) -> bool:
+    """Return whether a tool can have this schema."""
+    try:
+        ToolSpec.from_mcp(mcp_types.Tool(name="f", input_schema=schema))
+    except DefinitionError:
+        return False
+    return True
+
+
 def nodes(schema: Any) -> list[dict[str, Any]]:
     inside = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else []
     return [*([schema] if isinstance(schema, dict) else []), *(node for child in inside for node in nodes(child))]
@@ -80,6 +94,30 @@ def test_the_export_is_strict_and_has_openais_form():
     )
     assert draw.to_jsonschema(custom_field="value")["custom_field"] == "value"
     assert draw.to_jsonschema(name="other")["name"] == "other"
+
+
+@pytest.mark.parametrize("case", [case for case, schema in CASES.items() if is_usable(schema)])
+def test_a_strict_export_of_an_awkward_schema_keeps_openais_rules(case):
+    exported = ToolSpec.from_mcp(mcp_types.Tool(name="f", input_schema=CASES[case])).to_jsonschema()
+    assert not exported["strict"] or openai_responses.broken([exported], True) == []
+
+
+def test_a_required_reference_with_a_default_has_no_siblings():
+    """As generators of schemas write a parameter with a default that is an enum."""
+    schema = {
+        **of(color={"$ref": "#/$defs/Color", "default": "red"}),
+        "$defs": {"Color": {"type": "string", "enum": ["red", "blue"]}},
+    }
+
+    @tool(input_schema=schema)
+    def paint(color: str) -> None: ...
+
+    exported = paint.to_jsonschema()
+    assert openai_responses.broken([exported], True) == []
+    assert exported["parameters"]["properties"]["color"] == {
+        "description": 'Default: "red".',
+        "anyOf": [{"$ref": "#/$defs/Color"}],
+    }
 
 
 def test_every_object_is_closed_and_requires_all_its_members():
@@ -178,14 +216,17 @@ def of(**properties: Any) -> dict[str, Any]:
         (of(a={"allOf": [{"type": "string"}, {"type": "null"}]}), "a: 'allOf' is not allowed"),
         (of(a={"$ref": "#/properties/b"}, b={"type": "null"}), "a: '#/properties/b' is not in '$defs'"),
         (
-            {**of(a={"$ref": "#/$defs/A", "minLength": 1}), "$defs": {"A": {"type": "string", "minLength": 2}}},
+            {**of(a={"$ref": "#/$defs/A", "pattern": "a"}), "$defs": {"A": {"type": "string", "pattern": "b"}}},
             "a: its '$ref' has sibling keywords",
+        ),
+        (
+            of(a={"allOf": [{"type": "string", "pattern": "a"}], "pattern": "b"}),
+            "a: 'allOf' clashes with the keywords beside it",
         ),
         ({**of(a={"$ref": "#/$defs/A"}), "$defs": {"A": {}}}, "$defs.A: it accepts any value"),
         (of(a={"anyOf": [{"type": "string"}, {}]}), "a[1]: it accepts any value"),
         (deep(MAX_DEPTH + 1), "levels deep"),
         ({"type": "object", "anyOf": [of(a={"type": "null"})]}, "the schema: its root is a union"),
-        ({"$ref": "#/$defs/A", "type": "object", "$defs": {"A": of()}}, "the schema: its '$ref' has sibling keywords"),
         (of(a={**of(b={"type": "null"}), "anyOf": [of(c={"type": "null"})]}), "a: it has both members and a union"),
         (of(a={"oneOf": [{"type": "null"}], "anyOf": [{"type": "null"}]}), "a: it has both 'anyOf' and 'oneOf'"),
         (
@@ -227,6 +268,14 @@ def test_a_tool_that_cannot_be_strict_is_exported_without_strict():
         ({**of(a={"$ref": "#"}), "required": []}, {"anyOf": [{"$ref": "#"}, {"type": "null"}]}),
         (of(a={"allOf": [{"type": "string"}], "description": "D."}), {"type": "string", "description": "D."}),
         (of(a={"oneOf": [{"type": "string"}, {"type": "null"}]}), {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        (
+            of(a={"oneOf": [{"type": "string"}, {"type": "string", "minLength": 1}]}),
+            {"anyOf": [{"type": "string"}, {"type": "string", "minLength": 1}], "description": EXACTLY_ONE},
+        ),
+        (
+            {**of(a={"$ref": "#/$defs/A", "minLength": 1}), "$defs": {"A": {"type": "string", "minLength": 2}}},
+            {"type": "string", "minLength": 2},
+        ),
         (of(a={"enum": [1, "x"]}), {"enum": [1, "x"], "type": ["integer", "string"]}),
         (
             {**of(a={"$ref": "#/$defs/A", "minLength": 1}), "$defs": {"A": {"type": "string"}}},
@@ -245,6 +294,18 @@ def test_a_tool_that_cannot_be_strict_is_exported_without_strict():
         (
             {**of(a={"$ref": "#/$defs/A", "description": "D."}), "$defs": {"A": {"type": "string"}}},
             {"description": "D.", "anyOf": [{"$ref": "#/$defs/A"}]},
+        ),
+        (
+            {**of(a={"$ref": "#/$defs/A", "default": "red"}), "$defs": {"A": {"type": "string"}}},
+            {"description": 'Default: "red".', "anyOf": [{"$ref": "#/$defs/A"}]},
+        ),
+        (
+            {**of(a={"$ref": "#/$defs/A", "default": "red", "description": "Which"}), "$defs": {"A": {"const": "red"}}},
+            {"description": 'Which. Default: "red".', "anyOf": [{"$ref": "#/$defs/A"}]},
+        ),
+        (
+            {**of(a={"$ref": "#/$defs/A", "default": 1}), "required": [], "$defs": {"A": {"type": "integer"}}},
+            {"description": "Default: 1.", "anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]},
         ),
         (
             {**of(a={"const": 1, "description": "D."}), "required": []},

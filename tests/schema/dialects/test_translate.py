@@ -88,7 +88,7 @@ def test_an_array_without_items_gets_items_that_accept_anything(dialect):
         ({"allOf": [{"type": "string"}, {"type": "integer"}]}, {"type": "string", "description": 'type: "integer".'}),
         (
             {"allOf": [{"allOf": [{"maxLength": 4}, {"maxLength": 2}]}], "type": "string"},
-            {"type": "string", "description": "maxLength: 2. maxLength: 4."},
+            {"type": "string", "description": "maxLength: 2."},
         ),
         (
             {"allOf": [object_of(a={"type": "string", "format": "date"}), object_of(a={"minLength": 1})]},
@@ -116,8 +116,8 @@ def test_gemini_receives_its_keywords_and_the_description_states_the_others(node
 
 def test_a_second_union_that_loses_a_rule_is_described():
     node = {"allOf": [{"anyOf": [{}]}, {"oneOf": [{"not": {}}]}]}
-    for dialect in (GEMINI, GEMINI_PARAMETERS):
-        assert "oneOf: [" in json.dumps(translate_member(node, dialect))
+    assert "oneOf: [" in json.dumps(translate_member(node, GEMINI))
+    assert "not: {}" in json.dumps(translate_member(node, GEMINI_PARAMETERS))
 
 
 def test_each_keyword_that_is_only_described_is_a_finding():
@@ -146,13 +146,14 @@ def test_a_rule_that_is_too_long_is_only_named():
 
 
 def test_a_bare_reference_has_no_siblings_and_its_description_survives():
-    definitions = {"$defs": {"A": {"type": "string"}}}
+    definitions: dict[str, Any] = {"$defs": {"A": {"type": "string"}, "L": {"type": "array", "items": {}}}}
     assert translate_member({"$ref": "#/$defs/A", "title": "T"}, GEMINI, **definitions) == {"$ref": "#/$defs/A"}
     assert translate_member({"$ref": "#/$defs/A", "description": "D."}, GEMINI, **definitions) == {
         "description": "D.", "anyOf": [{"$ref": "#/$defs/A"}],
     }  # fmt: skip
-    assert translate_member({"$ref": "#/$defs/A", "minItems": 1}, GEMINI, **definitions) == {
-        "type": "string",
+    assert translate_member({"$ref": "#/$defs/L", "minItems": 1}, GEMINI, **definitions) == {
+        "type": "array",
+        "items": {},
         "minItems": 1,
     }
 

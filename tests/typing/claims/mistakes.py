@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ahvn_tools import Toolkit, ToolResult, ToolSpec
-from ahvn_tools.middleware import Call, Next
+from ahvn_tools import Toolkit, ToolResult, ToolSpec, tool
+from ahvn_tools.middleware import Call, Next, log
 
 
 def add(a: int, b: int = 1) -> int:
@@ -20,11 +20,22 @@ def twice(number: int) -> int:
     return 2 * number
 
 
+@tool
+def half(number: float) -> float:
+    """Halve a number."""
+    return number / 2
+
+
 def not_async(call: Call, next: Next) -> ToolResult:
     """A middleware must be async."""
     raise NotImplementedError
 
 
+half("two")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+half.exec(nummer=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+half.call()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+text: str = half(1)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+tool(desciption="Add.")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 twice("two")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 ToolSpec.from_function(add, desciption="Add.")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 ToolSpec.from_function(add, timeout="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -34,6 +45,7 @@ kit.add(add, tags=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgument
 kit.select(tag="read")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.add_mcp("https://example.com/mcp", pinn="mcp.lock")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.use(not_async)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+kit.use(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 kit.exec(name="twice")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.resume({}, True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.run({}).messages = []  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
 from typing import Annotated, Any, assert_type
 
-from ahvn_tools import Secret, ToolDefinition, ToolResult, ToolSpec, tool
+from ahvn_tools import Secret, ToolDefinition, ToolResult, ToolSpec
 
 
 def add(a: int, b: int = 1) -> int:
@@ -29,24 +29,9 @@ assert_type(spec, ToolSpec)
 assert_type(ToolSpec.from_code("def f(): ..."), ToolSpec)
 assert_type(NamedSpec.from_function(add), NamedSpec)
 
-
-@tool
-def plain(city: str) -> str:
-    """A decorated function is a spec."""
-    return city
-
-
-@tool(tags={"read"}, examples=[{"city": "Oslo"}])
-def with_options(city: str) -> str:
-    """As above."""
-    return city
-
-
-assert_type(plain, ToolSpec)
-assert_type(with_options, ToolSpec)
-
 assert_type(spec.bind("a", "session.a", default=3).bind("b", resolver=lambda: 1, secret=True).unbind("a"), ToolSpec)
-assert_type(NamedSpec.from_function(add).bind("a").clone(), NamedSpec)
+assert_type(NamedSpec.from_function(add).unbind("a").clone(), NamedSpec)
+assert_type(NamedSpec.from_function(add).bind("a"), ToolSpec)  # `bind` returns the type that has fewer parameters
 assert_type(spec.state, MutableMapping[str, Any])
 spec.state = {"session": {"a": 1}}
 assert_type(spec.binds, Mapping[str, str])
@@ -61,7 +46,8 @@ assert_type(spec.input_schema, dict[str, Any])
 assert_type(spec.output_schema, dict[str, Any] | None)
 assert_type(spec.function, Callable[..., Any])
 assert_type(spec.to_prompt(), str)
-assert_type(spec.to("openai", strict=True), dict[str, Any])
+assert_type(spec.to("bedrock", strict=True), dict[str, Any])
+assert_type(spec.to("of another package"), dict[str, Any])
 assert_type(spec.to_jsonschema(strict=False), dict[str, Any])
 
 assert_type(spec.exec(a=1), ToolResult)

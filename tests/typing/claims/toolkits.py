@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 from pydantic import BaseModel
 
 from ahvn_tools import ToolCall, ToolContext, ToolDefinition, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec
+from ahvn_tools.formats import Finding
 from ahvn_tools.middleware.approve import ApprovalRequest
 from ahvn_tools.toolkit import Run
 
@@ -82,14 +83,19 @@ assert_type([spec.name for spec in kit], list[str])
 assert_type(len(kit), int)
 assert_type("find" in kit, bool)
 
+assert_type(kit.add(Shelf(), Shelf(), prefix="s_", version="2", meta={}).add(len, name="size", title="Size"), Toolkit)
+assert_type(kit.add(find, describe={"find": "Find."}, arguments={"find": {"topic": {"name": "about"}}}), Toolkit)
+assert_type(kit.check(), list[Finding])
 session = kit.session(user="ann", session_id="s-1")
+assert_type(kit.session(state={"user": "ann"}).select(inactive=True, tags=["read"]), Toolkit)
 assert_type(session, Toolkit)
 assert_type(kit.session({"user": "ann"}), Toolkit)
 assert_type(session.session_id, str | None)
 assert_type(kit.select(tags=["write"], audience="main", where=lambda tool: bool(tool.tags)), Toolkit)
 assert_type(kit.search("notes"), list[ToolSpec])
 assert_type(kit.definitions(), list[ToolDefinition])
-assert_type(kit.to("openai"), list[dict[str, Any]])
+assert_type(kit.to("bedrock"), list[dict[str, Any]])
+assert_type(kit.to("of another package"), list[dict[str, Any]])
 assert_type(kit.finish_with("find", Verdict), Toolkit)
 assert_type(kit.groups, dict[str, bool])
 assert_type(session.state_dict(), dict[str, Any])
@@ -110,7 +116,11 @@ assert_type(run.pending, list[ApprovalRequest])
 assert_type(run.pending[0].to_json(), dict[str, Any])
 assert_type(kit.resume(run, approved={"c1": True}), Run)
 assert_type(kit.resume(run.pending[0], approved=True, arguments={"topic": "tea"}), Run)
-assert_type(kit.resume(run.pending[0].to_json(), approved=False), Run)
+assert_type(kit.resume(run.pending[0].to_json(), approved=False, reason="no"), Run)
+assert_type(Run.from_json(run.to_json()), Run)
+assert_type(kit.run({"tool_calls": []}, run_in_thread=False), Run)
+for streamed in kit.stream_run({"tool_calls": []}, format="openai"):
+    assert_type(streamed, ToolResult | Run)
 
 
 def servers() -> None:

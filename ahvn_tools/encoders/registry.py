@@ -1,0 +1,156 @@
+"""Which encoder a value has: one that the host has registered, or a built-in one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn
+
+from ahvn_tools.encoders import binary, frames, images, numpy
+from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
+from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
+
+Encoder = Callable[[Any], Any]
+"""Returns the JSON form of a value, or content such as an image. It may return values that have encoders."""
+
+JSON_TYPES: Final = frozenset({str, int, float, bool, type(None), dict, list, tuple})
+"""Types that are JSON already."""
+
+_registered: dict[type, Encoder] = {}
+
+
+def register_encoder(type: type, function: Encoder) -> None:  # noqa: A002  # what it is
+    """Use a function for all results of a type, and of its subclasses, in all tools of this process.
+
+    The function takes the value. It returns its JSON form, or content: FastMCP's `Image`, an MCP block. It is called
+    for a value that a tool returns, at any depth of lists, tuples, sets and dicts, and for one in a pydantic model that
+    pydantic cannot serialize. Content is possible for the whole value and for the items of a list. A second encoder
+    of a type replaces the first one.
+
+    Raises DefinitionError for a type that is JSON already, for `object`, and for a function that is not sync.
+
+    >>> class Money:
+    ...     def __init__(self, amount: int) -> None:
+    ...         self.amount = amount
+    >>> register_encoder(Money, lambda money: {"cents": money.amount, "currency": "EUR"})
+    >>> from ahvn_tools import ToolSpec
+    >>> ToolSpec.from_function(lambda: [Money(250)], name="prices")()
+    [{'cents': 250, 'currency': 'EUR'}]
+    """
+    if not isinstance(type, _CLASS):
+        raise DefinitionError(f"An encoder is registered for a class, not for {type!r}. Pass the class of the values.")
+    if type in JSON_TYPES or type is object:
+        raise DefinitionError(f"{type.__name__!r} accepts no encoder. Register one for a class of your own.")
+    is_function = callable(function)
+    if not is_function or inspect.iscoroutinefunction(function):
+        raise DefinitionError(f"The encoder of {type.__name__!r} must be a function that is not async.")
+    _registered[type] = function
+
+
+def find_encoder(kind: type) -> Encoder | None:
+    """Return the encoder of a class, its nearest base class first; None if it has none."""
+    return _find_registered(kind) or next(
+        (encoder for known, encoder in _loaded_encoders(_BUILT_IN) if issubclass(kind, known)), None
+    )
+
+
+def encode(value: Any) -> Any:
+    """Return the JSON form of a value that pydantic cannot serialize. Raises InvalidResultError for one without."""
+    encoder = find_encoder(type(value))
+    if encoder is None:
+        raise no_json_form_error(value)
+    return _encode_inside(value, encoder)
+
+
+def _encode_inside(value: Any, encoder: Encoder) -> Any:
+    """Return the JSON form of a value inside of other data. Raises InvalidResultError for content."""
+    encoded = encoder(value)
+    if isinstance(encoded, (*block_classes(), *media_classes())):
+        raise InvalidResultError(
+            INVALID_RESULT,
+            explanation=f"The tool returned a value of type {type(value).__name__!r} inside of other data, where it "
+            "has no JSON form; return it alone, or as an item of a list.",
+        )
+    return encoded
+
+
+def encode_registered(value: Any) -> Any:
+    """Return a value in which registered encoders have replaced what they are for, at any depth of containers."""
+    return _encode_registered(value) if _registered else value
+
+
+def encode_content(value: Any) -> Any:
+    """Return a value with the content of its encoder, or of its items' encoders; any other value unchanged."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        may_be_content = any(_content_encoder(kind) is not None for kind in {*map(type, value)} - JSON_TYPES)
+        return list(map(_encode_whole, value)) if may_be_content else value
+    return value if kind in JSON_TYPES else _encode_whole(value)
+
+
+def no_json_form_error(value: Any) -> InvalidResultError:
+    """Return the error about a value without a JSON form."""
+    return InvalidResultError(
+        INVALID_RESULT,
+        explanation=f"The tool returned a value of type {type(value).__name__!r} that has no JSON form, or with fields "
+        "that do not have their declared types; return JSON-able data, a valid pydantic model, or content such as "
+        "Image or File, or use register_encoder.",
+    )
+
+
+def _refuse_exception(error: BaseException) -> NoReturn:
+    raise InvalidResultError(
+        INVALID_RESULT,
+        explanation=f"The tool returned an exception of type {type(error).__name__!r}; raise it, or return a text.",
+    )
+
+
+_CLASS: Final[Any] = type
+
+_BUILT_IN: Final[Mapping[tuple[str, str], Encoder]] = {
+    ("builtins", "BaseException"): _refuse_exception,
+    ("pathlib", "PurePath"): str,
+    **numpy.ENCODERS,
+    **frames.ENCODERS,
+    **images.ENCODERS,
+    **binary.ENCODERS,
+}
+
+_CONTENT: Final[Mapping[tuple[str, str], Encoder]] = {
+    ("builtins", "BaseException"): _refuse_exception,
+    **images.ENCODERS,
+}
+
+
+def _find_registered(kind: type) -> Encoder | None:
+    return next((_registered[base] for base in kind.__mro__ if base in _registered), None) if _registered else None
+
+
+def _content_encoder(kind: type) -> Encoder | None:
+    """Return an encoder that may return content."""
+    return _find_registered(kind) or next(
+        (encoder for known, encoder in _loaded_encoders(_CONTENT) if issubclass(kind, known)), None
+    )
+
+
+def _loaded_encoders(encoders: Mapping[tuple[str, str], Encoder]) -> list[tuple[type, Encoder]]:
+    return [
+        (known, encoder)
+        for (module, name), encoder in encoders.items()
+        for known in loaded_classes(module, name)
+    ]  # fmt: skip
+
+
+def _encode_whole(value: Any) -> Any:
+    encoder = _content_encoder(type(value))
+    return value if encoder is None else encoder(value)
+
+
+def _encode_registered(value: Any) -> Any:
+    kind = type(value)
+    if kind is dict:
+        return {key: _encode_registered(member) for key, member in value.items()}
+    if kind in (list, tuple, set, frozenset):
+        return [_encode_registered(item) for item in value]
+    encoder = None if kind in JSON_TYPES else _find_registered(kind)
+    return value if encoder is None else _encode_registered(_encode_inside(value, encoder))

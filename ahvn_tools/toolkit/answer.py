@@ -1,0 +1,68 @@
+"""Answer: reads the calls of a model's answer, and finds out which format it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ahvn_tools import formats
+from ahvn_tools.errors import ToolkitError
+from ahvn_tools.formats import detection
+from ahvn_tools.formats.parsing.tool_calls import INVALID_RESPONSE
+from ahvn_tools.results import ToolCall
+from ahvn_tools.toolkit.visibility import StoreView
+
+_NO_ANSWER = (
+    "None is no answer. Pass the response or its message: a message without calls has no `tool_calls`, "
+    "and needs none to be run."
+)
+_ADVICE = "Pass the response, its message or the list of its calls as the provider's SDK returns them."
+
+
+def parse_answer(view: StoreView, answer: Any, format: str | None) -> tuple[Sequence[ToolCall], str | None]:  # noqa: A002  # the word for it
+    """Return the calls of an answer, and the format of their messages; None for calls that are ToolCalls.
+
+    Raises ToolkitError for an answer that is not in the format or, without one, in no or more than one known format.
+    """
+    if format is not None:
+        formats.get(format)  # an unknown format raises before anything has run
+    if isinstance(answer, ToolCall):
+        return [answer], format
+    if isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
+        return answer, format
+    if answer is None:
+        raise ToolkitError(_NO_ANSWER)
+    answer = detection.read_events(answer)
+    if format is None:
+        format = _detect_format(answer)  # noqa: A001  # as above
+        if format is None:
+            return [], None
+    # a call of any tool, visible or not, gets the tool's own name
+    calls = formats.get(format).calls(answer, [view.definition(entry) for entry in list(view.store.entries.values())])
+    is_unreadable = [call.error for call in calls] == [INVALID_RESPONSE]
+    if is_unreadable or (not calls and not detection.fits_without_calls(format, answer)):
+        raise ToolkitError(_mismatch(format, answer))
+    return calls, format
+
+
+def _detect_format(answer: Any) -> str | None:
+    """Return the one format that an answer looks like; None for an answer without calls that fits several formats."""
+    names = detection.matching_formats(answer)
+    if not names:
+        raise ToolkitError(f'The answer is in no known format. {_ADVICE} For calls in plain text pass format="prompt".')
+    if len(names) == 1:
+        return names[0]
+    if any(formats.get(name).calls(answer) for name in names):
+        fitting = ", ".join(map(repr, names))
+        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: run(answer, format={names[0]!r}).")
+    return None
+
+
+def _mismatch(format: str, answer: Any) -> str:  # noqa: A002  # as above
+    names = [name for name in detection.matching_formats(answer) if name != format]
+    if not names:
+        return f"The answer is not in the format {format!r}. {_ADVICE}"
+    return (
+        f"The answer is not in the format {format!r}: it looks like {' or '.join(map(repr, names))}. "
+        f"Pass format={names[0]!r}."
+    )

@@ -1,0 +1,139 @@
+"""What a toolkit contains although it has no effect, or cannot be used as it is: findings for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ahvn_tools.errors import near_misses
+from ahvn_tools.schema.dialects.finding import Finding, Severity
+from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.selection import Selection
+from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.visibility import StoreView
+
+if TYPE_CHECKING:
+    from ahvn_tools.toolkit.imported_server import ImportedServer
+
+
+def report_changes(view: StoreView) -> None:
+    """Report the findings about a toolkit whose tools, bindings or toolsets have changed since the last report."""
+    store = view.store
+    revision = store.tools_revision, store.bindings_revision, store.toolsets
+    if revision != store.finding_log.checked_revision:
+        store.finding_log.report(_find_unlogged(view))
+        store.finding_log.checked_revision = revision
+
+
+def find_all(view: StoreView) -> list[Finding]:
+    """Return the findings about a whole toolkit, whichever view of it this is."""
+    servers: list[ImportedServer] = list(view.store.imported_servers.values())
+    return [*_find_unlogged(view), *[finding for imported in servers for finding in _find_refused_tools(imported)]]
+
+
+def _find_unlogged(view: StoreView) -> list[Finding]:
+    """Return the findings that nothing else logs: the refusal of a server's tool is logged when it happens."""
+    store = view.store
+    entries = list(store.entries.values())
+    servers: list[ImportedServer] = list(store.imported_servers.values())
+    return [
+        *_find_unused_bindings(store, entries),
+        *_find_empty_groups(store, entries),
+        *_find_unmatched_toolsets(StoreView(store, view.session_states[-1:]), entries),
+        *_find_name_clashes(entries),
+        *_find_missing_descriptions(entries),
+        *[finding for imported in servers for finding in _find_unmatched_options(imported)],
+    ]
+
+
+def find_in_server(imported: ImportedServer) -> list[Finding]:
+    """Return the findings about one MCP server and its tools."""
+    entries = [entry for entry in imported.entries.values() if entry.refusal is None]
+    return [*_find_missing_descriptions(entries), *_find_unmatched_options(imported)]
+
+
+def _finding(place: str, problem: str, fix: str, severity: Severity = "warning") -> Finding:
+    return Finding(severity=severity, place=place, problem=problem, fix=fix)
+
+
+def _find_unused_bindings(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
+    known: dict[str, object] = {}  # in order, so that a finding is the same each time
+    for entry in entries:
+        known.update(entry.spec.compiled.template.inputs.parameters)
+    for name in sorted(store.bindings.keys() - known.keys()):
+        yield _finding(f"the binding of {name!r}", "no tool has this parameter", near_misses(name, known))
+
+
+def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
+    used = {entry.group for entry in entries} | {BASIC_GROUP}
+    for name in list(store.groups):
+        if name not in used:
+            yield _finding(f"the group {name!r}", "it has no tool", "Add a tool with group=…, or remove the group.")
+
+
+def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
+    for name, selection in list(view.store.toolsets.items()):
+        place = f"the toolset {name!r}"
+        yield from _find_unknown_members(place, selection, entries)
+        try:
+            is_empty = not any(map(view.select(selection).is_selected, entries))
+        except Exception as error:  # noqa: BLE001  # `where` is the host's own function
+            yield _finding(place, f"its `where` raised {type(error).__name__}", "Let it return True or False.")
+            continue
+        if is_empty:
+            yield _finding(place, "no tool matches it", "Change its conditions, or add a tool that meets them.")
+
+
+def _find_unknown_members(place: str, selection: Selection, entries: list[Entry]) -> Iterator[Finding]:
+    known: list[tuple[str, frozenset[str] | None, list[str]]] = [
+        ("tool", selection.names, [entry.name for entry in entries]),
+        ("tag", selection.tags, sorted({tag for entry in entries for tag in entry.tags})),
+        ("group", selection.groups, sorted({entry.group for entry in entries})),
+    ]
+    for kind, wanted, existing in known:
+        for name in sorted((wanted or frozenset()).difference(existing)):
+            problem = f"there is no tool {name!r}" if kind == "tool" else f"no tool has the {kind} {name!r}"
+            yield _finding(place, problem, near_misses(name, existing))
+
+
+def _find_name_clashes(entries: list[Entry]) -> Iterator[Finding]:
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        other = first.setdefault(entry.wire_name, entry)
+        if other is not entry:
+            yield _finding(
+                f"the tool {entry.name!r}",
+                f"models would see it as {entry.wire_name!r}, as {other.name!r}, and no export has both",
+                "Add one of them with prefix=… or rename=….",
+                "error",
+            )
+
+
+def _find_missing_descriptions(entries: Iterable[Entry]) -> Iterator[Finding]:
+    for entry in entries:
+        if not entry.spec.compiled.template.texts.is_described:
+            fix = "Write a docstring, or add it with description=… (tools of a server: add_mcp(…, describe={…}))."
+            yield _finding(f"the tool {entry.name!r}", "it has no description", fix)
+
+
+def _find_unmatched_options(imported: ImportedServer) -> Iterator[Finding]:
+    """Yield the findings about the options of `add_mcp`; an unknown name among them is refused when it is added."""
+    if imported.error is not None:
+        return
+    place = f"the MCP server {imported.server.name!r}"
+    known = (*imported.server.tools, *imported.server.refused)
+    for option, pattern in imported.unmatched_patterns():
+        yield _finding(place, f"no tool matches {pattern!r} in `{option}`", near_misses(pattern, known))
+    parameters: dict[str, Any] = {}
+    for entry in imported.entries.values():
+        parameters.update(entry.spec.compiled.template.inputs.parameters)
+    for name in imported.options.get("preset", {}).get("*", {}):
+        if name not in parameters:
+            yield _finding(place, f"no tool has the parameter {name!r} of its preset", near_misses(name, parameters))
+
+
+def _find_refused_tools(imported: ImportedServer) -> Iterator[Finding]:
+    place = f"the MCP server {imported.server.name!r}"
+    for name, reason in imported.refused.items():
+        yield _finding(f"the tool {name!r} of {place}", f"it is not used: {reason}", "See `servers[…].refused`.")

@@ -1,0 +1,99 @@
+"""SQLiteApprovalStore: remembers in a file which approval requests were decided, for several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Generator
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+from ahvn_tools.errors import ToolkitError
+from ahvn_tools.toolkit.approval_store import KEPT_SECONDS, Requests
+
+LOCK_SECONDS: Final = 30.0
+"""How long one process waits for another that writes to the file."""
+
+
+class SQLiteApprovalStore:
+    """Remembers the requests that any process with this file has decided. The file must be on a local disk."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        """Create the file unless it exists; only its owner can read it. Raises ToolkitError for an unusable path."""
+        self._path = Path(path).resolve()
+        with self._errors():
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            with self._transaction(in_wal_mode=True) as connection:
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "
+                    "attempts INTEGER NOT NULL DEFAULT 0, is_decided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
+                )
+
+    def decide(self, requests: Requests) -> bool:
+        """Mark all of these requests as decided, unless one already is."""
+        with self._errors(), self._transaction() as connection:
+            connection.execute("DELETE FROM approvals WHERE expires_at < ?", (time.time() - KEPT_SECONDS,))
+            for request in requests.items():
+                marked = connection.execute(
+                    "INSERT INTO approvals (request_id, expires_at, is_decided) VALUES (?, ?, 1) "
+                    "ON CONFLICT (request_id) DO UPDATE SET is_decided = 1 WHERE is_decided = 0",
+                    request,
+                )
+                if marked.rowcount != 1:
+                    connection.execute("ROLLBACK")
+                    return False
+        return True
+
+    def count_attempt(self, request_id: str, expires_at: int | None) -> int:
+        """Count one more attempt of a request."""
+        with self._errors(), self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO approvals (request_id, expires_at, attempts) VALUES (?, ?, 1) "
+                "ON CONFLICT (request_id) DO UPDATE SET attempts = attempts + 1",
+                (request_id, expires_at),
+            )
+            query = "SELECT attempts FROM approvals WHERE request_id = ?"
+            [(attempts,)] = connection.execute(query, (request_id,))
+        return int(attempts)
+
+    @contextlib.contextmanager
+    def _transaction(self, *, in_wal_mode: bool = False) -> Generator[sqlite3.Connection]:
+        """Open a connection for one short transaction: none is shared by threads, or by a forked child."""
+        connection = sqlite3.connect(self._path, timeout=LOCK_SECONDS, isolation_level=None)
+        try:
+            if in_wal_mode:
+                _set_wal_mode(connection)
+            connection.execute("PRAGMA synchronous = FULL")  # a decision survives a power failure
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+        finally:
+            connection.close()  # this undoes a transaction that was not committed
+
+    @contextlib.contextmanager
+    def _errors(self) -> Generator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise ToolkitError(
+                f"The approval_store {str(self._path)!r} cannot be used ({error}). Pass the path of a SQLite file on a "
+                "local disk that this process may write to."
+            ) from error
+
+
+def _set_wal_mode(connection: sqlite3.Connection) -> None:
+    """Let readers and a writer work at once. SQLite does not wait for other processes here, so this does."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return

@@ -1,0 +1,183 @@
+"""Findings about a toolkit: what has no effect in it, or cannot be used as it is."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from fastmcp import FastMCP
+
+from ahvn_tools import Toolkit
+from ahvn_tools.errors import ToolkitError
+from ahvn_tools.toolkit.serve import aserve
+from tests.toolkit.subjects import Notes, add, search
+
+
+def problems(kit: Toolkit) -> list[str]:
+    return [str(finding) for finding in kit.check()]
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [record for record in caplog.records if record.name == "ahvn_tools.toolkit.finding_log"]
+    assert {record.levelno for record in found} <= {logging.WARNING}
+    return [record.getMessage() for record in found]
+
+
+def silent() -> None: ...
+
+
+def only_parameters(topic: str) -> None:
+    """:param topic: What about."""
+
+
+def server() -> FastMCP:
+    notes = FastMCP("notes")
+
+    @notes.tool
+    def find(query: str, user: str = "guest") -> str:
+        """Find notes."""
+        return query
+
+    @notes.tool
+    def wipe() -> None: ...
+
+    return notes
+
+
+def test_a_toolkit_in_order_has_no_finding():
+    kit = Toolkit("k").group("math", "Numbers.").add(add, group="math", tags={"sum"}).add(search).bind("user")
+    kit.toolset("sums", tags=["sum"]).toolset("all", groups=["basic", "math"], names=["add", "search"])
+    assert Toolkit("empty").check() == kit.check() == kit.session().check() == kit.select(names=[]).check() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda kit: kit.bind("usr"), [("the binding of 'usr': no tool has this parameter", "Did you mean 'user'?")]),
+        (
+            lambda kit: kit.group("math"),
+            [("the group 'math': it has no tool", "Add a tool with group=…, or remove the group.")],
+        ),
+        (
+            lambda kit: kit.toolset("t", names=["search", "serch"], tags=["wirte"]),
+            [
+                ("the toolset 't': there is no tool 'serch'", "Did you mean 'search'?"),
+                ("the toolset 't': no tool has the tag 'wirte'", "Did you mean 'write'?"),
+                ("the toolset 't': no tool matches it", "Change its conditions, or add a tool that meets them."),
+            ],
+        ),
+        (
+            lambda kit: kit.toolset("t", groups=["mats"]).toolset("u", toolset="t"),
+            [
+                ("the toolset 't': no tool has the group 'mats'", "Known: 'basic'."),
+                ("the toolset 't': no tool matches it", "Change its conditions, or add a tool that meets them."),
+                ("the toolset 'u': no tool matches it", "Change its conditions, or add a tool that meets them."),
+            ],
+        ),
+        (
+            lambda kit: kit.toolset("t", where=lambda definition: definition.nothing),
+            [("the toolset 't': its `where` raised AttributeError", "Let it return True or False.")],
+        ),
+        (
+            lambda kit: kit.add(add, rename="a.b").add(add, rename="a_b_2e7336dc"),
+            [
+                (
+                    "the tool 'a_b_2e7336dc': models would see it as 'a_b_2e7336dc', as 'a.b', and no export has both",
+                    "Add one of them with prefix=… or rename=….",
+                )
+            ],
+        ),
+        (
+            lambda kit: kit.add(silent, only_parameters).add(add, name="plus", description=" "),
+            [
+                (
+                    f"the tool {name!r}: it has no description",
+                    "Write a docstring, or add it with description=… (tools of a server: add_mcp(…, describe={…})).",
+                )
+                for name in ("silent", "only_parameters", "plus")
+            ],
+        ),
+    ],
+)
+def test_what_has_no_effect_or_cannot_be_used_is_a_finding(change, expected):
+    kit = Toolkit("k").add(search, Notes())
+    change(kit)
+    assert [(str(finding), finding.fix) for finding in kit.check()] == expected
+
+
+def test_patterns_and_presets_of_a_server_that_match_nothing_are_findings():
+    options = {"include": ["fin*", "zz*", "wipe"], "exclude": ["yy*"], "preset": {"*": {"usr": 1, "user": "ann"}}}
+    kit = Toolkit("k").add(add).add_mcp(server(), **options)
+    assert problems(kit) == [
+        "the tool 'wipe': it has no description",
+        "the MCP server 'notes': no tool matches 'zz*' in `include`",
+        "the MCP server 'notes': no tool matches 'yy*' in `exclude`",
+        "the MCP server 'notes': no tool has the parameter 'usr' of its preset",
+    ]
+    kit.add(search, rename="find").remove("wipe")
+    assert problems(kit)[-1].startswith(
+        "the tool 'find' of the MCP server 'notes': it is not used: the name belongs to"
+    )
+    kit.remove_mcp("notes")
+    assert kit.check() == []
+
+
+def test_each_finding_is_logged_once_and_a_new_one_again(caplog):
+    kit = Toolkit("k").add(search).bind("usr")
+    assert logged(caplog) == []
+    kit.to("openai")
+    kit.to("anthropic")
+    kit.session().select(tags=[]).to("openai")
+    assert logged(caplog) == ["The binding of 'usr': no tool has this parameter. Did you mean 'user'?"]
+    kit.group("math")
+    kit.to("openai")
+    kit.to("openai")
+    assert logged(caplog)[1:] == ["The group 'math': it has no tool. Add a tool with group=…, or remove the group."]
+    kit.unbind("usr").bind("usr").to("openai")
+    assert len(logged(caplog)) == 2
+
+
+def test_a_server_of_the_toolkit_and_add_mcp_log_findings(caplog):
+    Toolkit("k").add(search).bind("usr").to_fastmcp_server()
+    assert len(logged(caplog)) == 1
+    caplog.clear()
+    kit = Toolkit("k").bind("usr").add_mcp(server(), include=["find", "zz*"])
+    assert logged(caplog) == [
+        "The MCP server 'notes': no tool matches 'zz*' in `include`. Known: 'find', 'wipe'.",
+    ]
+    kit.remove_mcp("notes")
+
+
+def test_a_strict_toolkit_raises_where_findings_would_be_logged():
+    kit = Toolkit("k", strict=True).add(search)
+    assert len(kit.to("openai")) == 1
+    kit.bind("usr")
+    for use in (lambda: kit.to("openai"), kit.to_fastmcp_server, lambda: kit.session().to("mcp")):
+        for _ in range(2):
+            with pytest.raises(ToolkitError, match=r"The toolkit is strict\. The binding of 'usr': no tool has"):
+                use()
+    assert len(kit.check()) == 1
+    kit.unbind("usr")
+    assert len(kit.to("openai")) == 1
+    with pytest.raises(ToolkitError, match="strict is True or False, not 1"):
+        Toolkit("k", strict=1)
+
+
+async def test_a_strict_toolkit_is_not_served_with_findings():
+    with pytest.raises(ToolkitError, match="The toolkit is strict"):
+        await aserve(Toolkit("k", strict=True).add(silent))
+
+
+def test_a_strict_toolkit_adds_no_server_with_findings():
+    kit = Toolkit("k", strict=True)
+    with pytest.raises(ToolkitError, match="The tool 'wipe': it has no description"):
+        kit.add_mcp(server())
+    assert (list(kit), kit.servers) == ([], {})
+    assert [tool.name for tool in kit.add_mcp(server(), exclude=["wipe"])] == ["find"]
+    kit.remove_mcp("notes")
+
+
+def test_a_docstring_is_not_parsed_to_find_out_that_there_is_a_description():
+    kit = Toolkit("k").add(search)
+    kit.check()
+    assert "_parsed_docstring" not in vars(kit["search"].compiled.template.texts)

@@ -1,0 +1,115 @@
+"""Middleware that cannot work is refused where it is added, when that can be seen."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import pytest
+
+from ahvn_tools import Toolkit, middleware
+from ahvn_tools.errors import ToolkitError
+from ahvn_tools.middleware import Middleware, log
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def forget(call, next):
+    await next(call)
+
+
+async def return_none(call, next):
+    with contextlib.suppress(ValueError):
+        await next(call)
+    return
+
+
+async def take_one(call):
+    return None
+
+
+async def produce(call, next):
+    yield await next(call)
+
+
+def start_only(call, next):
+    next(call)
+
+
+class Audit:
+    async def __call__(self, call, next):
+        await next(call)
+
+
+def make() -> Middleware:
+    return forget
+
+
+SHIPPED = ["approve", "cache", "limit", "log", "metrics", "record", "replay", "retry", "trace", "truncate"]
+REFUSED = {
+    "function that returns nothing": (forget, "'forget' returns nothing"),
+    "explicit None": (return_none, "'return_none' returns nothing"),
+    "sync function that returns nothing": (start_only, "'start_only' returns nothing"),
+    "object that returns nothing": (Audit(), "'Audit' returns nothing"),
+    "method that returns nothing": (Audit().__call__, "returns nothing"),
+    "partial that returns nothing": (functools.partial(forget), "'forget' returns nothing"),
+    "too few parameters": (take_one, r"'take_one' cannot be called with \(call, next\)"),
+    "generator": (produce, "'produce' is a generator"),
+    "class": (Audit, "'Audit' is a class. Pass an instance"),
+    "own factory": (make, r"'make' returns a middleware. Call it: make\(…\)"),
+    **{name: (getattr(middleware, name), rf"Call it: {name}\(…\)") for name in SHIPPED},
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_middleware_that_cannot_work_is_refused_where_it_is_added(what):
+    layer, message = REFUSED[what]
+    for adding in (
+        lambda: Toolkit("k", middleware=[layer]),
+        lambda: Toolkit("k").use(layer),
+        lambda: Toolkit("k").add(add, middleware=[layer]),
+    ):
+        with pytest.raises(ToolkitError, match=message):
+            adding()
+
+
+async def conditional(call, next):
+    return await next(call) if call.name else None
+
+
+async def inside_blocks(call, next):
+    async with contextlib.AsyncExitStack():
+        try:
+            return await next(call)
+        finally:
+            call.name.upper()
+
+
+async def forward(*parts):
+    while True:
+        return await parts[1](parts[0])
+
+
+async def refuse(call, next):
+    raise ValueError
+
+
+@pytest.mark.parametrize(
+    "layer", [conditional, inside_blocks, forward, refuse, lambda call, do: do(call), functools.partial(forward)]
+)
+def test_a_middleware_that_may_work_is_accepted(layer):
+    result = Toolkit("k", middleware=[layer]).add(add).exec("add", {"a": 1})
+    assert result.is_error == (layer is refuse)
+
+
+def test_a_name_in_the_package_is_the_function_whichever_module_was_imported_first():
+    from ahvn_tools.middleware.log import log as of_module
+
+    assert log is of_module
+    assert callable(middleware.truncate(10))
+    assert all(callable(getattr(middleware, name)) for name in middleware.__all__ if name.islower())
+    with pytest.raises(AttributeError, match="no attribute 'logs'"):
+        _ = middleware.logs
