@@ -148,8 +148,8 @@ async def test_a_toolkit_in_a_module_can_be_served_under_another_name(file, monk
 @pytest.mark.parametrize(
     ("name", "neighbour"),
     [
-        ("fastmcp.py", None),
         ("shed.py", "mcp.py"),
+        pytest.param("fastmcp.py", None, marks=pytest.mark.exhaustive),
         pytest.param("mcp.py", None, marks=pytest.mark.exhaustive),
         pytest.param("shed.py", "uvicorn.py", marks=pytest.mark.exhaustive),
     ],
@@ -162,6 +162,7 @@ async def test_a_file_or_its_neighbour_may_have_the_name_of_a_dependency(tmp_pat
     assert await listed(over_stdio(written)) == ["greet"]
 
 
+@pytest.mark.exhaustive
 def test_output_of_tools_over_stdio_is_written_to_stderr_at_once(tmp_path):
     written = tmp_path / "shed.py"
     written.write_text(
@@ -223,6 +224,7 @@ async def test_a_client_over_http_calls_a_tool(file):
         assert served.output[-1] == f"Serving 'shed' at {served.url}\n"
 
 
+@pytest.mark.exhaustive
 async def test_only_clients_with_the_token_are_served_over_http(file):
     with Served.over_http(file, "--auth-token-env", "SHED_TOKEN", SHED_TOKEN=" a canary \n") as served:
         async with Client(served.url, auth="a canary", init_timeout=LONGEST) as client:

@@ -255,7 +255,8 @@ def test_restarted_server_is_reconnected() -> None:
     toolkit.remove_mcp("faults")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive  # a matching case in tests/mcp/server runs by default
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_server_with_a_hanging_tool_ends_after_a_signal(number: signal.Signals) -> None:
     port = free_port()
     toolkit = Toolkit("importer")

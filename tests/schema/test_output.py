@@ -262,7 +262,9 @@ def invalid_result_of(entry_point: EntryPoint, spec: ToolSpec) -> InvalidResultE
 
 
 @pytest.mark.parametrize("returned", INVALID.values(), ids=INVALID)
-@pytest.mark.parametrize("annotation", [..., Any, dict[str, Any], float])
+@pytest.mark.parametrize(
+    "annotation", [..., *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in (Any, dict[str, Any], float))]
+)
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
 def test_a_value_without_json_form_is_an_invalid_result(
     entry_point: EntryPoint, annotation: Any, returned: Any

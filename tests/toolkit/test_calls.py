@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
@@ -143,8 +144,19 @@ async def test_closing_a_stream_closes_the_body():
 # timeouts
 
 
+is_over = threading.Event()
+
+
+@pytest.fixture(autouse=True)
+def end_of_bodies() -> Iterator[None]:
+    """Let bodies that a timeout has left behind end with their test."""
+    is_over.clear()
+    yield
+    is_over.set()
+
+
 def sleep(seconds: float) -> str:
-    time.sleep(seconds)
+    is_over.wait(seconds)
     return "late"
 
 
@@ -155,7 +167,7 @@ async def asleep(seconds: float) -> str:
 
 def drip(seconds: float) -> Iterator[int]:
     yield 0
-    time.sleep(seconds)
+    is_over.wait(seconds)
     yield 1
 
 

@@ -817,11 +817,13 @@ async def test_a_call_can_be_cancelled_on_the_host_by_its_id(wire: str):
 
 
 async def test_a_timeout_applies_to_sync_tools_too(wire: str):
-    kit = Toolkit("slow", timeout=0.1).add(lambda: time.sleep(8), rename="sleep")
+    is_over = threading.Event()
+    kit = Toolkit("slow", timeout=0.1).add(lambda: is_over.wait(8), rename="sleep")
     async with served(kit, wire) as client:
         began = time.perf_counter()
         assert "within 0.1 seconds" in await error_text(client, "sleep")
         assert time.perf_counter() - began < 7
+    is_over.set()
 
 
 async def test_a_tool_that_ignores_its_cancellation_does_not_delay_the_next_call(wire: str):

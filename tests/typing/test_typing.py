@@ -85,6 +85,7 @@ def test_mypy_reports_a_false_claim(tmp_path):
     assert "[assert-type]" in run_mypy(false).stdout
 
 
+@pytest.mark.exhaustive
 def test_pyright_accepts_the_claims(tmp_path):
     require("pyright")
     assert run_pyright(tmp_path, *sorted(CLAIMS.glob("*.py"))) == []

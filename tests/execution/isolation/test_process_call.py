@@ -293,6 +293,7 @@ class TestKill:
 
         assert isolated(body, timeout=LIMIT).exec().error.code == "timeout"
 
+    @pytest.mark.exhaustive
     @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no SIGSTOP")
     def test_a_suspended_worker_delays_a_caller_for_no_longer_than_the_start_limit(
         self, monkeypatch: pytest.MonkeyPatch

@@ -287,6 +287,7 @@ class TestStreams:
         pid = int(path.read_text().split()[0])
         assert await asyncio.to_thread(until, lambda: is_gone(pid))
 
+    @pytest.mark.exhaustive
     def test_the_time_of_a_slow_reader_does_not_count(self) -> None:
         values = []
         for result in isolated(count_up, timeout=1.0).stream(to=2):

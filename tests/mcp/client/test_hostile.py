@@ -158,10 +158,10 @@ EXPECTED = {
 
 
 DEFAULT = {
-    "hang_at_start", "garbage_for_ever", "exit_at_start", "refuses_to_start", "modern", "will_not_end",
+    "hang_at_start", "garbage_for_ever", "exit_at_start", "refuses_to_start", "modern",
     "has_a_runaway_child", "hang_at_list", "endless_pages", "malformed_tools", "never_answers", "deep_answer",
     "not_a_number", "bad_base64", "telling_failure", "many_blocks", "many_values", "slow_output_pattern",
-    "changed_flood", "endless_flood", "asks_for_ever", "asks_once", "dies_in_a_call", "input_for_ever", "stops_reading",
+    "changed_flood", "endless_flood", "asks_for_ever", "asks_once", "dies_in_a_call", "input_for_ever",
 }  # fmt: skip
 """One behaviour of each kind; the others run with `-m exhaustive`."""
 

@@ -256,6 +256,7 @@ def test_hostile_server_does_not_prevent_the_import_of_others(hostile: str, conn
     assert find_processes(mark) == []
 
 
+@pytest.mark.exhaustive
 async def test_good_server_answers_while_many_hostile_ones_are_connected() -> None:
     """All of these misbehave concurrently; no call of the good one waits for half a second."""
     mark = uuid.uuid4().hex

@@ -68,6 +68,7 @@ async def answers(*names: str) -> list[Any]:
         return [await client.call_tool_mcp(name, {}) for name in names]
 
 
+@pytest.mark.exhaustive
 async def test_result_that_cannot_be_serialized_is_an_error_and_the_server_continues() -> None:
     names = ("listed", "free", "keyed", "own", "noted", "great", "deep")
     *results, last = await asyncio.wait_for(answers(*names, "well"), LONGEST)

@@ -84,6 +84,7 @@ def token_client(url: str, token: str, wire: str) -> Any:
 # over stdio
 
 
+@pytest.mark.exhaustive
 async def test_no_tool_can_end_a_server_over_stdio(wire: str):
     async with stdio_client(wire) as client:
         assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
