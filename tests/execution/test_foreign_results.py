@@ -165,8 +165,10 @@ async def test_it_does_not_stop_the_event_loop(
         loop.call_soon_threadsafe(started.set)
         was_released.append(released.wait(WAIT))
 
+    spec = make(*returned, timeout=timeout)
+    _ = spec.definition.output_schema  # made before: for a schema, pydantic serializes defaults
     hooks.append(wait)
-    call = asyncio.create_task(acall(entry_point, make(*returned, timeout=timeout)))
+    call = asyncio.create_task(acall(entry_point, spec))
     await asyncio.wait_for(started.wait(), WAIT)
     released.set()
     assert "value" in str(await call)

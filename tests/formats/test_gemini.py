@@ -421,3 +421,9 @@ def test_a_choice_is_a_mode():
 def test_one_call_at_a_time_is_refused():
     with pytest.raises(ToolSpecError, match="Leave `parallel` out"):
         gemini.choice("auto", parallel=False)
+
+
+def test_the_older_form_does_not_allow_a_null_that_an_enum_excludes():
+    schema = {"type": "object", "properties": {"a": {"type": ["string", "null"], "enum": ["x", "y"]}}}
+    (declared,) = gemini.export([ToolDefinition(name="f", input_schema=schema)], form="parameters")
+    assert declared["parameters"]["properties"]["a"] == {"type": "string", "enum": ["x", "y"]}

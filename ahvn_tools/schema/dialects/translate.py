@@ -288,6 +288,8 @@ def _rewrite_enum(node: JsonObject) -> None:
     values = [value for value in node["enum"] if value is not None]
     has_null = len(values) < len(node["enum"])
     types = value_types(values)
+    if values and not has_null and "null" in type_names(node):  # the type allows null, the enum does not
+        node["type"] = type_keyword([kind for kind in type_names(node) if kind != "null"])
     if values and has_null and "anyOf" in node:
         return
     if values and has_null:
