@@ -14,7 +14,7 @@ from ahvn_tools.schema.keywords import iter_schemas
 _LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf")
 _SCHEMAS = ("not", "if", "then", "else")
 _UNNAMED_KEYWORDS = ("$ref", "$dynamicRef", "patternProperties", "propertyNames")
-"""Keywords beside the properties of an object that may be about a property without its name."""
+"""Keywords of an object that may apply to a property without its name."""
 _POINTER_PREFIX = "#/properties/"
 
 

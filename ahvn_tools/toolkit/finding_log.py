@@ -1,4 +1,4 @@
-"""FindingLog: which findings about a toolkit the host has been told in the log."""
+"""FindingLog: logs each finding about a toolkit once."""
 
 from __future__ import annotations
 
