@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.rendering.names import wire_name
@@ -61,7 +61,7 @@ def _result_to_json(result: ToolResult) -> JsonObject:
     sendable = to_sendable(result)
     blocks, error = sendable.blocks, sendable.error
     return {
-        "value": to_jsonable_python(sendable.value, serialize_unknown=True, by_alias=True),
+        "value": _value_to_json(sendable.value),
         "structured_content": to_jsonable_python(sendable.structured_content),
         "blocks": None if blocks is None else [b.model_dump(mode="json", by_alias=True) for b in blocks],
         "error": None if error is None else {"code": error.code, "message": error.message},
@@ -69,6 +69,14 @@ def _result_to_json(result: ToolResult) -> JsonObject:
         "is_interrupted": result.is_interrupted,
         "is_unwrapped": result.is_unwrapped,
     }
+
+
+def _value_to_json(value: Any) -> Any:
+    """Return the JSON form of a value; None for one that has none, whose result has content for the model."""
+    try:
+        return to_jsonable_python(value, by_alias=True)
+    except PydanticSerializationError:
+        return None
 
 
 def _result_from_json(data: Mapping[str, Any], call_id: str) -> ToolResult:

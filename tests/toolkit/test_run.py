@@ -217,3 +217,17 @@ def test_a_request_of_a_saved_run_is_signed():
         kit.resume(Run.from_json(saved), approved=True)
     assert removed == []
     assert isinstance(Run.from_json(saved).pending[0], ApprovalRequest)
+
+
+def test_a_value_without_json_form_is_left_out_of_a_saved_run_that_has_its_content():
+    class Connection:
+        def __repr__(self) -> str:
+            return SECRET
+
+    def look() -> ToolResult:
+        return ToolResult(Connection(), blocks=(TextContent(type="text", text="seen"),))
+
+    run = Toolkit("k").add(look).run([ToolCall(id="c1", name="look")], format="openai")
+    saved = run.to_json()
+    assert SECRET not in json.dumps(saved)
+    assert Run.from_json(saved).results[0][1].content == [TextContent(type="text", text="seen")]
