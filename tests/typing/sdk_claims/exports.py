@@ -15,6 +15,7 @@ from openai.types.chat import ChatCompletionToolParam
 from openai.types.responses import FunctionToolParam
 
 from ahvn_tools import Toolkit, ToolSpec, tool
+from ahvn_tools.formats import sdk_types
 
 kit = Toolkit("desk")
 
@@ -25,17 +26,17 @@ def find(topic: str) -> str:
     return topic
 
 
-assert_type(kit.to("openai", strict=True), list[ChatCompletionToolParam])
-assert_type(kit.to("openai-responses"), list[FunctionToolParam])
-assert_type(kit.to("anthropic", examples=False), list[ToolParam])
-assert_type(kit.to("gemini"), list[FunctionDeclarationDict])
-assert_type(kit.to("mistral"), list[ToolTypedDict])
+assert_type(kit.to("openai", strict=True), list[sdk_types.OpenAITool])
+assert_type(kit.to("openai-responses"), list[sdk_types.OpenAIResponsesTool])
+assert_type(kit.to("anthropic", examples=False), list[sdk_types.AnthropicTool])
+assert_type(kit.to("gemini"), list[sdk_types.GeminiTool])
+assert_type(kit.to("mistral"), list[sdk_types.MistralTool])
 
-assert_type(find.to("openai"), ChatCompletionToolParam)
-assert_type(ToolSpec.from_code("def f(): ...").to("openai-responses"), FunctionToolParam)
-assert_type(find.to("anthropic"), ToolParam)
-assert_type(find.to("gemini"), FunctionDeclarationDict)
-assert_type(find.to("mistral"), ToolTypedDict)
+openai_tool: ChatCompletionToolParam = find.to("openai")
+openai_responses_tool: FunctionToolParam = ToolSpec.from_code("def f(): ...").to("openai-responses")
+anthropic_tool: ToolParam = find.to("anthropic")
+gemini_tool: FunctionDeclarationDict = find.to("gemini")
+mistral_tool: ToolTypedDict = find.to("mistral")
 
 
 def ask(openai: OpenAI, anthropic: Anthropic, gemini: Client, mistral: Mistral) -> None:
