@@ -15,28 +15,22 @@ from ahvn_tools.execution.outcome import is_self_cancellation, self_cancelled_er
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
-from ahvn_tools.schema.annotations import caller_locals
 from ahvn_tools.schema.inputs import NOT_ACCEPTED
-from ahvn_tools.sources import code as code_source
-from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions
-from ahvn_tools.spec_exports import P, R, ToolExports
+from ahvn_tools.spec_exports import P, R
+from ahvn_tools.spec_sources import ToolSources
 from ahvn_tools.state import UNSET, StateKey, copy_state
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
-    from fastmcp.tools import Tool
-    from mcp_types import Tool as WireTool
-
     from ahvn_tools import pickling
     from ahvn_tools.execution.call import Call
-    from ahvn_tools.mcp.client.remote_server import RemoteServer
 
 Function = Callable[..., Any]
 
 
-class ToolSpec(ToolExports[P, R]):
+class ToolSpec(ToolSources[P, R]):
     """One tool: define it once, bind what the model must not see, call it anywhere, export it to any model.
 
     >>> def greet(name: str, tone: str = "plain") -> str:
@@ -78,61 +72,6 @@ class ToolSpec(ToolExports[P, R]):
         self.state_scopes: StateScopes = ({},)
         """The states that bound parameters are looked up in, in this order. For code built on specs."""
         self._adapter = None
-
-    @classmethod
-    def from_function(cls, func: Function, /, **options: Unpack[ToolOptions]) -> Self:
-        """Make a spec from a callable of any kind. Options: see `ToolOptions`.
-
-        Raises DefinitionError for an object that cannot be a tool, and for an unknown option.
-        """
-        return cls(*function_source.build_template(func, options, namespace=caller_locals()))
-
-    @classmethod
-    def from_code(
-        cls,
-        code: str,
-        func_name: str | None = None,
-        env: Mapping[str, Any] | None = None,
-        **options: Unpack[ToolOptions],
-    ) -> Self:
-        """Execute source code and make a spec from the function it defines. The code can do whatever this process can.
-
-        `func_name` chooses among several functions, `env` holds names that the code may use. Raises DefinitionError
-        (a ValueError) when the code defines no function, several without `func_name`, or none of that name.
-        """
-        return cls(*code_source.build_template(code, func_name, env, options))
-
-    @classmethod
-    def from_mcp(cls, tool: Tool | WireTool, *, client: Any = None, **options: Unpack[ToolOptions]) -> Self:
-        """Make a spec from a FastMCP Tool of any kind, or from an `mcp.types.Tool`.
-
-        The latter is called through `client`; without one everything works except calls.
-        """
-        from ahvn_tools.mcp.client.borrowed_client import ClientToolBody
-        from ahvn_tools.sources import mcp as mcp_source
-
-        if client is None:
-            return cls(*mcp_source.build_template(tool, options))
-        output_schema = options.get("output_schema") or tool.output_schema
-        return cls(*mcp_source.build_template(tool, options, ClientToolBody(client, tool.name, output_schema)))
-
-    @classmethod
-    async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
-        """Make a spec from a tool of a connected MCP client. A call may take `timeout` seconds, 30 by default.
-
-        Raises ToolLookupError for a name that the server does not list, ToolConnectionError when it does not answer.
-        """
-        from ahvn_tools.mcp.client.borrowed_client import find_tool
-
-        return cls.from_mcp(await find_tool(client, tool_name), client=client, **options)
-
-    @classmethod
-    def from_server(cls, server: RemoteServer, *, timeout: float | None = 30) -> dict[str, Self]:
-        """Make specs from all tools of an MCP server, by their names there: `from_server(mcp.connect("…"))`.
-
-        `timeout`, in seconds, applies to each call. Raises DefinitionError if it is not a number of seconds.
-        """
-        return {name: cls(template, body) for name, (template, body) in server.templates(timeout=timeout).items()}
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
 
 from pydantic import BaseModel
@@ -11,19 +11,15 @@ from ahvn_tools import formats, text
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit import calls, check, snapshot
-from ahvn_tools.toolkit.answer import parse_answer
-from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit import check, snapshot
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.resume import Approved, Reason, Waiting, aresumed_batch, resumed_batch
-from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.structured_output import StructuredOutput
 from ahvn_tools.toolkit.tool import ToolkitTool
+from ahvn_tools.toolkit.toolkit_calls import ToolkitCalls
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:
@@ -32,18 +28,14 @@ if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName, sdk_types
     from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
 
-Arguments = JsonObject | None
-"""Arguments by parameter; None for no argument."""
 
-
-class ToolkitView:
+class ToolkitView(ToolkitCalls):
     """The tools, state, exports and calls of a toolkit, session or selection; `Toolkit` adds what changes it."""
 
-    __slots__ = ("_view", "name")
+    __slots__ = ("name",)
 
     name: str
     """The name of the toolkit."""
-    _view: StoreView
 
     def _with_view(self, view: StoreView) -> Self:
         """Return an object of the same class with another view of the store."""
@@ -253,139 +245,6 @@ class ToolkitView:
         ToolkitError where SQLite has no full-text index.
         """
         return [ToolkitTool(self._view, entry) for entry in self._view.search(query, k)]
-
-    def call(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
-    ) -> Any:
-        """Call a tool and return the value, or raise as a spec does.
-
-        Also raises ToolNotFoundError, and ToolNotAvailableError for a tool that is not visible here. `timeout`, in
-        seconds: the shortest of this, the toolkit's and the tool's own applies. Raises ToolkitError when it cannot
-        interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`.
-        """
-        return calls.call(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
-
-    async def acall(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
-    ) -> Any:
-        """Call a tool from async code and return the value, or raise as `call` does."""
-        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
-
-    def exec(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
-    ) -> ToolResult:
-        """Call a tool and return a ToolResult, also for an error of the tool."""
-        return calls.execute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
-
-    async def aexec(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
-    ) -> ToolResult:
-        """Call a tool from async code and return a ToolResult, also for an error of the tool."""
-        return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
-
-    def stream(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
-    ) -> Generator[ToolResult, None, None]:
-        """Call a tool and yield one result per item as it is produced, then the whole with `is_last=True`."""
-        return calls.stream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
-
-    def astream(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
-    ) -> AsyncGenerator[ToolResult, None]:
-        """Call a tool from async code and yield results as `stream` does."""
-        return calls.astream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
-
-    def cancel(self, call_id: str) -> bool:
-        """Cancel the calls of this id, from any thread, and return whether there are any; a session cancels its own.
-
-        Their last result is `is_interrupted`, with the items so far as its value and the code `cancelled`; `call`
-        raises CallCancelledError. An async body is cancelled. A sync body can read the cancellation in its ToolContext:
-        in its caller's thread it ends when it does so, elsewhere its thread is left running. Calls of a `run` have the
-        ids of the model's calls; a ToolContext, chunks, logs and results contain the ids of others.
-        """
-        return self._view.store.active_calls.cancel(call_id, self._view.session_state)
-
-    def run(self, answer: Any, *, format: FormatName | str | None = None, run_in_thread: bool = True) -> Run:  # noqa: A002  # the word for it
-        """Run all calls of a model's answer, in parallel, and return the messages that answer them.
-
-        `answer` is what a format's `calls` reads; or a list of ToolCalls, and then messages are returned when `format`
-        is set. Without a format, that of an SDK's object or of a dict that fits only one is found out. A call that
-        cannot be run is answered with the reason. With `run_in_thread=False` the bodies of sync tools run in the
-        caller's thread, one after the other. Works inside a running event loop, too.
-
-        Raises ToolkitError for an answer that is not in the format, and for `run_in_thread=False` with a timeout.
-        """
-        return self._batch(answer, format, run_in_thread=run_in_thread).run()
-
-    async def arun(
-        self,
-        answer: Any,
-        *,
-        format: FormatName | str | None = None,  # noqa: A002  # as above
-        run_in_thread: bool = True,
-    ) -> Run:
-        """Run all calls of a model's answer from async code, as `run` does.
-
-        With `run_in_thread=False` the bodies of sync tools run in the event loop, and block it.
-        """
-        return await self._batch(answer, format, run_in_thread=run_in_thread).arun()
-
-    def stream_run(
-        self,
-        answer: Any,
-        *,
-        format: FormatName | str | None = None,  # noqa: A002  # as above
-    ) -> Generator[ToolResult | Run, None, None]:
-        """Run all calls of a model's answer as `run` does; yield their chunks and progress as they come, then the Run.
-
-        Each chunk has the id of its call. A tool waits until its chunk is read; leaving the loop cancels all calls.
-        """
-        return self._batch(answer, format).stream()
-
-    def astream_run(
-        self,
-        answer: Any,
-        *,
-        format: FormatName | str | None = None,  # noqa: A002  # as above
-    ) -> AsyncGenerator[ToolResult | Run, None]:
-        """Run all calls of a model's answer from async code, and yield what `stream_run` yields."""
-        return self._batch(answer, format).astream()
-
-    def resume(
-        self,
-        waiting: Waiting,
-        *,
-        approved: Approved,
-        arguments: Mapping[str, Any] | None = None,
-        reason: Reason = None,
-    ) -> Run:
-        """Run or reject the calls that waited for an approval, and return the finished Run.
-
-        `waiting` is a Run with pending calls, or one request (also as its JSON data, in another process); for one
-        request the Run has results and no messages. `approved` applies to all of a Run's calls, or decides by call id.
-        `arguments` are the approver's edits, of a request or by call id: they are merged into the model's arguments,
-        and contain again what a saved request hides as secret. `reason`, a text or by call id, is for the model of a
-        rejected call. A tool that has changed since is not run: its call ends with the code `changed`.
-
-        Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
-        and for secret arguments that differ from the requested ones.
-        """
-        return resumed_batch(self._view, waiting, approved, arguments, reason).run()
-
-    async def aresume(
-        self,
-        waiting: Waiting,
-        *,
-        approved: Approved,
-        arguments: Mapping[str, Any] | None = None,
-        reason: Reason = None,
-    ) -> Run:
-        """Run or reject the calls that waited from async code, as `resume` does."""
-        return await (await aresumed_batch(self._view, waiting, approved, arguments, reason)).arun()
-
-    def _batch(self, answer: Any, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
-        calls, format = parse_answer(self._view, answer, format)  # noqa: A001  # as above
-        return Batch(view=self._view, calls=calls, format=format, run_in_thread=run_in_thread)
 
 
 def validate_state(state: Any) -> MutableMapping[str, Any]:
