@@ -89,8 +89,8 @@ class Database:
         return None
 
 
-SESSION = {"db": "session.db", "tenant": "session.tenant", "user": "session.user"}
-"""Parameters that no model sees, and where in a tool's state their values are found at each call."""
+SESSION = {"db": "db", "tenant": "tenant", "user": "user"}
+"""Parameters that no model sees, and the keys of a tool's state whose values they have at each call."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def tools_of(database: Database, *, tenant: str, user: str) -> dict[str, ToolSpe
     """Return the tools of one user."""
     tools = KnowledgeBase().to_toolspecs()
     for tool in tools.values():
-        tool.state = {"session": {"db": database, "tenant": tenant, "user": user}}
+        tool.state = {"db": database, "tenant": tenant, "user": user}
     return tools
 
 

@@ -43,7 +43,7 @@ def run_server(path: Path, port: int) -> None:
 
     def state(request: Any) -> dict[str, Any]:
         user = request.client_id
-        return {"session": {"db": database, "tenant": USERS[user], "user": user}}
+        return {"db": database, "tenant": USERS[user], "user": user}
 
     kit = Toolkit("knowledge base").add(KnowledgeBase())
     serve(kit, "http", port=port, state=state, auth=StaticTokenVerifier(claims))

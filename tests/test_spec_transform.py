@@ -221,6 +221,7 @@ def _wire(schema: dict[str, Any]) -> WireTool:
         ({"wall": {"nam": "x"}}, "Unknown 'nam' in the change of the argument 'wall'. Did you mean 'name'"),
         ({"wall": {"name": ""}}, "'name' in the change of the argument 'wall' must be a text that is not empty"),
         ({"wall": {"name": "the wall"}}, "cannot be named 'the wall': choose a Python name"),
+        ({"wall": {"name": "class"}}, "cannot be named 'class': choose a Python name"),
         ({"wall": {"name": "coats"}}, "Both 'wall' and 'coats' would be named 'coats'"),
         ({"wall": {"description": 3}}, "'description' in .* must be a text, or None"),
         ({"wall": {"hide": 1}}, "'hide' in .* must be True or False"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from keyword import iskeyword
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -30,7 +31,7 @@ def rename_parameters(
 ) -> tuple[inspect.Signature, dict[str, Any]]:
     """Return the signature and its resolved annotations with the new names. Raises DefinitionError."""
     for name in renames.values():
-        if not name.isidentifier():
+        if not name.isidentifier() or iskeyword(name):
             raise DefinitionError(f"A function's argument cannot be named {name!r}: choose a Python name.")
     parameters = [p.replace(name=renames.get(p.name, p.name)) for p in signature.parameters.values()]
     return _to_signature(parameters), {renames.get(name, name): annotation for name, annotation in resolved.items()}

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import ToolSpec
-from tests.execution.entry_points import RESULT_ENTRY_POINTS, EntryPoint
-
-each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
+from tests.encoders.subjects import each_entry_point, returning
+from tests.execution.entry_points import EntryPoint
 
 FILES = {
     "image/png": (b"\x89PNG\r\n\x1a\n\x00", "image"),
@@ -25,14 +23,6 @@ FILES = {
     "application/gzip": (b"\x1f\x8b\x08\x00", "resource"),
     "application/octet-stream": (b"\xff\xfe\x00", "resource"),
 }
-
-
-def returning(value: Any, annotation: Any = Any) -> ToolSpec:
-    def body() -> Any:
-        return value
-
-    body.__annotations__["return"] = annotation
-    return ToolSpec.from_function(body)
 
 
 @pytest.mark.parametrize("mime_type", FILES)

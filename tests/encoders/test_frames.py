@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import ToolSpec
 from ahvn_tools.encoders.frames import MAX_CELLS, MAX_ROWS
-from tests.execution.entry_points import RESULT_ENTRY_POINTS, EntryPoint
+from tests.encoders.subjects import each_entry_point, returning
+from tests.execution.entry_points import EntryPoint
 
 pd = pytest.importorskip("pandas", exc_type=ImportError)
 pl = pytest.importorskip("polars", exc_type=ImportError)
 
-each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
 each_library = pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 
 DAY = dt.datetime(2024, 5, 6, 7, 8)
@@ -24,14 +23,6 @@ RECORDS = [
      "raw": {"mime_type": "application/octet-stream", "data": "/w=="}},
     {"name": None, "size": 2, "price": None, "day": None, "raw": "b"},
 ]  # fmt: skip
-
-
-def returning(value: Any, annotation: Any = Any) -> ToolSpec:
-    def body() -> Any:
-        return value
-
-    body.__annotations__["return"] = annotation
-    return ToolSpec.from_function(body)
 
 
 @each_library

@@ -9,19 +9,10 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolSpec
-from tests.execution.entry_points import RESULT_ENTRY_POINTS, EntryPoint
+from tests.encoders.subjects import each_entry_point, returning
+from tests.execution.entry_points import EntryPoint
 
 np = pytest.importorskip("numpy", exc_type=ImportError)
-
-each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
-
-
-def returning(value: Any, annotation: Any = Any) -> ToolSpec:
-    def body() -> Any:
-        return value
-
-    body.__annotations__["return"] = annotation
-    return ToolSpec.from_function(body)
 
 
 VALUES: dict[str, tuple[Any, Any]] = {

@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from ahvn_tools import ToolSpec, register_encoder
 from ahvn_tools.encoders import registry
 from ahvn_tools.errors import DefinitionError
-from tests.execution.entry_points import RESULT_ENTRY_POINTS, EntryPoint
-
-each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
+from tests.encoders.subjects import each_entry_point, returning
+from tests.execution.entry_points import EntryPoint
 
 
 @pytest.fixture(autouse=True)
@@ -37,13 +36,6 @@ class Tip(Money):
 class Holder(BaseModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     money: Money
-
-
-def returning(value: Any) -> ToolSpec:
-    def body() -> Any:
-        return value
-
-    return ToolSpec.from_function(body)
 
 
 @pytest.mark.parametrize(

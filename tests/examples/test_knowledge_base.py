@@ -115,7 +115,7 @@ class TestTour:
     @pytest.mark.parametrize("name", TOOLS)
     def test_tool_list_and_prompt_name_every_tool(self, tour: subprocess.CompletedProcess[str], name: str) -> None:
         rows = [row for row in re.split(r"^├.*┤$", step(tour.stdout, 2), flags=re.MULTILINE) if name in row.split()]
-        assert all(key in rows[0].split() for key in ("session.db", "session.tenant", "session.user"))
+        assert all(key in rows[0].split() for key in ("db", "tenant", "user"))
         assert re.search(rf"^- `{name}\(", step(tour.stdout, 3), flags=re.MULTILINE)
 
     def test_prompt_has_no_bound_parameter(self, tour: subprocess.CompletedProcess[str]) -> None:
