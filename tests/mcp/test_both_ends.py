@@ -113,9 +113,9 @@ def imported(request: pytest.FixtureRequest) -> Iterator[Toolkit]:
         if request.param == "http":
             port = free_port()
             stack.enter_context(serving(port))
-            toolkit.add_mcp(f"http://127.0.0.1:{port}/mcp", name="faults")
+            toolkit.add_mcp(f"http://127.0.0.1:{port}/mcp", name="faults", timeout=150)
         else:
-            toolkit.add_mcp(by_stdio(), name="faults")
+            toolkit.add_mcp(by_stdio(), name="faults", timeout=150)
         yield toolkit
         toolkit.remove_mcp("faults")
 
@@ -194,7 +194,7 @@ def test_tool_added_later_is_imported(imported: Toolkit) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.timeout(180)
 async def test_thousand_concurrent_calls_return_their_own_results(imported: Toolkit) -> None:
-    calls = (imported.aexec("echo", {"value": number}, timeout=150) for number in range(1000))
+    calls = (imported.aexec("echo", {"value": number}) for number in range(1000))
     results = await asyncio.gather(*calls)
     assert [result.value for result in results] == list(range(1000))
 
