@@ -6,15 +6,30 @@ import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, field
+from os import PathLike
 from pathlib import Path
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin
 
-from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError
+from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError, ToolError
 from ahvn_tools.results import ToolResult
+from ahvn_tools.roots import resolve_path
 
 ProgressCallback = Callable[[float, float | None, str | None], None]
 """Takes progress, its total and a message."""
+
+
+class Asker(Protocol):
+    """Asks a person. Both ways to ask return when the action is approved, and raise a ToolCallError otherwise."""
+
+    async def ask(self, action: str, details: Mapping[str, Any] | None) -> None:
+        """Ask from async code."""
+
+    def ask_sync(self, action: str, details: Mapping[str, Any] | None) -> None:
+        """Ask and wait in this thread."""
+
+    def cancel(self) -> None:
+        """End the wait of `ask_sync`, from any thread."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -42,7 +57,7 @@ class ToolContext:
     state: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The read-only state of bound parameters: the session's, then the toolkit's, then the tool's."""
     roots: tuple[Path, ...] = ()
-    """The folders that the host allows tools to access."""
+    """The folders that the host allows tools to use: absolute paths without symbolic links."""
     ends_session: bool = field(default=False, init=False)
     """Whether the tool has requested the end of the session."""
     is_approved: bool = False
@@ -54,17 +69,20 @@ class ToolContext:
     open_toolkit: InitVar[Callable[[], Any] | None] = None
     emit: InitVar[Callable[[ToolResult], None] | None] = None
     report: InitVar[ProgressCallback | None] = None
+    asker: InitVar[Asker | None] = None
 
     def __post_init__(
         self,
         open_toolkit: Callable[[], Any] | None,
         emit: Callable[[ToolResult], None] | None,
         report: ProgressCallback | None,
+        asker: Asker | None,
     ) -> None:
-        """Each call creates one, not its tool. `emit` receives chunks, `report` receives progress."""
+        """Each call creates one, not its tool. `emit` receives chunks, `report` progress, `asker` questions."""
         self._open_toolkit = open_toolkit
         self._emit = emit
         self._report = report
+        self._asker = asker
         self._cancelled = threading.Event()
 
     @property
@@ -102,6 +120,15 @@ class ToolContext:
         if self.cancelled:
             raise CallCancelledError(f"The call of {self.tool!r} was cancelled.", tool=self.tool)
 
+    def check_path(self, path_or_uri: str | PathLike[str]) -> Path:
+        """Return the absolute path, without symbolic links and `..`, of a file or folder inside of the roots.
+
+        A relative path begins in the first root. A `file:` URI is a path, too. The path need not exist. Raises
+        ToolError for any other path, and without roots. Open the path that is returned, and soon: it is checked and not
+        locked, so a program that replaces one of its folders by a link meanwhile leads the tool elsewhere.
+        """
+        return resolve_path(path_or_uri, self.roots)
+
     def require_approval(self) -> None:
         """Raise ApprovalRequiredError unless this call was approved.
 
@@ -111,6 +138,35 @@ class ToolContext:
         if not self.is_approved:
             raise ApprovalRequiredError("This call needs an approval before it can run.", tool=self.tool)
 
+    async def ask(self, action: str, details: Mapping[str, Any] | None = None) -> Literal[True]:
+        """Ask a person to approve an action, and return True when it is approved; the tool goes on here.
+
+        `action` says in words what the tool is about to do, `details` are JSON data about it. The toolkit's approver
+        decides or, without one, the user of the MCP client. The time until then does not count towards the timeout.
+        Raises CallRejectedError with the reason otherwise, and ToolError in a tool that is called outside of a toolkit.
+
+        Where neither is there, it raises ApprovalRequiredError: the call waits for `Toolkit.resume`. Then, and with an
+        MCP client of the protocol 2026-07-28, the tool runs again from its first line after the approval, and `ask`
+        returns at once. So ask before the first effect of a tool.
+        """
+        await self._require_asker().ask(action, details)
+        return True
+
+    def ask_sync(self, action: str, details: Mapping[str, Any] | None = None) -> Literal[True]:
+        """Ask as `ask` does, in a sync tool. Raises SyncCallError in the event loop that the approver runs in."""
+        self._require_asker().ask_sync(action, details)
+        return True
+
+    def _require_asker(self) -> Asker:
+        if self._asker is None:
+            raise ToolError(
+                "This tool must ask for an approval, and nobody can be asked here.",
+                tool=self.tool,
+                explanation="`ToolContext.ask` works in a toolkit only: add the tool to a Toolkit(…, approver=…) and "
+                "call it there.",
+            )
+        return self._asker
+
     def end_session(self) -> None:
         """Request the end of the session: the result has `meta["ends_session"]`."""
         self.ends_session = True
@@ -118,6 +174,8 @@ class ToolContext:
     def cancel(self) -> None:
         """Mark the call as cancelled. For the runner."""
         self._cancelled.set()
+        if self._asker is not None:
+            self._asker.cancel()
 
     def __repr__(self) -> str:
         return f"<ToolContext of {self.tool!r}>"

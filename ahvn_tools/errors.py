@@ -17,6 +17,7 @@
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
     ├── ApprovalRequiredError     approval_required
+    ├── CallRejectedError         rejected       the call, or what its body asked for, was not approved
     ├── InputRequiredError        input_required  only a client of a served toolkit can provide the input
     ├── ToolChangedError          changed        the server's tool differs from the accepted one
     ├── ToolConnectionError       connection     there is no connection to the server
@@ -164,6 +165,14 @@ class ApprovalRequiredError(ToolCallError):
     """The call must be approved first."""
 
     code = "approval_required"
+    question: Any = None
+    """What the body asked in its own words; None: it needs an approval of the whole call."""
+
+
+class CallRejectedError(ToolCallError):
+    """The call, or what its body asked for, was not approved; the message has the reason, if there is one."""
+
+    code = "rejected"
 
 
 class InputRequiredError(ToolCallError):

@@ -23,24 +23,31 @@ from ahvn_tools.schema.annotations import (
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions, validate_options
-from ahvn_tools.spec import ToolSpec
+from ahvn_tools.spec import ToolSpec, validate_spec_class
 
 Method = TypeVar("Method", bound="Callable[..., Any] | classmethod[Any, ..., Any] | staticmethod[..., Any]")
 
 _MARK = "_is_toolspec"
 _OPTIONS = "_toolspec_kwargs"
+_SPEC_CLASS = "spec_class"
 
 
 @overload
 def reg_toolspec(method: Method, /) -> Method: ...
 @overload
-def reg_toolspec(**options: Unpack[ToolOptions]) -> Callable[[Method], Method]: ...
-def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+def reg_toolspec(
+    *, spec_class: type[ToolSpec] | None = None, **options: Unpack[ToolOptions]
+) -> Callable[[Method], Method]: ...
+def reg_toolspec(
+    method: Any = None, /, *, spec_class: type[ToolSpec] | None = None, **options: Unpack[ToolOptions]
+) -> Any:
     """Mark a method as a tool of its ToolRegistry; options as on `ToolSpec.from_function`. The method stays as it is.
 
-    Raises DefinitionError for an unknown option.
+    `spec_class`, a subclass of ToolSpec, replaces that of the registry. Raises DefinitionError for an unknown option.
     """
-    validate_options(options)
+    marked = dict(validate_options(options))
+    if spec_class is not None:
+        marked[_SPEC_CLASS] = validate_spec_class(spec_class)
 
     def mark(method: Any) -> Any:
         if not isinstance(method, _DESCRIPTORS):
@@ -48,9 +55,9 @@ def reg_toolspec(method: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
                 f"@reg_toolspec is for methods, classmethods and staticmethods, not for a {type(method).__name__}."
             )
         setattr(method, _MARK, True)  # for programs that look for marked methods themselves
-        setattr(method, _OPTIONS, dict(options))
+        setattr(method, _OPTIONS, marked)
         with contextlib.suppress(AttributeError):  # a pickled classmethod or staticmethod loses its own attributes
-            setattr(getattr(method, "__func__", method), _OPTIONS, dict(options))
+            setattr(getattr(method, "__func__", method), _OPTIONS, marked)
         return method
 
     return mark if method is None else mark(method)
@@ -66,13 +73,16 @@ class ToolMethod:
     """The class attribute: a function, a classmethod or a staticmethod."""
     injected_body: InjectedBody | None = None
     """The body if FastMCP injects into the method, without an instance; else None."""
+    spec_class: type[ToolSpec] | None = None
+    """The class of its specs; None: that of the registry."""
 
     def to_toolspec(self, instance: Any) -> ToolSpec:
         """Return a new spec for one instance."""
         body = self.descriptor.__get__(instance, type(instance))
         if self.injected_body is not None:
             body = self.injected_body.with_function(body)
-        return ToolSpec(self.compiled.template, body, compiled=self.compiled)
+        spec_class = self.spec_class or instance.spec_class
+        return spec_class(self.compiled.template, body, compiled=self.compiled)
 
 
 class ScannedTools(dict[str, ToolMethod]):
@@ -108,20 +118,27 @@ class ToolRegistry:
     _toolspecs_namespace: ClassVar[Namespace]
     """The locals of the defining frame that the annotations name, set together with `_toolspecs = None`."""
 
+    spec_class: ClassVar[type[ToolSpec]] = ToolSpec
+    """The class of the specs, ToolSpec or a subclass of it. A subclass of the registry may set another one."""
+
     __slots__ = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Scan the class. Raises DefinitionError for a method that cannot be a tool, and for two with the same name."""
         super().__init_subclass__(**kwargs)
+        validate_spec_class(cls.spec_class)
         frame_locals = _parent_frame_namespace(cls)
         try:
             cls._toolspecs = _scan(cls, frame_locals)
         except DefinitionError as error:
             if not _is_resolvable_later(cls, error.reason or error.__cause__):
                 raise
-            words = _annotation_words(cls)
-            cls._toolspecs = None
-            cls._toolspecs_namespace = {name: value for name, value in frame_locals.items() if name in words}
+        else:
+            if all(method.compiled.plan.unbound_parameter is None for method in cls._toolspecs.values()):
+                return  # a type without a schema may be the class itself, which is incomplete
+        words = _annotation_words(cls)
+        cls._toolspecs = None
+        cls._toolspecs_namespace = {name: value for name, value in frame_locals.items() if name in words}
 
     def to_toolspecs(self) -> dict[str, ToolSpec]:
         """Return new specs for this instance, by tool name; each call returns new ones, without bindings."""
@@ -185,14 +202,15 @@ def _build_tool_method(
             f"{cls.__name__}.{name} overrides a tool with a {type(descriptor).__name__}; "
             f"write a method, or `{name} = None` to remove the tool."
         )
-    function = _without_self(cls, name, descriptor)
+    function, options = _without_self(cls, name, descriptor), dict(_options(cls, name))
+    spec_class = options.pop(_SPEC_CLASS, None)
     origin, known = _inherited_annotations(cls, name, descriptor)
     namespace, definition_namespace = _annotation_namespaces(cls, name, function, parent_namespace)
     names = annotation_namespace(function, namespace, definition_namespace)
     substituted = substitute_annotations(function, type_arguments(cls, origin), known, names)
     template, body = function_source.build_template(
         function,
-        {"name": name, **_options(cls, name)},
+        {"name": name, **options},
         namespace=namespace,
         definition_namespace=definition_namespace,
         docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
@@ -203,6 +221,7 @@ def _build_tool_method(
         compiled=CompiledTool(template, template.bindings),
         descriptor=descriptor,
         injected_body=body if isinstance(body, InjectedBody) else None,
+        spec_class=spec_class,
     )
 
 

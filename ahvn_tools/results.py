@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from ahvn_tools.encoders.json_form import to_json_form
 from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
+from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.errors import InputRequiredError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
 
@@ -40,6 +41,8 @@ class ToolCall:
     """Why the call cannot run, as a text for the model: its arguments are unreadable. None: it can run."""
     wire_name: str | None = None
     """The name that the provider used, if a format parsed the call."""
+    format: str | None = field(default=None, compare=False)
+    """The format that parsed the call: `provider` is data of that format. None for any other call."""
 
 
 class _ExceptionHolder:
@@ -84,7 +87,7 @@ class ToolResult:
     """
 
     value: Any = None
-    """What `call()` returns: the JSON form of the tool's return value."""
+    """What `call()` returns: the JSON form of the tool's return value; of a tool with `output="raw"`, that object."""
     structured_content: JsonObject | None = None
     """MCP's structured content; `{"result": value}` if the output schema wraps the value."""
     error: ErrorDetail | None = None
@@ -98,6 +101,8 @@ class ToolResult:
     """The tool's own MCP content blocks; None: `content` makes them from the value."""
     is_unwrapped: bool = field(default=False, repr=False)
     """Whether `value` is that of the only property of `structured_content`, which models read as a whole."""
+    rendering: Rendering | None = field(default=None, repr=False, compare=False)
+    """What models read instead of a raw `value`. It no longer counts where a middleware has replaced the value."""
 
     def __init__(  # noqa: PLR0917  # the fields in their order, as in a generated __init__
         self,
@@ -110,6 +115,7 @@ class ToolResult:
         id: str | None = None,  # noqa: A002  # the field's name
         blocks: tuple[Any, ...] | None = None,
         is_unwrapped: bool = False,
+        rendering: Rendering | None = None,
     ) -> None:
         """Set the fields that differ from their defaults: twice as fast as a generated `__init__`."""
         fields = self.__dict__
@@ -128,6 +134,8 @@ class ToolResult:
             fields["blocks"] = blocks
         if is_unwrapped:
             fields["is_unwrapped"] = is_unwrapped
+        if rendering is not None:
+            fields["rendering"] = rendering
 
     @property
     def is_error(self) -> bool:
@@ -148,22 +156,34 @@ class ToolResult:
         """The result as text: the error's message, a str value unchanged, any other value as JSON.
 
         Where `value` is only a part of the object that the tool returned, it is the JSON of the whole object. Content
-        is its texts, with the type of each block that is none.
+        is its texts, with the type of each block that is none. Of a raw value it is the rendering.
         """
         if self.error is not None:
             return self.error.message
-        if self.blocks is not None and isinstance(self.value, list) and self.value == list(self.blocks):
+        whole = self.whole_value
+        if self.blocks is not None and isinstance(whole, list) and whole == list(self.blocks):
             return "\n".join(str(getattr(block, "text", f"[{block.type}]")) for block in self.blocks)
         try:
-            return to_text(self.whole_value)
+            return to_text(whole)
         except InvalidResultError:
             return UNSENDABLE
 
     @property
+    def is_raw(self) -> bool:
+        """Whether `value` is an object for the host, and models read a rendering of it."""
+        return self.rendering is not None and self.rendering.is_of(self.value)
+
+    @property
     def whole_value(self) -> Any:
-        """The value as models read it: the whole object, where `value` is that of its only property."""
+        """The value as models read it.
+
+        Of a raw value it is the rendering, or the InvalidResultError about a value that models cannot read; where
+        `value` is that of an only property, it is the whole object.
+        """
+        if self.rendering is not None and self.rendering.is_of(self.value):
+            return self.rendering.content
         structured = self.structured_content
-        if structured is None or not (self.is_unwrapped or (len(structured) == 1 and "result" not in structured)):
+        if structured is None or not self.is_unwrapped:
             return self.value
         is_part = any(part is self.value or part == self.value for part in structured.values())
         return structured if is_part else self.value  # a middleware may have replaced the value
@@ -198,7 +218,7 @@ class ToolResult:
             content=sendable.content,
             structured_content=sendable.structured_content,
             is_error=sendable.is_error,
-            _meta=sendable.meta or None,
+            _meta=sent_meta(sendable) or None,
         )
 
 
@@ -214,6 +234,11 @@ def as_readable(result: ToolResult) -> ToolResult:
     return result
 
 
+def sent_meta(result: ToolResult) -> JsonObject:
+    """Return the `meta` of a result for a message of MCP: without what was measured here, for the host."""
+    return {key: part for key, part in result.meta.items() if key != "duration"}
+
+
 def to_sendable(result: ToolResult) -> ToolResult:
     """Return the result, or an error result if it cannot be encoded as JSON in UTF-8."""
     if _is_serializable(result):
@@ -225,13 +250,21 @@ def to_sendable(result: ToolResult) -> ToolResult:
     return ToolResult(error=error, meta=meta)
 
 
+def without_raw_value(result: ToolResult) -> ToolResult:
+    """Return a raw result with what models read as its value; an error result if they cannot read it."""
+    if not result.is_raw:
+        return result
+    readable = as_readable(result)
+    return replace(readable, value=None if readable.error is not None else result.whole_value, rendering=None)
+
+
 def has_content(value: object) -> bool:
     """Return whether a value is MCP or FastMCP content that is passed on unchanged, or a list that contains some.
 
     Content is an MCP block, FastMCP's media and its ToolResult, MCP's CallToolResult, and in a list also our
     ToolResult. Nothing is imported for this: there is no value of a class that is not imported.
     """
-    kinds = (*block_classes(), *media_classes(), *_result_classes())
+    kinds = (*block_classes(), *media_classes(), *result_classes())
     if isinstance(value, list | tuple):
         return any(isinstance(item, (ToolResult, *kinds)) for item in value)
     return isinstance(value, kinds)
@@ -239,12 +272,12 @@ def has_content(value: object) -> bool:
 
 def is_content_block(value: object) -> bool:
     """Return whether a value is MCP's block or CallToolResult, or FastMCP's ToolResult, which need no conversion."""
-    return isinstance(value, (*block_classes(), *_result_classes()))
+    return isinstance(value, (*block_classes(), *result_classes()))
 
 
 def result_from_content(value: Any) -> ToolResult:
     """Return the result of content: a block, FastMCP's media or ToolResult, MCP's CallToolResult, a list of these."""
-    is_result = isinstance(value, _result_classes())
+    is_result = isinstance(value, result_classes())
     structured = value.structured_content if is_result else None
     parts = value if isinstance(value, list | tuple) else [value]
     blocks = tuple(block for part in parts for block in _to_blocks(part))
@@ -286,7 +319,7 @@ def item_value(item: Any) -> Any:
         return item
     if (request := find_input_request(item)) is not None:
         raise input_required_error(request)
-    if isinstance(item, _result_classes()):
+    if isinstance(item, result_classes()):
         item = result_from_content(item)
     return item.value if isinstance(item, ToolResult) else item
 
@@ -301,6 +334,8 @@ def to_text(value: Any) -> str:
     """Return a str unchanged, any other value as JSON. Raises InvalidResultError for a value without a JSON form."""
     if isinstance(value, str):
         return value
+    if isinstance(value, InvalidResultError):  # of a raw value: raised as a copy, since a result is read again
+        raise InvalidResultError(value.message, explanation=value.explanation)
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError):  # not JSON yet
@@ -329,14 +364,14 @@ def _is_serializable(result: ToolResult) -> bool:
 
 def _is_text_alone(result: ToolResult) -> bool:
     """Return whether a result is only a text, which is JSON if UTF-8 can encode it: much faster than encoding JSON."""
-    if type(result.value) is not str or result.blocks is not None or result.is_error:
+    if type(result.value) is not str or result.blocks is not None or result.is_error or result.rendering is not None:
         return False
     structured = result.structured_content
     return structured is None or (len(structured) == 1 and structured.get("result") is result.value)
 
 
 def _to_blocks(value: Any) -> tuple[Any, ...]:
-    results: tuple[Any, ...] = (ToolResult, *_result_classes())
+    results: tuple[Any, ...] = (ToolResult, *result_classes())
     if isinstance(value, results):
         return tuple(value.content)
     if isinstance(value, block_classes()):
@@ -347,5 +382,6 @@ def _to_blocks(value: Any) -> tuple[Any, ...]:
     return (text_block(to_text(value)),)
 
 
-def _result_classes() -> tuple[Any, ...]:
+def result_classes() -> tuple[Any, ...]:
+    """Return MCP's CallToolResult and FastMCP's ToolResult."""
     return loaded_classes("mcp_types", "CallToolResult") + loaded_classes("fastmcp.tools.base", "ToolResult")

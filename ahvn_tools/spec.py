@@ -285,6 +285,7 @@ class ToolSpec(ToolSources[P, R]):
     def _make_call(self, args: tuple[Any, ...], arguments: JsonObject, *, is_served: bool = False) -> Call:
         from ahvn_tools.execution.call import Call
 
+        self.compiled.plan.require_bound()
         return Call(
             id=f"call_{secrets.token_hex(16)}",
             name=self.name,
@@ -332,3 +333,12 @@ class ToolSpec(ToolSources[P, R]):
     def __repr__(self) -> str:
         binds = f" binds={dict(self.binds)}" if self.binds else ""
         return f"<{type(self).__name__} {self.name!r}{binds}>"
+
+
+def validate_spec_class(spec_class: Any) -> type[ToolSpec]:
+    """Return a class of specs. Raises DefinitionError for what is no subclass of ToolSpec."""
+    if not (isinstance(spec_class, type) and issubclass(spec_class, ToolSpec)):
+        raise DefinitionError(
+            f"spec_class must be a subclass of ToolSpec, not {spec_class!r}. Derive one: class MySpec(ToolSpec)."
+        )
+    return spec_class

@@ -16,6 +16,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.strict import to_strict
+from ahvn_tools.schema.plain import to_plain
 from ahvn_tools.signature import python_signature
 from ahvn_tools.state import UNSET
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool as WireTool
 
     from ahvn_tools.formats import FormatName, sdk_types
+    from ahvn_tools.langchain import SpecTool
 
 P = ParamSpec("P", default=...)
 """The parameters of a call, for type checkers; `...` where they cannot know them."""
@@ -48,6 +50,12 @@ class _InstanceAttribute:
         return self._of_class
 
 
+def _docstring(spec: ToolExports[Any, Any]) -> str:
+    """Return the docstring of a tool; of one that has no definition yet, the description: any program may read it."""
+    is_usable = spec.compiled.plan.unbound_parameter is None
+    return spec.docstring if is_usable else spec.compiled.template.texts.description
+
+
 class ToolExports(Generic[P, R]):
     """Base class of ToolSpec. Exports are made from the definition, except the FastMCP tool, which also makes calls."""
 
@@ -57,7 +65,7 @@ class ToolExports(Generic[P, R]):
         """Let instances of the class have the docstring of their tool."""
         super().__init_subclass__(**options)
         of_class = vars(cls).get("__doc__")
-        docstring = _InstanceAttribute(lambda spec: spec.docstring, "__doc__", of_class)
+        docstring = _InstanceAttribute(_docstring, "__doc__", of_class)
         cls.__doc__ = docstring  # type: ignore[assignment]  # it reads as a str
 
     compiled: CompiledTool
@@ -66,12 +74,23 @@ class ToolExports(Generic[P, R]):
 
     @property
     def definition(self) -> ToolDefinition:
-        """What a model sees of the tool: a frozen value without the bound parameters."""
+        """What a model sees of the tool: a frozen value without the bound parameters.
+
+        Raises DefinitionError while a parameter whose type has no JSON form is not bound.
+        """
         return self.compiled.definition
 
     @abstractmethod
     def call(self, /, *args: P.args, **arguments: P.kwargs) -> R:
         """Call the tool from sync code and return its value."""
+
+    @abstractmethod
+    def exec(self, /, *args: P.args, **arguments: P.kwargs) -> ToolResult:
+        """Call the tool from sync code and return a ToolResult."""
+
+    @abstractmethod
+    async def aexec(self, /, *args: P.args, **arguments: P.kwargs) -> ToolResult:
+        """Call the tool from async code and return a ToolResult."""
 
     @abstractmethod
     async def _serve(self, arguments: JsonObject) -> ToolResult: ...
@@ -113,7 +132,7 @@ class ToolExports(Generic[P, R]):
     @property
     def __name__(self) -> str:
         """The name of the tool, as a function has one."""
-        return self.definition.name
+        return self.compiled.template.name
 
     @property
     def docstring(self) -> str:
@@ -135,8 +154,10 @@ class ToolExports(Generic[P, R]):
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the signature, the description, the parameters and what is bound to which key."""
-        from ahvn_tools.spec_html import spec_html  # only a notebook needs it
+        from ahvn_tools.spec_html import spec_html, unusable_html  # only a notebook needs it
 
+        if self.compiled.plan.unbound_parameter is not None:
+            return unusable_html(self.compiled.plan)
         definition = self.definition
         return spec_html(definition, python_signature(definition), self.binds)
 
@@ -162,6 +183,19 @@ class ToolExports(Generic[P, R]):
         from ahvn_tools.mcp.server.tool import to_fastmcp_tool
 
         return to_fastmcp_tool(self.definition, self._serve, timeout=self.compiled.template.timeout)
+
+    def to_langchain(self, **options: Any) -> SpecTool:
+        """Return a LangChain tool; each call uses the spec's bindings and state of that moment.
+
+        Its name, description and schema are those of `to("langchain")`. In a ToolMessage, the content is what models
+        read, and the artifact is the value. The options are fields of LangChain's BaseTool. By default a model reads an
+        error; with `handle_tool_error=False` an error is a ToolException.
+
+        Needs the extra `langchain`. Raises DefinitionError for an unknown option.
+        """
+        from ahvn_tools.langchain import to_langchain_tool
+
+        return to_langchain_tool(self.definition, self.exec, self.aexec, options)
 
     def to_mcp(self) -> WireTool:
         """Return the definition as an `mcp.types.Tool`."""
@@ -196,19 +230,27 @@ class ToolExports(Generic[P, R]):
             raise ToolSpecError(f"This export has more entries than the tool: use `formats.get({format!r}).export(…)`.")
         return entry
 
-    def to_jsonschema(self, *, strict: bool = True, **fields: Any) -> JsonObject:
+    def to_jsonschema(self, *, strict: bool | None = None, plain: bool = False, **fields: Any) -> JsonObject:
         """Return the tool as a flat function-calling object (`type`, `name`, `parameters` …), with `fields` added.
 
-        Strict: optional parameters become nullable and required, objects are closed. A schema that cannot be strict
-        without a change of meaning is returned unchanged, with `strict` False.
+        Strict, which is the default: optional parameters become nullable and required, objects are closed. A schema
+        that cannot be strict without a change of meaning is returned unchanged, with `strict` False.
+
+        `plain`: the schema without titles, `additionalProperties` and empty `required`, at any depth, and not strict.
+
+        Raises ToolSpecError for `strict=True` with `plain=True`.
         """
+        if plain and strict:
+            raise ToolSpecError("A strict schema needs additionalProperties: remove strict=True, or plain=True.")
         definition = self.definition
-        strict_schema = to_strict(normalize(definition.input_schema)[0])[0] if strict else None
+        is_strict = not plain if strict is None else strict
+        strict_schema = to_strict(normalize(definition.input_schema)[0])[0] if is_strict else None
+        schema = definition.input_schema if strict_schema is None else strict_schema
         return {
             "type": "function",
             "name": definition.name,
             "description": definition.description,
-            "parameters": definition.input_schema if strict_schema is None else strict_schema,
+            "parameters": to_plain(schema) if plain else schema,
             "strict": strict_schema is not None,
             **fields,
         }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ahvn_tools import html
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.execution.plan import Plan
 from ahvn_tools.text import parameter_names
 
 
@@ -18,6 +19,11 @@ def spec_html(definition: ToolDefinition, signature: inspect.Signature, binds: M
     if binds:
         parts.append(html.Html(f"bound: {html.bindings(binds)}"))
     return html.lines(filter(None, parts))
+
+
+def unusable_html(plan: Plan) -> html.Html:
+    """Return the name of a tool that has no definition yet, and which parameter must be bound."""
+    return html.lines([html.code(plan.name), plan.unbound_text])
 
 
 def _parameter_rows(definition: ToolDefinition, signature: inspect.Signature) -> list[list[str]]:

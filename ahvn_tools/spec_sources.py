@@ -6,9 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.annotations import caller_locals
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources import schema_function
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec_exports import P, R, ToolExports
 from ahvn_tools.template import ToolTemplate
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool as WireTool
 
     from ahvn_tools.mcp.client.remote_server import RemoteServer
+    from ahvn_tools.sources.langchain import LangChainTool
 
 Function = Callable[..., Any]
 
@@ -30,12 +33,27 @@ class ToolSources(ToolExports[P, R]):
         """Take a source's template and body."""
 
     @classmethod
-    def from_function(cls, func: Function, /, **options: Unpack[ToolOptions]) -> Self:
+    def from_function(cls, func: Function, **options: Unpack[ToolOptions]) -> Self:
         """Make a spec from a callable of any kind. Options: see `ToolOptions`.
 
+        A parameter whose type has no JSON form must be bound, now or later, before the spec is called or exported.
         Raises DefinitionError for an object that cannot be a tool, and for an unknown option.
         """
         return cls(*function_source.build_template(func, options, namespace=caller_locals()))
+
+    @classmethod
+    def from_schema(  # type: ignore[misc]  # Python itself refuses the options of these two names
+        cls, name: str, input_schema: JsonObject, function: Function, **options: Unpack[ToolOptions]
+    ) -> Self:
+        """Make a spec from a JSON Schema and a function that takes its properties as `**arguments`.
+
+        The schema alone validates; the function gets the JSON, without what a call leaves out, and may name some of the
+        properties, and a ToolContext, in its signature. Options: see `ToolOptions`.
+
+        Raises DefinitionError for a schema that does not describe an object or refers to something outside of it, for
+        a function that does not take its properties, and for an option that means nothing here.
+        """
+        return cls(*schema_function.build_template(name, input_schema, function, options, namespace=caller_locals()))
 
     @classmethod
     def from_code(
@@ -63,7 +81,7 @@ class ToolSources(ToolExports[P, R]):
 
         if client is None:
             return cls(*mcp_source.build_template(tool, options))
-        output_schema = options.get("output_schema") or tool.output_schema
+        output_schema = options.get("output_schema", tool.output_schema)
         return cls(*mcp_source.build_template(tool, options, ClientToolBody(client, tool.name, output_schema)))
 
     @classmethod
@@ -83,3 +101,14 @@ class ToolSources(ToolExports[P, R]):
         `timeout`, in seconds, applies to each call. Raises DefinitionError if it is not a number of seconds.
         """
         return {name: cls(template, body) for name, (template, body) in server.templates(timeout=timeout).items()}
+
+    @classmethod
+    def from_langchain(cls, tool: LangChainTool, **options: Unpack[ToolOptions]) -> Self:
+        """Make a spec from a LangChain tool. LangChain itself is not imported.
+
+        An argument that LangChain injects is bound to the state key of its own name; `binds` names another. The value
+        of a call is the artifact if there is one. Raises DefinitionError for another object.
+        """
+        from ahvn_tools.sources import langchain as langchain_source
+
+        return cls(*langchain_source.build_template(tool, options))

@@ -14,7 +14,7 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
-from ahvn_tools.schema.docstring import Docstring, parse
+from ahvn_tools.schema.docstring import BLANK_LINE, Docstring, parse
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.state import copy_containers
@@ -66,6 +66,8 @@ class Texts:
     parameters_docstring: str | None = None
     """Another docstring that describes the parameters, or None."""
     include_long_description: bool = True
+    description_separator: str = BLANK_LINE
+    """What joins the short and the long description."""
     parse_docstring: bool = True
 
     @property
@@ -73,7 +75,9 @@ class Texts:
         """What the tool does."""
         if self.explicit_description is not None:
             return self.explicit_description
-        return self._parsed_docstring.description(include_long=self.include_long_description)
+        return self._parsed_docstring.description(
+            include_long=self.include_long_description, separator=self.description_separator
+        )
 
     @property
     def is_described(self) -> bool:

@@ -11,9 +11,10 @@ from typing_extensions import ParamSpec
 from ahvn_tools.schema.annotations import caller_locals
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions, UnboundToolOptions
-from ahvn_tools.spec import ToolSpec
+from ahvn_tools.spec import ToolSpec, validate_spec_class
 
 P = ParamSpec("P")
+Spec = TypeVar("Spec", bound=ToolSpec)
 J = TypeVar(
     "J",
     bound=str | int | float | list[str] | list[int] | list[float] | list[bool]
@@ -73,11 +74,21 @@ def tool(function: Callable[P, AsyncIterator[J] | Iterator[J]], /) -> ToolSpec[P
 @overload
 def tool(function: Callable[P, object], /) -> ToolSpec[P, Any]: ...
 @overload
+def tool(*, spec_class: type[Spec], **options: Unpack[ToolOptions]) -> Callable[[Callable[..., object]], Spec]: ...
+@overload
 def tool(*, binds: Mapping[str, str], **options: Unpack[UnboundToolOptions]) -> BindingToolDecorator: ...
 @overload
 def tool(**options: Unpack[UnboundToolOptions]) -> ToolDecorator: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    spec_class: type[ToolSpec] = ToolSpec,
+    **options: Unpack[ToolOptions],
+) -> Any:
     """Make a ToolSpec from the decorated function, which remains available as `spec.function`.
+
+    `spec_class` is a subclass of ToolSpec to make instead.
 
     >>> @tool(tags={"math"})
     ... def add(a: int, b: int) -> int:
@@ -87,8 +98,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
     (3, 3)
     """
     namespace = caller_locals()
+    validate_spec_class(spec_class)
 
     def decorate(function: Callable[..., Any]) -> ToolSpec:
-        return ToolSpec(*function_source.build_template(function, options, namespace=namespace))
+        return spec_class(*function_source.build_template(function, options, namespace=namespace))
 
     return decorate if function is None else decorate(function)

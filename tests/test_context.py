@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -207,17 +208,19 @@ def test_progress_reaches_the_callback_of_a_middleware():
 
 def test_new_progress_replaces_old_progress_for_a_slow_reader():
     kit = Toolkit("kit")
+    reported = threading.Event()
 
     @kit.tool
     def work(ctx: ToolContext) -> None:
         for number in range(10_000):
             ctx.report_progress(number)
+        reported.set()
         ctx.append_output("nearly")
         ctx.report_progress(10_000)
 
     reading = kit.stream("work")
     chunks = [next(reading)]
-    time.sleep(0.2)
+    assert reported.wait(30)
     chunks += [chunk for chunk in reading if not chunk.is_last]
     told = [chunk.meta["progress"]["progress"] if "progress" in chunk.meta else chunk.value for chunk in chunks]
     assert told[0] == 0

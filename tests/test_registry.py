@@ -384,12 +384,40 @@ def test_binds_hide_a_parameter():
     assert spec(text="x") == "x main 7"
 
 
-def test_a_parameter_without_a_json_form_is_refused_when_the_class_is_made():
-    with pytest.raises(DefinitionError, match="'db'"):
+def test_a_parameter_without_a_json_form_is_bound_later():
+    class Notes(ToolRegistry):
+        @reg_toolspec
+        def add(self, text: str, db: weakref.ref) -> str:
+            return f"{text} {db()}"
 
-        class Notes(ToolRegistry):
-            @reg_toolspec
-            def add(self, text: str, db: weakref.ref) -> str: ...
+        @reg_toolspec
+        def count(self, text: str) -> int:
+            return len(text)
+
+    class MoreNotes(Notes):
+        @reg_toolspec
+        def clear(self, db: weakref.ref) -> str:
+            return f"cleared {db()}"
+
+    for notes in (Notes(), MoreNotes()):
+        spec = notes.toolspec("add")
+        with pytest.raises(DefinitionError, match="'db' of 'add' must be bound"):
+            spec(text="x")
+        assert notes.toolspec("count")(text="x") == 1
+        assert spec.bind("db", resolver=lambda: weakref.ref(Notes))(text="x") == f"x {Notes}"
+    assert MoreNotes().list_toolspecs() == ["add", "count", "clear"]
+
+
+def test_a_parameter_of_the_class_itself_is_bound_later():
+    class Box(ToolRegistry):
+        @reg_toolspec
+        def is_same(self, other: Box) -> bool:
+            return self is other
+
+    box = Box()
+    with pytest.raises(DefinitionError, match="'other' of 'is_same' must be bound"):
+        _ = box.toolspec("is_same").definition
+    assert box.toolspec("is_same").bind("other", default=box)() is True
 
 
 # other kinds of classes

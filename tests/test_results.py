@@ -174,9 +174,9 @@ def test_content_is_a_fresh_list() -> None:
 
 
 def test_to_mcp_equals_what_a_server_sends() -> None:
-    sent = ToolResult(5, {"result": 5}, meta={"duration": 0.5}).to_mcp()
+    sent = ToolResult(5, {"result": 5}, meta={"duration": 0.5, "attempts": 2}).to_mcp()
     assert sent.model_dump(by_alias=True, exclude_none=True) == {
-        "_meta": {"duration": 0.5},
+        "_meta": {"attempts": 2},
         "content": [{"type": "text", "text": "5"}],
         "structuredContent": {"result": 5},
         "isError": False,
@@ -201,7 +201,7 @@ def test_an_unencodable_text_is_a_local_value_and_a_served_error(entry_point: En
     sent = result.to_mcp()
     assert (sent.is_error, sent.structured_content) == (True, None)
     assert "cannot be sent" in sent.content[0].text
-    assert sent.meta == result.meta
+    assert sent.meta is None
     assert sent.model_dump_json()
 
 
@@ -211,8 +211,8 @@ def test_an_unencodable_key_is_an_invalid_result(entry_point: EntryPoint) -> Non
 
 
 def test_unencodable_meta_is_an_error_without_it() -> None:
-    sent = ToolResult(1, meta={"duration": 0.5, "path": LONE, "object": object()}).to_mcp()
-    assert (sent.is_error, sent.meta) == (True, {"duration": 0.5})
+    sent = ToolResult(1, meta={"attempts": 2, "path": LONE, "object": object()}).to_mcp()
+    assert (sent.is_error, sent.meta) == (True, {"attempts": 2})
     failed = ToolResult(error=ErrorDetail(code="timeout", message="too late"), meta={"object": object()}).to_mcp()
     assert (failed.is_error, failed.content[0].text, failed.meta) == (True, "too late", None)
 
@@ -311,3 +311,13 @@ def test_a_value_of_a_result_is_sent_as_if_the_tool_had_returned_it() -> None:
     assert ToolResult(day).text == "2024-05-06"
     assert ToolResult({"day": [day]}).text == '{"day": ["2024-05-06"]}'
     assert returning(ToolResult(day)).call() == "2024-05-06"
+
+
+def test_models_read_the_whole_object_only_where_the_value_was_taken_from_it() -> None:
+    unwrapped = ToolResult(21.5, {"celsius": 21.5}, is_unwrapped=True)
+    assert (unwrapped.text, ToolResult(21.5, {"celsius": 21.5}).text) == ('{"celsius": 21.5}', "21.5")
+    assert dataclasses.replace(unwrapped, value=3).text == "3"
+    assert dataclasses.replace(unwrapped, structured_content={"celsius": 21.5, "city": "Rome"}).text == (
+        '{"celsius": 21.5, "city": "Rome"}'
+    )
+    assert ToolResult(1, {"result": 1}, is_unwrapped=True).text == '{"result": 1}'

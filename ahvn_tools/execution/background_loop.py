@@ -29,7 +29,10 @@ blocked_loops: contextvars.ContextVar[tuple[asyncio.AbstractEventLoop, ...]] = c
 """The loops that are blocked because their thread waits for the background loop: they cannot run anything."""
 
 _running_tasks: set[asyncio.Task[Any]] = set()
-"""The tasks of all LoopCalls; asyncio would let the garbage collector destroy one that has no waiter."""
+"""The tasks that were started from outside of the loop.
+
+asyncio would let the garbage collector destroy one that has no waiter.
+"""
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -167,6 +170,17 @@ async def arun(start: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) ->
     if _is_current():
         return await start(*arguments)
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(start(*arguments), get_loop()))
+
+
+def start_task(start: Callable[..., Coroutine[Any, Any, None]], *arguments: Any, context: contextvars.Context) -> None:
+    """Run `start(*arguments)` in a task on the background loop, in this context, and do not wait for it."""
+
+    def create_task() -> None:
+        task = asyncio.get_running_loop().create_task(start(*arguments))
+        _running_tasks.add(task)
+        task.add_done_callback(_running_tasks.discard)
+
+    get_loop().call_soon_threadsafe(create_task, context=context)
 
 
 def call_soon(function: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ from ahvn_tools.binding import StateScopes, chain_scopes
 from ahvn_tools.context import ProgressCallback, ToolContext
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.execution.questions import BodyQuestions, Question, QuestionApprover
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
@@ -51,6 +52,10 @@ class Call:
     """The folders that the host allows tools to touch."""
     secret_key: SecretKey = field(default=_PROCESS_KEY, repr=False)
     """The toolkit's key for digests that only the host can make; without a toolkit a random one."""
+    approved_questions: tuple[str, ...] = field(default=(), repr=False)
+    """The digests of questions of the body that were approved in an earlier run of it."""
+    question_approver: QuestionApprover | None = field(default=None, repr=False)
+    """Decides on what the body asks; None: each question ends the call, which waits for an approval."""
     approval_expiry: float | None = None
     """For how many seconds a request to approve it can be approved; None: forever."""
     open_toolkit: Callable[[], Any] | None = field(default=None, repr=False)
@@ -96,10 +101,23 @@ class Call:
             is_approved=self.is_approved,
             is_served=self.is_served,
             masks_errors=self.masks_errors,
+            asker=self._make_questions(),
         )
         if self.scope.is_cancelled:
             context.cancel()
         return context
+
+    def _make_questions(self) -> BodyQuestions:
+        approver = self.question_approver
+
+        async def decide(question: Question) -> None:
+            if approver is not None:
+                await approver.decide(self, question)
+
+        approved = self.approved_questions
+        return BodyQuestions(
+            self.name, self.scope, key=self.secret_key, approved=approved, approver=approver, decide=decide
+        )
 
     def has_hint(self, *hints: str) -> bool:
         """Return whether one of these annotations, such as `"readOnlyHint"`, is true for the tool.

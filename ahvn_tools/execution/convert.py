@@ -17,6 +17,7 @@ from typing import Any, Final
 from ahvn_tools.errors import (
     ApprovalRequiredError,
     CallCancelledError,
+    CallRejectedError,
     InputRequiredError,
     InvalidResultError,
     LimitExceededError,
@@ -37,8 +38,8 @@ from ahvn_tools.results import ErrorDetail, ToolResult
 log = logging.getLogger(__name__)
 
 _ERRORS_WITH_THEIR_OWN_CODE: Final = (
-    ApprovalRequiredError, CallCancelledError, InputRequiredError, InvalidResultError, LimitExceededError,
-    ToolChangedError, ToolConnectionError,
+    ApprovalRequiredError, CallCancelledError, CallRejectedError, InputRequiredError, InvalidResultError,
+    LimitExceededError, ToolChangedError, ToolConnectionError,
 )  # fmt: skip
 
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
@@ -49,7 +50,7 @@ def unwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any
     """Return the value that `call` returns. Raises InvalidResultError, and ToolError for an error result."""
     if type(returned) is plan.exact_type:
         return returned
-    result = plan.output.to_result(returned)
+    result = plan.value_output.to_result(returned)
     if result.error is not None:
         raise ToolError(_mask_text(plan, body, result.error.message, values), tool=plan.name)
     return result.value
@@ -134,6 +135,9 @@ def _body_error_detail(
         log.warning("Tool %r failed: %s", tool, clip(redact(error_text(error, bound_values), bound_values)))
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
     if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
+        if isinstance(error, ToolError) and error.explanation is not None:
+            _log_explanation(error, bound_values)
+            text = error.message
         text = error_text(error, bound_values) if text is None else text
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
         return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)

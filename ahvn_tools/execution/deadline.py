@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import contextlib
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from ahvn_tools.errors import ToolTimeoutError
@@ -25,6 +26,7 @@ class Deadline:
         self._remaining_seconds = seconds
         self._resumed_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._holds = 0
         self.is_queued = False
         """Whether the body waits until another one ends, and has not started."""
         self.expired: asyncio.Future[None] = self._loop.create_future()
@@ -46,11 +48,22 @@ class Deadline:
         self._timer = self._loop.call_later(max_seconds, self.resume)
 
     def resume(self) -> None:
-        """Continue the clock, unless it was closed."""
-        if self._resumed_at is None and not self.expired.done():
+        """Continue the clock, unless it was closed or is held."""
+        if self._holds == 0 and self._resumed_at is None and not self.expired.done():
             self._cancel_timer()
             self._resumed_at = self._loop.time()
             self._timer = self._loop.call_later(max(self._remaining_seconds, 0), self._expire)
+
+    @contextlib.contextmanager
+    def hold(self) -> Generator[None]:
+        """Stop the clock inside this block, also when `resume` is called meanwhile."""
+        self._holds += 1
+        self.pause()
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            self.resume()
 
     def close(self) -> None:
         """Stop the clock permanently."""

@@ -34,7 +34,8 @@ def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Argumen
         return call_body(plan, body, values)
     from ahvn_tools.execution.async_to_sync import run_body_on_loop
 
-    return unwrap_value(plan, body, run_body_on_loop(plan, body, values, seconds).get(tool=plan.name), values)
+    outcome = run_body_on_loop(plan.for_value(), body, values, seconds)
+    return unwrap_value(plan, body, outcome.get(tool=plan.name), values)
 
 
 async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
@@ -46,7 +47,7 @@ async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: 
     if not plan.runs_in_caller_task:
         from ahvn_tools.execution.runner import run_body
 
-        outcome = await run_body(plan, body, values, seconds=seconds)
+        outcome = await run_body(plan.for_value(), body, values, seconds=seconds)
         return unwrap_value(plan, body, outcome.get(tool=plan.name), values)
     try:
         returned = await (body(**values) if plan.is_keyword_callable else plan.invoke(body, values))
@@ -79,7 +80,7 @@ async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[s
     """Return the value of what an async body returned."""
     if type(returned) is plan.exact_type:
         return returned
-    if is_consumable(returned) or plan.output.may_block(returned):
+    if is_consumable(returned) or plan.value_output.may_block(returned):
         returned = (await _aconsume_returned(plan, returned)).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 

@@ -54,7 +54,7 @@ async def run_async(call: Call) -> ToolResult:
         pass  # raised below, behind the handlers for what the body does
     except asyncio.CancelledError:
         _cancel_context(context)
-        result = scope.interrupted_result(call.name, list(items) or None)
+        result = _interrupted_result(call, list(items))
         if not scope.is_cancelled or scope.is_caller_cancelled:
             raise
         return result
@@ -94,7 +94,7 @@ async def run_inline(call: Call) -> ToolResult:
     if outcome.error is None and is_consumable(outcome.value):
         outcome = await _consume_inline(call, outcome.value, items)
     if isinstance(outcome.error, CallInterruptedError):
-        return scope.interrupted_result(call.name, items or None)
+        return _interrupted_result(call, items)
     return _to_result(call, outcome, values, started, context)
 
 
@@ -121,7 +121,7 @@ async def _consume_inline(call: Call, returned: Any, items: list[Any]) -> Outcom
             if call.scope.is_cancelled:
                 return Outcome(error=CallInterruptedError())
     except GeneratorExit:  # the reader has left
-        call.scope.interrupted_result(call.name, items or None)
+        _interrupted_result(call, items)
         raise
     finally:
         if hasattr(iterator, "close"):
@@ -170,6 +170,11 @@ def _prepare(call: Call, context: ToolContext | None) -> Arguments:
     if plan.bound_parameters:
         call.scope.bound_values = plan.bound_values(values)
     return values
+
+
+def _interrupted_result(call: Call, items: list[Any]) -> ToolResult:
+    """Return the result of a body that was interrupted after these items."""
+    return call.scope.interrupted_result(call.name, items or None, is_raw=call.plan.output.is_raw)
 
 
 def _cancel_context(context: ToolContext | None) -> None:

@@ -6,14 +6,15 @@ import copy
 import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import InvalidParametersError, ToolkitError
+from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolkitError
 from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.item_limits import ItemLimits
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, ParameterKind
 from ahvn_tools.state import MISSING, BlockingStateError
@@ -39,8 +40,15 @@ class CompiledTool:
 
     @functools.cached_property
     def definition(self) -> ToolDefinition:
-        """The definition for models."""
+        """The definition for models. Raises DefinitionError for a parameter that must be bound first."""
+        self.plan.require_bound()
         return self.template.definition(frozenset(self.bindings))
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """A fresh JSON Schema of the visible parameters, without those that must be bound first."""
+        inputs = self.template.inputs
+        return inputs.schema(inputs.parameters_without_schema.union(self.bindings))
 
     @functools.cached_property
     def state_keys(self) -> Mapping[str, str]:
@@ -77,6 +85,11 @@ class Plan:
         self._visible_names = tuple(p.property_name for p in inputs.parameters.values() if p.name not in hidden)
         self._parameters = tuple(inputs.parameters.values())
         self._declared_names = inputs.parameters.keys()
+        unbound = inputs.parameters_without_schema - hidden
+        self.unbound_parameter = next((p for p in self._parameters if p.name in unbound), None) if unbound else None
+        """A parameter that must be bound before the tool is used, because its type has no schema."""
+        if unbound:
+            self.validate, self.validate_fast = self._refuse_unbound, None
         self.secret_names = frozenset(
             name
             for p in self._parameters
@@ -95,6 +108,8 @@ class Plan:
         self.has_async_resolvers = any(binding.is_async for binding in bindings.values())
         self.name = template.name
         self.output = template.output
+        self.value_output = template.output.for_value()
+        """The output for a caller that reads only the value of a result."""
         self.exact_type = template.output.exact_type
         self.timeout = self.seconds = template.timeout
         """The timeout, and the seconds that are left of it; less if something ran before, as part of the call."""
@@ -106,7 +121,7 @@ class Plan:
         """Whether processes that the body has started there run on after the call."""
         is_moved = self.is_isolated or template.timeout is not None
         self.runs_in_caller_task = template.is_coroutine and not is_moved
-        self.runs_in_caller_thread = not template.is_async and not is_moved
+        self.runs_in_caller_thread = not (template.is_async or template.output.is_async or is_moved)
         self.run_in_thread = template.run_in_thread
         is_bare = self.is_keyword_callable and self.validate_fast is not None
         self.has_fast_path = is_bare and self.runs_in_caller_thread and not self.has_async_resolvers
@@ -148,6 +163,14 @@ class Plan:
             return self
         plan = copy.copy(self)
         plan.seconds = seconds
+        return plan
+
+    def for_value(self) -> Plan:
+        """Return the plan of a call whose caller reads only the value of its result."""
+        if self.value_output is self.output:
+            return self
+        plan = copy.copy(self)
+        plan.output = self.value_output
         return plan
 
     def without_thread(self) -> Plan:
@@ -249,6 +272,25 @@ class Plan:
             return body(**values)
         positional, named = self.to_args_kwargs(values)
         return body(*positional, **named)
+
+    def require_bound(self) -> None:
+        """Raise DefinitionError if there is an `unbound_parameter`."""
+        if self.unbound_parameter is not None:
+            raise DefinitionError(self.unbound_text)
+
+    @property
+    def unbound_text(self) -> str:
+        """What is wrong with the `unbound_parameter`, and how to fix it; empty if there is none."""
+        if (parameter := self.unbound_parameter) is None:
+            return ""
+        return (
+            f"Parameter {parameter.name!r} of {self.name!r} must be bound before the tool is used: its type "
+            f"{parameter.expected!r} has no JSON form. Bind it, with bind({parameter.name!r}) or "
+            f"preset={{{parameter.name!r}: …}}, or annotate it with a type that a model can send."
+        )
+
+    def _refuse_unbound(self, _arguments: Arguments) -> NoReturn:
+        raise DefinitionError(self.unbound_text)
 
     @property
     def startup_seconds(self) -> float:

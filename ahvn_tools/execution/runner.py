@@ -20,6 +20,8 @@ from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancell
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
 from ahvn_tools.results import ToolResult, item_value
+from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.raw_output import RawOutput
 
 _PREPARATION_TOO_SLOW: Final = "a resolver, a validator or the state took too long"
 
@@ -164,7 +166,17 @@ async def convert_foreign(plan: Plan, outcome: Outcome) -> Outcome:
     value = outcome.value
     if outcome.error is not None or not plan.output.may_block(value):
         return outcome
-    return await run_in_thread(lambda _: plan.output.to_result(value))
+    output = await _await_render(plan.output, value)
+    return await run_in_thread(lambda _: output.to_result(value))
+
+
+async def _await_render(output: Output, value: Any, *, is_item: bool = False) -> Output:
+    """Return the output for this value. An async `render` runs in this loop, as an async body does."""
+    if not (output.is_async and isinstance(output, RawOutput)):
+        return output
+    parts = output.parts_to_render(value, is_item=is_item)
+    outcomes = [await capture_outcome(output.arender, part) for part in parts]
+    return output.with_rendered(iter([outcome.get for outcome in outcomes]))
 
 
 async def with_error_text(plan: Plan, body: Body, values: Arguments, outcome: Outcome) -> Outcome:
@@ -205,8 +217,9 @@ def _invoke_and_consume(plan: Plan, body: Body, values: Arguments, items: list[A
         return returned
     if is_iterator(returned):
         returned = consume(returned, plan.item_limits, emit, items)
-    is_foreign = not is_consumable(returned) and plan.output.may_block(returned)
-    return plan.output.to_result(returned) if is_foreign else returned  # in the thread whose objects it may be
+    if plan.output.is_async or is_consumable(returned) or not plan.output.may_block(returned):
+        return returned
+    return plan.output.to_result(returned)  # in the thread whose objects it may be
 
 
 def _collecting(emit: EmitItem | None, items: list[Any] | None) -> EmitItem | None:
@@ -239,7 +252,8 @@ def _emit_items(plan: Plan, emit: EmitItem, deadline: Deadline | None = None) ->
 
 async def _to_foreign_chunk(plan: Plan, item: Any) -> ToolResult:
     """Return the chunk of an item that foreign code converts, made in a worker thread."""
-    chunk: ToolResult = (await run_in_thread(lambda _: plan.output.to_chunk(item))).get()
+    output = await _await_render(plan.output, item, is_item=True)
+    chunk: ToolResult = (await run_in_thread(lambda _: output.to_chunk(item))).get()
     return chunk
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ahvn_tools.context import ToolContext
+from ahvn_tools.encoders.rendering import Rendering
+from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.results import ErrorDetail, ToolResult
 
@@ -106,10 +108,14 @@ class CallScope:
             if self.has_cancelled_task:
                 task.uncancel()
 
-    def interrupted_result(self, tool: str, value: Any = None) -> ToolResult:
-        """Return, and remember, the result of a body that was interrupted; `value` is what it had made so far."""
+    def interrupted_result(self, tool: str, value: Any = None, *, is_raw: bool = False) -> ToolResult:
+        """Return, and remember, the result of a body that was interrupted; `value` is what it had made so far.
+
+        `is_raw`: only the host may read that.
+        """
         detail = ErrorDetail(code="cancelled", message=f"The call of {tool!r} was cancelled.")
-        self.interrupted = ToolResult(value, error=detail, is_interrupted=True)
+        rendering = Rendering(value, InvalidResultError(detail.message)) if is_raw else None
+        self.interrupted = ToolResult(value, error=detail, is_interrupted=True, rendering=rendering)
         return self.interrupted
 
     def mark_interrupted(self, result: ToolResult) -> ToolResult:

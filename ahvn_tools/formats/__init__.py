@@ -1,8 +1,9 @@
 """Formats: how each provider writes tools, calls and results.
 
-A format is a module (or any object) with the four functions of `Format`: `export`, `calls`, `results` and `choice`.
-`get` returns one by name. Another package adds its own with `register`, or with an entry point of the group
-`ahvn_tools.formats`, which is loaded at its first use. `detection` finds out which format an answer is in.
+A format is a module (or any object) with the functions of `Format`: `export`, `calls`, `message`, `results` and
+`choice`; a format of another package may lack `message`. `get` returns one by name. Another package adds its own with
+`register`, or with an entry point of the group `ahvn_tools.formats`, which is loaded at its first use. `detection`
+finds out which format an answer is in.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.finding import Finding as Finding
 
 FormatName: TypeAlias = Literal[
-    "anthropic", "bedrock", "gemini", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt"
+    "anthropic", "bedrock", "gemini", "langchain", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt"
 ]
 """The names of the formats of this package."""
 
@@ -43,6 +44,14 @@ class Format(Protocol):
 
     def calls(self, response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
         """Return the calls in a response. With `definitions`, they have the tools' own names."""
+        ...
+
+    def message(self, calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
+        """Return the model's turn with this text and these calls, to extend a history with: the inverse of `calls`.
+
+        `calls(message(calls), definitions)` are the same calls: their names, their arguments, and the ids and provider
+        data that the format contains. Names are wire names. Without text and calls, the list is empty.
+        """
         ...
 
     def results(self, pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:

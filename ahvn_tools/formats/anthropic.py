@@ -12,6 +12,7 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
 from ahvn_tools.json_types import JsonObject
@@ -21,6 +22,7 @@ from ahvn_tools.schema.dialects.dialect import ANTHROPIC
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.schema.keywords import iter_schemas
 
+FORMAT = "anthropic"
 SDK_MODULES = ("anthropic",)
 
 TRUNCATION_REASONS = ("max_tokens", "model_context_window_exceeded")
@@ -89,6 +91,22 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     return parse_calls(response, definitions, stream)
 
 
+def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
+    """Return the model's message with this text and these calls; the inverse of `calls`.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="t1", name="add", arguments={"a": 1})])
+    [{'role': 'assistant', 'content': [{'type': 'tool_use', 'id': 't1', 'name': 'add', 'input': {'a': 1}}]}]
+    """
+    text = clean_text(text)
+    blocks: list[JsonObject] = [] if text is None else [{"type": "text", "text": text}]
+    blocks += [
+        {**call.provider, "type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+        for call in to_writable(calls, FORMAT)
+    ]
+    return [{"role": "assistant", "content": blocks}] if blocks else []
+
+
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """Return one user message with the results of all calls of a message; errors have a flag, images are included.
 
@@ -121,16 +139,22 @@ def choice(
 
 
 def looks_like(data: Any) -> bool:
-    """Return whether JSON data looks like a message or its `content`, or the events of a stream.
+    """Return whether JSON data looks like a message or its `content`, a list of messages, or the events of a stream.
 
     >>> looks_like({"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello!"}]})
     True
     """
-    if isinstance(data, list):
-        return any(_is_block(item) or str(item.get("type")).startswith(_EVENTS) for item in filter_objects(data))
-    if not isinstance(data, dict) or data.get("role") != "assistant" or "tool_calls" in data:
+    if not isinstance(data, list):
+        return isinstance(data, dict) and _is_message(data)
+    items = filter_objects(data)
+    is_turn = bool(items) and all(map(_is_message, items))
+    return is_turn or any(_is_block(item) or str(item.get("type")).startswith(_EVENTS) for item in items)
+
+
+def _is_message(item: JsonObject) -> bool:
+    if item.get("role") != "assistant" or "tool_calls" in item:
         return False
-    blocks = data.get("content")
+    blocks = item.get("content")
     return isinstance(blocks, str) or (isinstance(blocks, list) and all(map(_is_block, filter_objects(blocks))))
 
 
@@ -262,5 +286,5 @@ class ResponseReader(Reader):
             yield call.to_raw_call(is_truncated=is_truncated)
 
 
-stream = StreamParser(ResponseReader)
+stream = StreamParser(ResponseReader, format=FORMAT)
 """Parse the events of a stream: `for call in stream(events)`, or `async for`."""

@@ -15,12 +15,15 @@ from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects
 from ahvn_tools.formats.parsing.payload import is_stream
 from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
 from ahvn_tools.schema.dialects.dialect import BEDROCK
+
+FORMAT = "bedrock"
 
 _EXPORTER = ToolExporter(BEDROCK, to_anthropic_strict)
 findings = _EXPORTER.findings
@@ -68,6 +71,22 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     return parse_calls(events if is_stream(events) else response, definitions, stream)
 
 
+def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
+    """Return the model's message with this text and these calls; the inverse of `calls`.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="t1", name="add", arguments={"a": 1})])
+    [{'role': 'assistant', 'content': [{'toolUse': {'toolUseId': 't1', 'name': 'add', 'input': {'a': 1}}}]}]
+    """
+    text = clean_text(text)
+    blocks: list[JsonObject] = [] if text is None else [{"text": text}]
+    blocks += [
+        {"toolUse": {**call.provider, "toolUseId": call.id, "name": call.name, "input": call.arguments}}
+        for call in to_writable(calls, FORMAT)
+    ]
+    return [{"role": "assistant", "content": blocks}] if blocks else []
+
+
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """Return one user message with the results of all calls of a message.
 
@@ -106,19 +125,22 @@ def choice(
 
 
 def looks_like(data: Any) -> bool:
-    """Return whether JSON data looks like a response, its message or its `content`, or the events of a stream.
+    """Return whether JSON data looks like a response, its message or its `content`, messages, or events of a stream.
 
     >>> looks_like({"output": {"message": {"role": "assistant", "content": [{"text": "Hello!"}]}}})
     True
     """
-    if isinstance(data, list):
-        return any(map(_is_block, filter_objects(data)))
-    if not isinstance(data, dict):
-        return False
-    message = get_object(data, "output", "message") or data
-    blocks = message.get("content")
-    is_message = message.get("role") == "assistant" and isinstance(blocks, list)
-    return "stream" in data or (is_message and all(map(_is_block, filter_objects(blocks))))
+    if not isinstance(data, list):
+        message = get_object(data, "output", "message") or data
+        return isinstance(data, dict) and ("stream" in data or _is_message(message))
+    items = filter_objects(data)
+    return any(map(_is_block, items)) or (bool(items) and all(map(_is_message, items)))
+
+
+def _is_message(item: JsonObject) -> bool:
+    blocks = item.get("content")
+    is_message = item.get("role") == "assistant" and isinstance(blocks, list)
+    return is_message and all(map(_is_block, filter_objects(blocks)))
 
 
 def _is_block(item: JsonObject) -> bool:
@@ -189,5 +211,5 @@ def _to_anthropic_event(event: Any) -> JsonObject:
     return {}
 
 
-stream = StreamParser(ResponseReader)
+stream = StreamParser(ResponseReader, format=FORMAT)
 """Parse the events of a stream: `for call in stream(response["stream"])`, or `async for`."""

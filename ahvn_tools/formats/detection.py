@@ -7,15 +7,11 @@ without. `SDK_MODULES` are the modules of the SDK whose objects are its answers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from ahvn_tools import formats
 from ahvn_tools.formats.parsing import payload
-
-_TEXT_FORMAT: Final = "prompt"
-"""The format of plain text: an answer of any provider can have such a text."""
-
-_NATIVE_FORMATS: Final = tuple(name for name in formats.BUILT_IN if name != _TEXT_FORMAT)
+from ahvn_tools.formats.sdk_objects import NATIVE_FORMATS, sdk_formats
 
 
 def read_events(answer: Any) -> Any:
@@ -31,7 +27,7 @@ def matching_formats(answer: Any) -> list[str]:
 
     Several formats may fit a dict; an object of an SDK has one.
     """
-    return _sdk_formats(answer) or _preferred(_native_matches(_to_data(answer)))
+    return sdk_formats(answer) or _preferred(_native_matches(_to_data(answer)))
 
 
 def fits_without_calls(name: str, answer: Any) -> bool:
@@ -41,23 +37,12 @@ def fits_without_calls(name: str, answer: Any) -> bool:
         return True
     data = _to_data(answer)
     matches = _native_matches(data)
-    return name in _preferred(matches) if name in _NATIVE_FORMATS else looks_like(data) and not any(matches.values())
-
-
-def _sdk_formats(answer: Any) -> list[str]:
-    """Return the format of an SDK's object, or of the first in a list; none for any other object."""
-    example = answer[0] if isinstance(answer, list | tuple) and answer else answer
-    module = f"{type(example).__module__}."
-    return [
-        name
-        for name in _NATIVE_FORMATS
-        if any(module.startswith(f"{sdk}.") for sdk in getattr(formats.get(name), "SDK_MODULES", ()))
-    ]
+    return name in _preferred(matches) if name in NATIVE_FORMATS else looks_like(data) and not any(matches.values())
 
 
 def _native_matches(data: Any) -> dict[str, bool]:
     """Return the formats that JSON data looks like, and whether it has calls in each."""
-    modules: dict[str, Any] = {name: formats.get(name) for name in _NATIVE_FORMATS}
+    modules: dict[str, Any] = {name: formats.get(name) for name in NATIVE_FORMATS}
     return {name: bool(module.calls(data)) for name, module in modules.items() if data == [] or module.looks_like(data)}
 
 

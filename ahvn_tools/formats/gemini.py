@@ -11,16 +11,18 @@ from typing import Any, Final
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
-from ahvn_tools.formats.parsing.gemini_call import GeminiCallAccumulator, get_field
+from ahvn_tools.formats.parsing.gemini_call import NO_SIGNATURE, GeminiCallAccumulator, get_field
 from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
+from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_writable
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, split_value_schema
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import GEMINI, GEMINI_PARAMETERS
 from ahvn_tools.schema.dialects.finding import Finding
 
+FORMAT = "gemini"
 SDK_MODULES = ("google.genai",)
 
 IMAGE_MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/webp"})
@@ -77,6 +79,28 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     return parse_calls(response, definitions, stream)
 
 
+def message(
+    calls: Iterable[ToolCall], *, text: str | None = None, skip_signature_check: bool = False
+) -> list[JsonObject]:
+    """Return the model's content with this text and these calls; the inverse of `calls`.
+
+    - The thought signature and the id that Gemini set are written. Other ids are not, as in `results`.
+    - `skip_signature_check`: Gemini 3 refuses calls that it has not made, because they have no thought signature. This
+      option asks it to accept them.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="c1", name="add", arguments={"a": 1})])
+    [{'role': 'model', 'parts': [{'functionCall': {'name': 'add', 'args': {'a': 1}}}]}]
+    """
+    text = clean_text(text)
+    parts: list[JsonObject] = [] if text is None else [{"text": text}]
+    call_parts = [_to_call_part(call) for call in to_writable(calls, FORMAT)]
+    if skip_signature_check and call_parts:  # of several calls, Gemini itself signs the first
+        call_parts[0].setdefault("thoughtSignature", NO_SIGNATURE)
+    parts += call_parts
+    return [{"role": "model", "parts": parts}] if parts else []
+
+
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, inline_images: bool = False) -> list[JsonObject]:
     """Return one user content for all calls of a content: a value is in `output`, an error in `error`.
 
@@ -97,8 +121,9 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, inline_images: bool
             for part in content.to_parts(result)
         ]
         images = [{"inlineData": {"mimeType": i.media_type, "data": i.data}} for i in content.get_images(parts)]
-        name = call.wire_name or wire_name(call.name)
-        response: JsonObject = {"id": call.provider["id"]} if call.provider.get("id") else {}
+        name = get_wire_name(call)
+        call_id = get_provider_data(call, FORMAT).get("id")
+        response: JsonObject = {"id": call_id} if call_id else {}
         if images and not inline_images:
             parts.append(content.IMAGES_FOLLOW_NOTE)
             image_parts += [{"text": f"Images of function response {number} ({name}):"}, *images]
@@ -191,6 +216,12 @@ def _to_response_definition(definition: ToolDefinition) -> ToolDefinition | None
     return ToolDefinition(name=definition.name, input_schema=schema)
 
 
+def _to_call_part(call: ToolCall) -> JsonObject:
+    fields = dict(call.provider)
+    call_id = {"id": fields.pop("id")} if fields.get("id") else {}
+    return {"functionCall": {**call_id, "name": call.name, "args": call.arguments}, **fields}
+
+
 def _to_response(result: ToolResult, parts: list[str | content.ImagePart]) -> JsonObject:
     text = content.join_texts(parts)
     if result.is_error:
@@ -202,8 +233,8 @@ def _to_response(result: ToolResult, parts: list[str | content.ImagePart]) -> Js
 
 def _is_value_only(text: str, result: ToolResult) -> bool:
     """Return whether a result is only its value: without blocks, or with blocks that are the value as JSON text."""
-    if result.blocks is None:
-        return True
+    if result.blocks is None or result.is_raw:
+        return result.blocks is None
     try:
         return json.loads(text) in (result.value, result.structured_content)
     except (ValueError, RecursionError):
@@ -277,8 +308,8 @@ def _to_part(item: Any) -> Any:
 
 
 def _has_call(part: JsonObject) -> bool:
-    return isinstance(get_field(part, "functionCall"), dict)
+    return isinstance(get_field(part, "functionCall"), dict) and "role" not in part  # OpenAI's messages have a role
 
 
-stream = StreamParser(ResponseReader)
+stream = StreamParser(ResponseReader, format=FORMAT)
 """Parse the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

@@ -9,16 +9,18 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.json_data import get_object, replace_surrogates, to_json_data, to_objects, unread_fields
 from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
+from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_writable
 from ahvn_tools.formats.rendering.content import to_readable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.results import ToolCall, ToolResult, sent_meta
 from ahvn_tools.schema.dialects.dialect import MCP
 
 METHOD: Final = "tools/call"
 """The method of a request that is a call."""
 
+FORMAT = "mcp"
 SDK_MODULES = ("mcp_types", "mcp")
 
 _EXPORTER = ToolExporter(MCP)
@@ -67,13 +69,27 @@ def to_listed_tool(definition: ToolDefinition) -> JsonObject:
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
     """Return the call of a `tools/call` request, or of its params; for a list, the calls of all requests.
 
-    Requests are SDK objects, dicts, JSON text or bytes. Other messages contain no calls. The id of the request and the
-    remaining params (`_meta`) are in the call's `provider`.
+    Requests are SDK objects, dicts, JSON text or bytes. Other messages contain no calls. The remaining params (`_meta`)
+    are in the call's `provider`, and so is the id of the request if it is a number.
 
     >>> calls({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ping"}})[0].id
     '7'
     """
     return parse_calls(response, definitions, stream)
+
+
+def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
+    """Return one JSON-RPC request for each call; the inverse of `calls`.
+
+    Raises ToolSpecError for a text, for which MCP has no place.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="c1", name="ping")])[0]["params"]
+    {'name': 'ping', 'arguments': {}}
+    """
+    if clean_text(text) is not None:
+        raise ToolSpecError("A request of MCP contains no text of the model. Leave `text` out.")
+    return [_to_request(call) for call in to_writable(calls, FORMAT)]
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -86,7 +102,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     {'content': [{'type': 'text', 'text': 'pong'}], 'resultType': 'complete'}
     """
     return [
-        {"jsonrpc": "2.0", "id": call.provider.get("id", call.id), "result": _to_result(result)}
+        {"jsonrpc": "2.0", "id": get_provider_data(call, FORMAT).get("id", call.id), "result": _to_result(result)}
         for call, result in to_readable(pairs)
     ]
 
@@ -129,14 +145,21 @@ def _to_tool(definition: ToolDefinition) -> JsonObject:
     return {**to_listed_tool(definition), **_EXPORTER.to_fields(definition, "inputSchema")}
 
 
+def _to_request(call: ToolCall) -> JsonObject:
+    params = dict(call.provider)
+    request_id = params.pop("id", call.id)
+    params |= {"name": call.name, "arguments": call.arguments}
+    return {"jsonrpc": "2.0", "id": request_id, "method": METHOD, "params": params}
+
+
 def _to_result(result: ToolResult) -> JsonObject:
     fields: JsonObject = {"content": _to_blocks(result)}
     if result.structured_content is not None:
         fields["structuredContent"] = to_json_data(result.structured_content)
     if result.is_error:
         fields["isError"] = True
-    if result.meta:
-        fields["_meta"] = to_json_data(result.meta)
+    if meta := sent_meta(result):
+        fields["_meta"] = to_json_data(meta)
     return {**fields, "resultType": "complete"}  # required by revision 2026-07-28, ignored by older ones
 
 
@@ -147,7 +170,8 @@ def _to_blocks(result: ToolResult) -> list[JsonObject]:
 
 
 def _to_raw_call(params: JsonObject, request_id: Any) -> RawCall:
-    id_field = {} if request_id is None else {"id": request_id}
+    is_call_id = request_id is None or (isinstance(request_id, str) and request_id != "")
+    id_field = {} if is_call_id else {"id": request_id}
     return RawCall(
         id=None if request_id is None else str(request_id),
         name=params.get("name"),
@@ -169,5 +193,5 @@ class RequestReader(Reader):
                 yield _to_raw_call(get_object(message, "params") if is_request else message, message.get("id"))
 
 
-stream = StreamParser(RequestReader)
+stream = StreamParser(RequestReader, format=FORMAT)
 """Parse messages as they arrive: `for call in stream(messages)`, or `async for`."""

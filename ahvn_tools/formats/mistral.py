@@ -12,7 +12,9 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats import openai
 from ahvn_tools.formats.json_data import get_object, get_objects, to_objects
 from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
-from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice, wire_name
+from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.calls import get_wire_name, hash_to_id, to_writable
+from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -21,6 +23,7 @@ export = openai.export
 
 findings = openai.findings
 
+FORMAT = "mistral"
 SDK_MODULES = ("mistralai",)
 
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
@@ -42,6 +45,19 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     return parse_calls(response, definitions, stream)
 
 
+def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
+    """Return the model's message with this text and these calls; the inverse of `calls`.
+
+    An id of another provider becomes one that Mistral accepts, in `results` as well, and always the same.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="FI5qQGzDE", name="add", arguments={"a": 1})])[0]["tool_calls"]
+    [{'id': 'FI5qQGzDE', 'type': 'function', 'function': {'name': 'add', 'arguments': '{"a": 1}'}}]
+    """
+    written = [replace(_with_valid_id(call), format=None) for call in to_writable(calls, FORMAT)]
+    return openai.message(written, text=text)
+
+
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """Return one `tool` message for each call; append them after the model's message.
 
@@ -53,11 +69,11 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="FI5qQGzDE", name="add"), ToolResult(3))])
     [{'role': 'tool', 'tool_call_id': 'FI5qQGzDE', 'name': 'add', 'content': '3'}]
     """
-    pairs = list(pairs)
+    pairs = [(_with_valid_id(call), result) for call, result in content.to_readable(pairs)]
     messages = openai.results(pairs)
     tool_messages, image_messages = messages[: len(pairs)], messages[len(pairs) :]
     named = [
-        {"role": "tool", "tool_call_id": call.id, "name": call.wire_name or wire_name(call.name), **message}
+        {"role": "tool", "tool_call_id": call.id, "name": get_wire_name(call), **message}
         for message, (call, _) in zip(tool_messages, pairs, strict=True)
     ]
     if not image_messages:
@@ -107,6 +123,11 @@ def _to_part(part: JsonObject) -> JsonObject:
     return {**part, "image_url": part["image_url"]["url"]} if "image_url" in part else part
 
 
+def _with_valid_id(call: ToolCall) -> ToolCall:
+    """Return the call with an id that Mistral accepts. An id that a host has sent stays: the host accepts it."""
+    return call if call.format == FORMAT or _ID.fullmatch(call.id) else replace(call, id=hash_to_id(call.id))
+
+
 def _ensure_id(value: Any) -> str:
     return value if isinstance(value, str) and value not in _MISSING_IDS else uuid.uuid4().hex[:9]
 
@@ -116,6 +137,10 @@ class ResponseReader(openai.ResponseReader):
 
     Mistral sends each call complete: each delta is a call, which gets a new id if it has none.
     """
+
+    def get_items(self, message: Any) -> list[JsonObject]:
+        """Return the items of `tool_calls` in a message or a delta."""
+        return get_objects(message, "tool_calls")
 
     def extract(self, data: Any) -> Iterator[RawCall]:
         """Yield the calls in a response, its message or its `tool_calls`."""
@@ -132,5 +157,5 @@ class ResponseReader(openai.ResponseReader):
         return super().add_delta({**delta, "id": _ensure_id(delta.get("id"))})
 
 
-stream = StreamParser(ResponseReader)
+stream = StreamParser(ResponseReader, format=FORMAT)
 """Parse the events of a stream: `for call in stream(events)`, or `async for`."""

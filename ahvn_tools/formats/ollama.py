@@ -12,12 +12,14 @@ from ahvn_tools.formats import openai
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_objects
 from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OLLAMA
 
+FORMAT = "ollama"
 SDK_MODULES = ("ollama",)
 
 _EXPORTER = ToolExporter(OLLAMA)
@@ -55,6 +57,20 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     'ping'
     """
     return parse_calls(response, definitions, stream)
+
+
+def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
+    """Return the model's message with this text and these calls; the inverse of `calls`. Ollama's SDK drops the ids.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="c1", name="add", arguments={"a": 1})])[0]["tool_calls"]
+    [{'id': 'c1', 'function': {'name': 'add', 'arguments': {'a': 1}}}]
+    """
+    written, text = to_writable(calls, FORMAT), clean_text(text)
+    if not written and text is None:
+        return []
+    fields: JsonObject = {"role": "assistant", "content": text or ""}
+    return [{**fields, "tool_calls": list(map(_to_item, written))} if written else fields]
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -116,6 +132,10 @@ def _to_tool(definition: ToolDefinition) -> JsonObject:
     return {"type": "function", "function": {**function, "parameters": tool.schema}}
 
 
+def _to_item(call: ToolCall) -> JsonObject:
+    return {**call.provider, "id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
+
+
 def _to_message(call: ToolCall, parts: list[str | content.ImagePart]) -> JsonObject:
     texts: list[str] = []
     images: list[str] = []
@@ -126,8 +146,7 @@ def _to_message(call: ToolCall, parts: list[str | content.ImagePart]) -> JsonObj
             images.append(data)
         else:
             texts.append(part.note)
-    name = call.wire_name or wire_name(call.name)
-    message: JsonObject = {"role": "tool", "tool_name": name, "content": "\n".join(texts)}
+    message: JsonObject = {"role": "tool", "tool_name": get_wire_name(call), "content": "\n".join(texts)}
     return {**message, "images": images} if images else message
 
 
@@ -151,5 +170,5 @@ class ResponseReader(Reader):
                 yield openai.to_raw_call(item)
 
 
-stream = StreamParser(ResponseReader)
+stream = StreamParser(ResponseReader, format=FORMAT)
 """Parse the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

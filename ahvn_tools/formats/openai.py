@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.json_data import get_index, get_object, get_objects, to_objects, unread_fields
 from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
@@ -16,6 +18,7 @@ from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
 from ahvn_tools.schema.dialects.strict import to_strict
 
+FORMAT = "openai"
 SDK_MODULES = ("openai.types.chat", "openai.lib.streaming.chat")
 
 EXPORTER = ToolExporter(OPENAI, to_strict, MAX_DESCRIPTION_CHARS)
@@ -43,7 +46,8 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     """Return the calls in a response, its message or its `tool_calls`: SDK object, dict, list, JSON text or bytes.
 
     The chunks of a complete stream are accepted too; `stream` yields calls while they arrive. Of several choices, the
-    first with calls counts. Calls of custom tools are left out.
+    first with calls counts. Calls of custom tools are left out. A call in the older field `function_call` has no id
+    there, and `{"legacy": True}` in its `provider`: `message` and `results` write it in the older form again.
 
     >>> calls({"tool_calls": [{"id": "c1", "function": {"name": "ping", "arguments": ""}}]})[0].name
     'ping'
@@ -51,11 +55,34 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     return parse_calls(response, definitions, stream)
 
 
-def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
+def message(calls: Iterable[ToolCall], *, text: str | None = None, legacy: bool = False) -> list[JsonObject]:
+    """Return the model's message with this text and these calls; the inverse of `calls`.
+
+    - `legacy`: write the call into the older field `function_call`, without an id. A call that was read from that field
+      is always written so. Raises ToolSpecError for several calls in one message.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="c1", name="add", arguments={"a": 1})])[0]["tool_calls"]
+    [{'id': 'c1', 'type': 'function', 'function': {'name': 'add', 'arguments': '{"a": 1}'}}]
+    """
+    written, text = to_writable(calls, FORMAT), clean_text(text)
+    if not written and text is None:
+        return []
+    fields: JsonObject = {"role": "assistant", "content": text}
+    if not any(legacy or _is_legacy(call) for call in written):
+        return [{**fields, "tool_calls": list(map(_to_item, written))} if written else fields]
+    if len(written) > 1:
+        raise ToolSpecError("The field `function_call` contains one call. Write a message for each call.")
+    return [{**fields, "function_call": _to_function(written[0])}]
+
+
+def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, legacy: bool = False) -> list[JsonObject]:
     """Return one `tool` message for each call; append them after the model's message.
 
     - The text of an error begins with "Error", because there is no flag for it.
     - A tool message accepts only text. Images follow in one user message, each after the id of its call.
+    - `legacy`: return `function` messages, which answer calls in the older field `function_call`. A call that was read
+      from that field is always answered by one.
 
     >>> from ahvn_tools import ToolCall, ToolResult
     >>> results([(ToolCall(id="c1", name="add"), ToolResult(3))])
@@ -65,11 +92,13 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     image_parts: list[JsonObject] = []
     for call, result in content.to_readable(pairs):
         parts = content.to_parts_with_error_prefix(result)
+        name = get_wire_name(call) if legacy or _is_legacy(call) else None
         if images := content.get_images(parts):
             parts.append(content.IMAGES_FOLLOW_NOTE)
-            image_parts.append({"type": "text", "text": f"Images of the result of call {call.id}:"})
+            image_parts.append({"type": "text", "text": f"Images of the result of call {name or call.id}:"})
             image_parts += [{"type": "image_url", "image_url": {"url": image.url}} for image in images]
-        messages.append({"role": "tool", "tool_call_id": call.id, "content": content.join_texts(parts)})
+        header = {"role": "tool", "tool_call_id": call.id} if name is None else {"role": "function", "name": name}
+        messages.append({**header, "content": content.join_texts(parts)})
     return [*messages, {"role": "user", "content": image_parts}] if image_parts else messages
 
 
@@ -104,7 +133,7 @@ def looks_like(data: Any) -> bool:
 
 def _is_answer(item: JsonObject) -> bool:
     is_response = "choices" in item or "choices" in get_object(item, "chunk")
-    return is_response or is_message(item, str) or has_arguments(item, str)
+    return is_response or bool(_to_legacy_items(item)) or is_message(item, str) or has_arguments(item, str)
 
 
 def is_message(item: JsonObject, arguments: type | tuple[type, ...]) -> bool:
@@ -121,6 +150,27 @@ def has_arguments(item: JsonObject, arguments: type | tuple[type, ...]) -> bool:
 
 def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:
     return {"type": "function", "function": EXPORTER.to_fields(definition, "parameters", strict=strict)}
+
+
+def _to_item(call: ToolCall) -> JsonObject:
+    return {**call.provider, "id": call.id, "type": "function", "function": _to_function(call)}
+
+
+def _to_function(call: ToolCall) -> JsonObject:
+    return {"name": call.name, "arguments": to_json_text(call.arguments)}
+
+
+def _is_legacy(call: ToolCall) -> bool:
+    return get_provider_data(call, FORMAT).get("legacy") is True
+
+
+def _to_legacy_items(message: Any) -> list[JsonObject]:
+    """Return the call in the field `function_call` of a message or a delta as an item of `tool_calls`.
+
+    Some hosts send that field with empty texts when there is no call.
+    """
+    function = get_object(message, "function_call")
+    return [{"index": "function_call", "function": function, "legacy": True}] if any(function.values()) else []
 
 
 def _is_function_call(item: JsonObject) -> bool:
@@ -153,11 +203,15 @@ class ResponseReader(Reader):
         self._last: CallAccumulator | None = None
         self._choice_index: Any = None
 
+    def get_items(self, message: Any) -> list[JsonObject]:
+        """Return the items of `tool_calls` in a message or a delta, else its `function_call` as such an item."""
+        return get_objects(message, "tool_calls") or _to_legacy_items(message)
+
     def extract(self, data: Any) -> Iterator[RawCall]:
         """Yield the calls in a response, its message or its `tool_calls`."""
         message = {"tool_calls": data} if isinstance(data, list) else data
         for choice in [*get_objects(data, "choices"), {"message": message}]:
-            items = get_objects(choice.get("message"), "tool_calls")
+            items = self.get_items(choice.get("message"))
             for item in filter(_is_function_call, items):
                 is_truncated = choice.get("finish_reason") in _TRUNCATION_REASONS and item is items[-1]
                 yield to_raw_call(item, is_truncated=is_truncated)
@@ -167,7 +221,7 @@ class ResponseReader(Reader):
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read a chunk, or an event of the SDK's helper, which contains the chunk."""
         for choice in get_objects(get_object(event, "chunk") or event, "choices"):
-            deltas = get_objects(choice.get("delta"), "tool_calls")
+            deltas = self.get_items(choice.get("delta"))
             if deltas and self._choice_index is None:
                 self._choice_index = choice.get("index", 0)
             if choice.get("index", 0) != self._choice_index:
@@ -213,5 +267,5 @@ def _is_new_call(call: CallAccumulator, delta: JsonObject) -> bool:
     return bool(function.get("arguments")) and call.is_complete()
 
 
-stream = StreamParser(ResponseReader)
+stream = StreamParser(ResponseReader, format=FORMAT)
 """Parse the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

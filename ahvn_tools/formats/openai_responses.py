@@ -10,17 +10,21 @@ from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, 
 from ahvn_tools.formats.openai import EXPORTER
 from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, split_value_schema
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
+FORMAT = "openai-responses"
 SDK_MODULES = ("openai.types.responses", "openai.lib.streaming.responses")
 
 findings = EXPORTER.findings
 
 _ECHOED_FIELDS = ("caller", "namespace")
 """The fields of a call that its output repeats."""
+_SDK_FIELD = "parsed_arguments"
+"""A field that the SDK's helpers add to a call, and the service refuses."""
 _FINAL_EVENTS = ("response.completed", "response.incomplete")
 
 
@@ -64,6 +68,18 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     return parse_calls(response, definitions, stream)
 
 
+def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
+    """Return one `function_call` item for each call, after a message with the text; the inverse of `calls`.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="c1", name="add", arguments={"a": 1})])
+    [{'type': 'function_call', 'call_id': 'c1', 'name': 'add', 'arguments': '{"a": 1}'}]
+    """
+    text = clean_text(text)
+    messages: list[JsonObject] = [] if text is None else [{"role": "assistant", "content": text}]
+    return [*messages, *map(_to_item, to_writable(calls, FORMAT))]
+
+
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """Return one `function_call_output` item for each call; append them after the model's items.
 
@@ -78,7 +94,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
             "type": "function_call_output",
             "call_id": call.id,
             "output": _to_output(content.to_parts_with_error_prefix(result)),
-            **{key: call.provider[key] for key in _ECHOED_FIELDS if key in call.provider},
+            **{key: value for key, value in get_provider_data(call, FORMAT).items() if key in _ECHOED_FIELDS},
         }
         for call, result in content.to_readable(pairs)
     ]
@@ -145,12 +161,17 @@ def _to_output(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:
     ]
 
 
+def _to_item(call: ToolCall) -> JsonObject:
+    fields = {"call_id": call.id, "name": call.name, "arguments": to_json_text(call.arguments)}
+    return {**call.provider, "type": "function_call", **fields}
+
+
 def _to_raw_call(item: JsonObject) -> RawCall:
     return RawCall(
         id=item.get("call_id"),
         name=item.get("name"),
         arguments=item.get("arguments"),
-        provider=unread_fields(item, "type", "call_id", "name", "arguments"),
+        provider=unread_fields(item, "type", "call_id", "name", "arguments", _SDK_FIELD),
         is_truncated=item.get("status") == "incomplete",
     )
 
@@ -197,5 +218,5 @@ class ResponseReader(Reader):
             yield call.to_raw_call(is_truncated=True)
 
 
-stream = StreamParser(ResponseReader)
+stream = StreamParser(ResponseReader, format=FORMAT)
 """Parse the events of a stream: `for call in stream(events)`, or `async for`."""

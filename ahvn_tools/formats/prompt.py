@@ -11,11 +11,14 @@ from ahvn_tools.formats.parsing import payload
 from ahvn_tools.formats.parsing.text_calls import TextReader, has_text
 from ahvn_tools.formats.parsing.tool_calls import StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
+
+FORMAT = "prompt"
 
 _EXPORTER = ToolExporter(OPENAI)
 findings = _EXPORTER.findings
@@ -49,8 +52,8 @@ def export(
     - `examples`: the sample calls of a definition follow its schema.
 
     >>> from ahvn_tools import ToolDefinition
-    >>> (message,) = export([ToolDefinition(name="ping", description="Is it there?")])
-    >>> message["role"], "Is it there?" in message["content"]
+    >>> (system,) = export([ToolDefinition(name="ping", description="Is it there?")])
+    >>> system["role"], "Is it there?" in system["content"]
     ('system', True)
     """
     tools = [tool["text"] for tool in export_all(definitions, _to_tool, examples)]
@@ -75,6 +78,21 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     []
     """
     return parse_calls(_normalize_response(response), definitions, stream)
+
+
+def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
+    """Return the model's message with these calls as JSON, after the text; the inverse of `calls`.
+
+    The JSON contains no ids. The system message of `export` asks for JSON alone: leave `text` out of sample calls.
+
+    >>> from ahvn_tools import ToolCall
+    >>> message([ToolCall(id="c1", name="add", arguments={"a": 1})])
+    [{'role': 'assistant', 'content': '{"name":"add","parameters":{"a":1}}'}]
+    """
+    written = [{"name": call.name, "parameters": call.arguments} for call in to_writable(calls, FORMAT)]
+    texts = [clean_text(text), _to_compact_json(written[0] if len(written) == 1 else written) if written else None]
+    parts = [part for part in texts if part is not None]
+    return [{"role": "assistant", "content": "\n\n".join(parts)}] if parts else []
 
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
@@ -155,7 +173,7 @@ def _normalize_response(response: Any) -> Any:
     return response
 
 
-stream = StreamParser(TextReader, needs_definitions=True)
+stream = StreamParser(TextReader, needs_definitions=True, format=FORMAT)
 """Parse the text of a stream: `for call in stream(events)`, or `async for`.
 
 Events are fragments of text, or the events of any provider. All calls come at the end, because only the complete text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
 import time
@@ -10,8 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
-from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, ToolSpecError
+from ahvn_tools.errors import (
+    ApprovalRequiredError,
+    CallRejectedError,
+    InvalidParametersError,
+    ToolCallError,
+    ToolError,
+    ToolSpecError,
+)
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.convert import summarize_exception
+from ahvn_tools.execution.questions import Question, QuestionApprover
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
@@ -47,12 +57,23 @@ class ApprovalRequest:
     session_id: str | None = None
     expires_at: int | None = None
     """When it can no longer be approved, in seconds since 1970 (UTC); None: never."""
+    action: str | None
+    """What the tool asks for in its own words, with `ToolContext.ask`; None: the call as a whole needs an approval."""
+    details: JsonObject | None
+    """The details of the action, with `***` for secrets; None without an action."""
+    questions: tuple[str, ...]
+    """Keyed digests of what the tool has asked for in this call, this action last; empty without an action."""
+    is_call_approved: bool
+    """Whether the call was approved as a whole before the tool asked for the action."""
     signature: str
     """HMAC-SHA-256, in hex, of all other fields, with the toolkit's secret key."""
 
     @classmethod
-    def from_call(cls, call: Call) -> Self:
-        """Return the request for a call. Raises InvalidParametersError for arguments without a JSON form."""
+    def from_call(cls, call: Call, question: Question | None = None) -> Self:
+        """Return the request for a call, or for what its body asks.
+
+        Raises InvalidParametersError for arguments without a JSON form.
+        """
         exact, masked = reporting.as_json(call.arguments), reporting.redact_arguments(call)
         if not isinstance(exact, dict):
             raise InvalidParametersError("Invalid arguments: they have no JSON form.", tool=call.name)
@@ -66,6 +87,10 @@ class ApprovalRequest:
             digest=arguments_digest(call.arguments, call.secret_key),
             session_id=call.session_id,
             expires_at=None if call.approval_expiry is None else math.ceil(time.time() + call.approval_expiry),
+            action=None if question is None else reporting.redact_json(call, question.action),
+            details=None if question is None else reporting.redact_json(call, question.details),
+            questions=() if question is None else (*question.earlier, question.digest),
+            is_call_approved=call.is_approved,
             signature="",
         )
         return request.signed_by(call.secret_key)
@@ -75,20 +100,27 @@ class ApprovalRequest:
         """Return the request that `to_json` exported. Raises ToolSpecError for any other data."""
         wrong = ToolSpecError("This is not an approval request. Pass the result of `ApprovalRequest.to_json()`.")
         try:
-            request = cls(**{**data, "secrets": tuple(data.get("secrets", ()))})
-        except (TypeError, AttributeError):
+            lists = {"secrets": tuple(data.get("secrets", ())), "questions": tuple(data["questions"])}
+            request = cls(**{**data, **lists})
+        except (TypeError, AttributeError, KeyError):
             raise wrong from None
         texts = [getattr(request, name) for name in ("id", "call_id", "tool", "fingerprint", "digest", "signature")]
-        texts.append(request.session_id or "")
+        texts += [request.session_id or "", request.action or "", *request.questions]
         fits = [isinstance(text, str) for text in texts]
         fits += [isinstance(request.arguments, dict), isinstance(request.expires_at, int | None)]
+        fits += [isinstance(request.details, dict | None), isinstance(request.is_call_approved, bool)]
         if all(fits):
             return request
         raise wrong
 
     def to_json(self) -> JsonObject:
         """Return the request as JSON data, to store or send."""
-        return {**asdict(self), "secrets": list(self.secrets)}
+        return {**asdict(self), "secrets": list(self.secrets), "questions": list(self.questions)}
+
+    @property
+    def approves_call(self) -> bool:
+        """Whether the call as a whole is approved when this request is."""
+        return self.action is None or self.is_call_approved
 
     def signed_by(self, key: SecretKey) -> Self:
         """Return the request with the signature of a toolkit's key."""
@@ -137,15 +169,17 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
     """
 
     async def approve_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        if call.plan.takes_context and approver is not None:
+            call = replace(call, question_approver=_question_approver(approver))
         if call.is_approved:
-            return await next(call)
+            return _with_request(call, await next(call))
         if isinstance(when, bool):
             is_selected = when
         else:
             is_selected, call = await _select(when, call)
         if is_selected:
             return await decide(call, next)
-        result = await next(call if isinstance(when, bool) else _asking_again(call, when))
+        result = _with_request(call, await next(call if isinstance(when, bool) else _asking_again(call, when)))
         return await decide(call, next) if _is_requested(call, result) else result
 
     async def decide(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
@@ -156,11 +190,10 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
             decision: ApprovalDecision = await call_host_function(approver, request)
         if arguments_digest(call.arguments, call.secret_key) != request.digest:
             raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
-        if isinstance(decision, Mapping):
-            arguments = request.merge_edits(decision, call.arguments)
-            return await next(replace(call, arguments=arguments, is_approved=True))
-        if decision is True:
-            return await next(replace(call, is_approved=True))
+        arguments = request.merge_edits(decision, call.arguments) if isinstance(decision, Mapping) else call.arguments
+        if decision is True or isinstance(decision, Mapping):
+            approved = replace(call, arguments=arguments, is_approved=True)
+            return _with_request(approved, await next(approved))
         return rejected_result(call.name, decision or "")
 
     return inline(approve_call) if approver is None else approve_call
@@ -175,8 +208,13 @@ def pending_result(request: ApprovalRequest) -> ToolResult:
 
 def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:
     """Return the error result of a rejected call."""
+    return ToolResult(error=ErrorDetail(code=CallRejectedError.code, message=rejection_text(tool, reason)))
+
+
+def rejection_text(tool: str, reason: object) -> str:
+    """Return what a model reads of a rejected call; a `reason` that is no text is none."""
     ending = f": {reason}" if isinstance(reason, str) and reason else ". Do not try it again unless you are asked to."
-    return ToolResult(error=ErrorDetail(code="rejected", message=f"The call of {tool!r} was rejected{ending}"))
+    return f"The call of {tool!r} was rejected{ending}"
 
 
 def arguments_digest(arguments: Mapping[str, Any], key: SecretKey) -> str:
@@ -213,10 +251,46 @@ def _asking_again(call: Call, when: Callable[[Call], bool]) -> Call:
 
 
 def _is_requested(call: Call, result: ToolResult) -> bool:
-    """Return whether approval of this call was requested, and not of another call that its body made."""
+    """Return whether approval of this whole call was requested, and not of another call that its body made."""
+    error = _requested_error(call, result)
+    return error is not None and error.question is None
+
+
+def _with_request(call: Call, result: ToolResult) -> ToolResult:
+    """Return the result, with the request if the body has asked for something and could reach nobody."""
+    error = _requested_error(call, result)
+    if error is None or error.question is None:
+        return result
+    return pending_result(ApprovalRequest.from_call(call, error.question))
+
+
+def _requested_error(call: Call, result: ToolResult) -> ApprovalRequiredError | None:
     error = call.scope.error
-    is_own = isinstance(error, ApprovalRequiredError) and error.tool == call.name
-    return is_own and result.error is not None and result.error.code == ApprovalRequiredError.code
+    if not isinstance(error, ApprovalRequiredError) or error.tool != call.name:
+        return None
+    return error if result.error is not None and result.error.code == ApprovalRequiredError.code else None
+
+
+def _question_approver(approver: Approver) -> QuestionApprover:
+    """Return what asks the approver about the questions of a body."""
+
+    async def decide(call: Call, question: Question) -> None:
+        try:
+            decision = await call_host_function(approver, ApprovalRequest.from_call(call, question))
+        except ToolCallError:
+            raise
+        except Exception as error:
+            raise ToolError(
+                "The approval that this tool needs could not be requested.",
+                tool=call.name,
+                explanation=f"The approver of the call of {call.name!r} raised {summarize_exception(error)}.",
+            ) from error
+        if isinstance(decision, Mapping):
+            raise ToolSpecError("An approver edits calls only, and not what a tool asks for: return True or a text.")
+        if decision is not True:
+            raise CallRejectedError(rejection_text(call.name, decision), tool=call.name)
+
+    return QuestionApprover(decide, asyncio.get_running_loop())
 
 
 def _restore_masked(approved: Any, masked: Any, original: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolCallError
+from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text, summarize_exception
 from ahvn_tools.execution.error_text import has_foreign_text
@@ -86,7 +86,12 @@ def redact_arguments(call: Call) -> Any:
     """Return a call's arguments as JSON, with `***` for every argument or member that is secret by mark or by name."""
     names = _secret_names(call)
     arguments = {name: MASK if name in names else value for name, value in call.arguments.items()}
-    return Redactor(call)(_mask_secrets(as_json(arguments), names))
+    return redact_json(call, as_json(arguments))
+
+
+def redact_json(call: Call, value: Any) -> Any:
+    """Return JSON without the call's bound values, with `***` for members that are secret by mark or by name."""
+    return Redactor(call)(_mask_secrets(value, _secret_names(call)))
 
 
 def redact_result(call: Call, result: ToolResult) -> str:
@@ -95,8 +100,16 @@ def redact_result(call: Call, result: ToolResult) -> str:
     The text of what the body raised is included even if the model does not receive it.
     """
     has_value = result.error is None or (result.is_interrupted and result.value is not None)
-    content = result.value if has_value else _error_text(call, result)
+    content = _public_value(result) if has_value else _error_text(call, result)
     return as_text(Redactor(call)(content if isinstance(content, str) else as_json(content)))
+
+
+def _public_value(result: ToolResult) -> Any:
+    """Return the value; of a raw one what models read of it, or `<type>` if they cannot read it."""
+    if not result.is_raw:
+        return result.value
+    whole = result.whole_value
+    return type_placeholder(result.value) if isinstance(whole, InvalidResultError) else whole
 
 
 def redact_traceback(call: Call, error: BaseException) -> str:

@@ -58,6 +58,7 @@ _CONTAINER_ERRORS = frozenset({
 })  # fmt: skip
 _UNEXPECTED_ARGUMENT = "unexpected_keyword_argument"
 _INTEGER_ERRORS = frozenset({"int_type", "int_parsing_size", "literal_error", "enum"})
+_SCALAR_ERRORS = frozenset({"int_type", "float_type", "bool_type"})
 _PYDANTIC_ERROR_TYPES = frozenset(get_args(core_schema.ErrorType))
 _INPUT_CONTEXT_KEYS = frozenset({"error", "tag", "tz_actual", "encoding_error"})
 """Keys of an error's context whose values come from the input."""
@@ -98,14 +99,17 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         get_schema: Callable[[], JsonObject],
         get_names: Callable[[], frozenset[str]],
         coerce_numbers_to_str: bool,
+        reads_scalar_texts: bool = False,
     ) -> None:
         """`compile(collects_errors=…)`, `get_schema` and `get_names` are called when their result is first needed.
 
         The schema is that of the parameters, the names are all names in it, which messages may contain.
+        `reads_scalar_texts`: a text is repaired where a number or boolean is wanted, as pydantic's conversion does.
         """
         super().__init__(get_schema, coerce_numbers_to_str=coerce_numbers_to_str)
         self._compile = compile
         self._get_names = get_names
+        self._repaired_texts = _SCALAR_ERRORS if reads_scalar_texts else frozenset[str]()
         self._max_names = parameter_count + MAX_ERRORS
         self._validator: CountingValidator | None = None
 
@@ -192,7 +196,8 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         for error in errors:
             kind = error["type"]
             wants_text = kind == "string_type" and self._coerce_numbers_to_str
-            yield RepairCandidate(error["loc"], kind in _CONTAINER_ERRORS, kind in _INTEGER_ERRORS, wants_text)
+            wants_integer, wants_scalar = kind in _INTEGER_ERRORS, kind in self._repaired_texts
+            yield RepairCandidate(error["loc"], kind in _CONTAINER_ERRORS, wants_integer, wants_text, wants_scalar)
 
     @functools.cached_property
     def _collecting_validator(self) -> CountingValidator:

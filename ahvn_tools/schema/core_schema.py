@@ -12,10 +12,12 @@ from pydantic_core import CoreConfig, SchemaValidator, core_schema
 from ahvn_tools.schema.core_limits import NON_SCHEMA_KEYS, CoreSchemaLimiter, CountingValidator, has_nested_unions
 from ahvn_tools.schema.inputs import UnknownNameError
 from ahvn_tools.schema.keywords import iter_objects
+from ahvn_tools.schema.unconverted import with_strict_scalars, without_conversion
 
 _CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _TRUSTED_MODULES = sys.stdlib_module_names | {"pydantic", "pydantic_core", "ahvn_tools"}
-_UNCERTAIN_TYPES = frozenset({"is-instance", "is-subclass", "callable", "function-plain"})
+_UNCERTAIN_TYPES = ("is-instance", "is-subclass", "callable", "function-plain")
+"""No set, because the core schema of a field with the name "type" is looked up here, too, and has no hash."""
 _SCALAR_TYPES = frozenset({"int", "float", "str", "bool"})
 _MACHINE_WORD_LIMIT = 2**62
 
@@ -31,10 +33,16 @@ class ArgumentsCoreSchema:
             field["name"]: field for field in schema["arguments_schema"]["arguments_schema"]
         }
 
-    def validator(self, hidden: frozenset[str], *, collects_errors: bool) -> CountingValidator:
-        """Compile the validator of all parameters but `hidden`: one that stops early, or one that collects errors."""
-        limiter = CoreSchemaLimiter(self._definitions, collects_errors=collects_errors)
-        return limiter.compile(_to_arguments_schema(self._visible_fields(hidden)), _CONFIG)
+    def validator(self, hidden: frozenset[str], *, collects_errors: bool, converts: bool = True) -> CountingValidator:
+        """Compile the validator of all parameters but `hidden`: one that stops early, or one that collects errors.
+
+        Unless it `converts`, it returns the values as they came.
+        """
+        fields, definitions = self._visible_fields(hidden), self._definitions
+        if not converts:
+            fields, definitions = list(map(without_conversion, fields)), with_strict_scalars(definitions)
+        limiter = CoreSchemaLimiter(definitions, collects_errors=collects_errors)
+        return limiter.compile(_to_arguments_schema(fields), _CONFIG)
 
     def fast_validator(self, hidden: frozenset[str]) -> SchemaValidator | None:
         """Compile a validator that also refuses extreme integers, or None unless all parameters are scalars.

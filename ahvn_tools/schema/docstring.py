@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+BLANK_LINE: Final = "\n\n"
+"""What separates paragraphs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,10 +21,10 @@ class Docstring:
     returns: str = ""
     usage: str = ""
 
-    def description(self, *, include_long: bool) -> str:
-        """Return the short description and, with `include_long`, the long one after a blank line."""
+    def description(self, *, include_long: bool, separator: str = BLANK_LINE) -> str:
+        """Return the short description and, with `include_long`, the long one after the separator."""
         return (
-            f"{self.short_description}\n\n{self.long_description}"
+            f"{self.short_description}{separator}{self.long_description}"
             if include_long and self.long_description
             else self.short_description
         )

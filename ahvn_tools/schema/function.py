@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, cast, get_origin
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError, SchemaValidator, ValidationError
@@ -38,6 +39,9 @@ _get_title_from_name = GenerateJsonSchema().get_title_from_name
 _CONFIG = ConfigDict(allow_inf_nan=False)
 _SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError)
 """What pydantic raises for a parameter without a schema; its other errors about schemas are subclasses of these."""
+_NO_JSON_FORM_ERRORS = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema)
+"""Those among them that a type without a JSON form causes, and not a mistake."""
+_TYPING_MODULES = frozenset({"types", "typing", "typing_extensions"})
 _EXACT_TYPES = (str, int, bool, bytes)
 
 
@@ -55,20 +59,24 @@ class FunctionInputs:
         include_var_positional: bool = False,
         include_var_keyword: bool = False,
         coerce_numbers_to_str: bool = True,
+        converts: bool = True,
         body_names: Mapping[str, str] = MappingProxyType({}),
         changes: Mapping[str, ArgumentChange] = MappingProxyType({}),
     ) -> None:
         """Build the core schema from resolved annotations; the first read of the schema calls `descriptions`.
 
+        Unless it `converts`, the body gets arguments as they came.
+
         `body_names` are those of parameters that the signature names otherwise, `changes` those of their schemas.
 
-        Raises DefinitionError for a parameter that is not in `bound` and whose annotation cannot be resolved or has
-        no JSON form.
+        A parameter whose type has no JSON form is in `parameters_without_schema`. Raises DefinitionError for one that
+        is not in `bound` and whose annotation cannot be resolved, or is no valid type.
         """
         self._function_name = name
         self._body_names = body_names
         self._changes = changes
         self._coerce_numbers_to_str = coerce_numbers_to_str
+        self._converts = converts
         self._descriptions = descriptions
         included: dict[ParameterKind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
         self._signature_parameters = [
@@ -85,11 +93,11 @@ class FunctionInputs:
         try:
             self._adapter = self._build_adapter(failures)
         except _SCHEMA_ERRORS as error:
-            failures |= self._find_failures(failures) or {name: error}
-            self._raise_for_unbound(failures, bound)
+            failures |= self._find_failures(failures) or {name: _without_frames(error)}
+            self._refuse_mistakes(failures, bound)
             self._adapter = self._build_adapter(failures)
         else:
-            self._raise_for_unbound(failures, bound)
+            self._refuse_mistakes(failures, bound)
         self.parameters_without_schema = frozenset(failures)
         self._core = ArgumentsCoreSchema(self._adapter.core_schema)
         self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p) for p in self._signature_parameters}
@@ -108,16 +116,17 @@ class FunctionInputs:
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
         return ArgumentValidator(
-            functools.partial(self._core.validator, hidden),
+            functools.partial(self._core.validator, hidden, converts=self._converts),
             parameter_count=len(self.parameters),
             get_schema=functools.partial(self.schema, hidden),
             get_names=functools.partial(self._known_names, hidden),
             coerce_numbers_to_str=self._coerce_numbers_to_str,
+            reads_scalar_texts=not self._converts,
         ).validate
 
     def fast_validator(self, hidden: frozenset[str]) -> FastValidator | None:
         """Compile pydantic's plain validator when all parameters are scalars; it refuses extreme integers."""
-        validator = self._core.fast_validator(hidden)
+        validator = self._core.fast_validator(hidden) if self._converts else None
         return cast("FastValidator", validator.validate_python) if validator else None
 
     def bound_value_validator(self, name: str) -> BoundValueValidator | None:
@@ -180,16 +189,17 @@ class FunctionInputs:
             try:
                 _function_adapter([self._to_keyword_only(parameter)]).json_schema(schema_generator=QuietSchemaGenerator)
             except _SCHEMA_ERRORS as error:
-                failures[parameter.name] = error
+                failures[parameter.name] = _without_frames(error)
         return failures
 
-    def _raise_for_unbound(self, failures: Mapping[str, Exception], bound: frozenset[str]) -> None:
+    def _refuse_mistakes(self, failures: Mapping[str, Exception], bound: frozenset[str]) -> None:
+        """Raise DefinitionError for an annotation that is wrong. A type without a JSON form may be bound later."""
         for name, error in failures.items():
-            if name in bound:
+            if name in bound or (isinstance(error, _NO_JSON_FORM_ERRORS) and _is_type(self._annotations.get(name))):
                 continue
             annotation = _format_annotation(self._annotations.get(name, ""))
             has_fix = isinstance(error, NameError) or type(error) is PydanticUserError  # its text says what to write
-            reason = str(error).split("\n")[0].rstrip(".") if has_fix else _no_schema_reason(error)
+            reason = str(error).split("\n")[0].rstrip(".") if has_fix else _mistake(error)
             missing = getattr(error, "name", None) if isinstance(error, NameError) else None
             fix = f"Define or import {missing!r}" if missing else "Annotate it with a type that a model can send"
             refusal = DefinitionError(
@@ -237,9 +247,24 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
         ) from error
 
 
-def _no_schema_reason(error: Exception) -> str:
+def _without_frames(error: Exception) -> Exception:
+    """Return a caught error, without the frames that its tracebacks keep alive with all their variables."""
+    chained: BaseException | None = error
+    while chained is not None:
+        chained.__traceback__ = None
+        chained = chained.__cause__ or chained.__context__
+    return error
+
+
+def _mistake(error: Exception) -> str:
     is_constraint = isinstance(error, SchemaError)  # its text has the whole core schema
-    return "one of its constraints is not valid" if is_constraint else "that type has no JSON form"
+    return "one of its constraints is not valid" if is_constraint else "that is not a type"
+
+
+def _is_type(annotation: Any) -> bool:
+    """Return whether an annotation is a type, and not a value or a function such as `any`."""
+    is_form = get_origin(annotation) is not None or type(annotation).__module__ in _TYPING_MODULES
+    return is_form or isinstance(annotation, type)
 
 
 def _with_description(annotation: Any) -> Any:

@@ -76,7 +76,7 @@ class Inputs(Protocol):
 
     @property
     def parameters_without_schema(self) -> frozenset[str]:
-        """Parameters that have no schema and therefore must stay hidden."""
+        """Parameters whose type has no schema: they must be bound before the tool is used, and stay bound."""
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""

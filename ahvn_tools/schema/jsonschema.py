@@ -11,13 +11,13 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ahvn_tools.errors import DefinitionError, InvalidParametersError, near_misses
+from ahvn_tools.errors import DefinitionError, InvalidParametersError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip, is_secret_schema
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.changed_schema import change_schema
 from ahvn_tools.schema.complexity import ValidationCost
-from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
+from ahvn_tools.schema.inputs import BoundValueValidator, Parameter, Validator
 from ahvn_tools.schema.keywords import type_names
 from ahvn_tools.schema.limits import enforce_limits
 from ahvn_tools.schema.problems import (
@@ -142,51 +142,6 @@ class SchemaInputs:
             return None
         schema = {key: value for key, value in self.schema(frozenset()).items() if key in _REFERENCEABLE_KEYWORDS}
         return functools.partial(_validate_bound_value, compile_validator(schema), name)
-
-
-class ExplicitSchemaInputs:
-    """A function's parameters behind an explicit schema, which is exported and validated first."""
-
-    def __init__(
-        self,
-        function: Inputs,
-        schema: Mapping[str, Any],
-        *,
-        coerce_numbers_to_str: bool = True,
-        changes: ArgumentChanges = ArgumentChanges(),  # noqa: B008  # it is frozen
-    ) -> None:
-        """Raises DefinitionError for an invalid schema, or one with a property that is not a parameter."""
-        self._function = function
-        self._explicit = SchemaInputs(schema, coerce_numbers_to_str=coerce_numbers_to_str, changes=changes)
-        known = {parameter.property_name for parameter in function.parameters.values()}
-        for name in (*self._explicit.parameters, *map(changes.new_name, schema.get("required", ()))):
-            if name not in known:
-                raise DefinitionError(
-                    f"input_schema has the property {name!r}, which is not a parameter. {near_misses(name, known)}"
-                )
-        self.parameters = function.parameters
-        self.runs_foreign_code = function.runs_foreign_code
-        self.parameters_without_schema = function.parameters_without_schema
-
-    def schema(self, hidden: frozenset[str]) -> JsonObject:
-        """Return a fresh copy of the explicit schema without `hidden`."""
-        return self._explicit.schema(self._property_names(hidden))
-
-    def validator(self, hidden: frozenset[str]) -> Validator:
-        """Compile the check against the explicit schema, followed by the function's own check."""
-        validate_explicit = self._explicit.validator(self._property_names(hidden))
-        validate_function = self._function.validator(hidden)
-        return lambda arguments: validate_function(validate_explicit(arguments))
-
-    def fast_validator(self, _hidden: frozenset[str]) -> None:
-        """Return None: the validator is the only check."""
-
-    def bound_value_validator(self, name: str) -> BoundValueValidator | None:
-        """Compile the function's own check of one bound value."""
-        return self._function.bound_value_validator(name)
-
-    def _property_names(self, names: frozenset[str]) -> frozenset[str]:
-        return frozenset(self.parameters[name].property_name for name in names if name in self.parameters)
 
 
 def compile_validator(schema: JsonObject) -> Any:

@@ -64,14 +64,17 @@ _CONFIG = ConfigDict(ser_json_inf_nan="constants")
 class ResultType:
     """The type of a result, or of an item of a stream: how it is serialized, its schema, and what fits it."""
 
-    def __init__(self, annotation: Any, schema: JsonObject | None = None) -> None:
-        """`schema` replaces the one of the annotation."""
+    def __init__(self, annotation: Any, schema: JsonObject | None = None, *, is_open: bool = False) -> None:
+        """`schema` replaces the one of the annotation; `is_open`: there is none, and any value fits."""
         self.annotation = annotation
         self._explicit_schema = schema
+        self._is_open = is_open
 
     @functools.cached_property
     def schema_text(self) -> str | None:
         """The JSON Schema of the structured content as text; None when nothing is promised."""
+        if self._is_open:
+            return None
         schema = generate_output_schema(self.annotation) if self._explicit_schema is None else self._explicit_schema
         return None if schema is None else json.dumps(schema)
 
@@ -85,6 +88,11 @@ class ResultType:
         """The one property of a schema that has exactly one."""
         names = list(self._schema.get("properties", {}))
         return names[0] if len(names) == 1 else None
+
+    @property
+    def may_have_json_form(self) -> bool:
+        """Whether pydantic knows the annotation, or there is none."""
+        return self._adapter is not None or is_untyped(self.annotation)
 
     def resolve(self) -> None:
         """Make the serializer and the schema."""
@@ -159,7 +167,7 @@ class ResultType:
 
     @functools.cached_property
     def _is_bare_sequence(self) -> bool:
-        return not is_untyped(self.annotation) and is_bare_sequence(self.annotation)
+        return not (self._is_open or is_untyped(self.annotation)) and is_bare_sequence(self.annotation)
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[Any] | None:
@@ -184,10 +192,23 @@ class ResultType:
 class Output:
     """What a tool returns. All specs of one tool share it; schema and serializer are made on first use."""
 
-    def __init__(self, annotation: Any = _EMPTY, *, schema: JsonObject | None = None, is_stream: bool = False) -> None:
+    is_raw: bool = False
+    """Whether the value of a result is the very object that the tool returned."""
+    is_async: bool = False
+    """Whether an event loop is needed to make a result."""
+
+    def __init__(
+        self,
+        annotation: Any = _EMPTY,
+        *,
+        schema: JsonObject | None = None,
+        is_stream: bool = False,
+        is_open: bool = False,
+    ) -> None:
         """`annotation` is resolved; `schema` overrides it; for a stream it is the annotation of the items.
 
-        Raises DefinitionError for a schema whose root is not an object.
+        `is_open`: there is no output schema, and any value with a JSON form fits. Raises DefinitionError for a schema
+        whose root is not an object.
         """
         if schema is not None and schema.get("type", "object" if "properties" in schema else None) != "object":
             raise DefinitionError(
@@ -197,8 +218,9 @@ class Output:
             )
         awaited = get_args(annotation)[-1] if get_origin(annotation) in _AWAITABLE_TYPES else annotation
         annotation, item = _to_list_annotation(_drop_input_requests(awaited), is_stream=is_stream)
-        self._whole, self._item = ResultType(annotation, schema), ResultType(item)
-        is_exact = schema is None and any(annotation is kind for kind in _EXACT_TYPES)
+        self._whole = ResultType(annotation, schema, is_open=is_open)
+        self._item = ResultType(item, is_open=is_open)
+        is_exact = schema is None and not is_open and any(annotation is kind for kind in _EXACT_TYPES)
         self.exact_type: Any = annotation if is_exact else None
         """The annotation when it is a type whose values are their own JSON form; such values need no conversion."""
 
@@ -232,12 +254,12 @@ class Output:
             return self._whole.to_result(returned)
         if (request := find_input_request(returned)) is not None:
             raise input_required_error(request)
-        return _convert(returned, self._whole)
+        return convert(returned, self._whole)
 
     def to_chunk(self, item: Any) -> ToolResult:
         """Return the result of one item of a stream, an error result when it has no JSON form or does not fit."""
         try:
-            result = _convert(item, self._item)
+            result = convert(item, self._item)
         except InvalidResultError as error:
             result = ToolResult(error=ErrorDetail(code=error.code, message=error.message).hold(error))
         if result.is_unwrapped:  # the list of all items has the whole objects, too
@@ -249,12 +271,17 @@ class Output:
         """Whether `to_result` runs code of a foreign class, such as a serializer or an encoder, or takes long."""
         return _may_block(returned, self._whole)
 
+    def for_value(self) -> Output:
+        """Return the output for a caller that reads only the value of a result."""
+        return self
+
     def item_may_block(self, item: Any) -> bool:
         """Whether `to_chunk` does so."""
         return _may_block(item, self._item)
 
 
-def _convert(returned: Any, kind: ResultType) -> ToolResult:
+def convert(returned: Any, kind: ResultType) -> ToolResult:
+    """Return the result of a value of a type. Raises InvalidResultError for what does not fit or has no JSON form."""
     if isinstance(returned, ToolResult):
         return _convert_own_result(returned, kind)
     if isinstance(returned, bytes | bytearray) and isinstance(encoded := encode_bytes(returned), dict):
@@ -264,7 +291,7 @@ def _convert(returned: Any, kind: ResultType) -> ToolResult:
     content = _run_encoders(returned)
     if not has_content(content):
         return kind.to_result(content)
-    result = _from_content(content)
+    result = convert_content(content)
     if not result.is_error:
         result = kind.unwrap(result)
         kind.check(result)
@@ -276,7 +303,7 @@ def _convert_own_result(result: ToolResult, kind: ResultType) -> ToolResult:
     copy = replace(result, meta=dict(result.meta), is_last=True)
     if result.error is not None:
         return copy
-    if result.structured_content is None and result.blocks is None:
+    if is_value_alone(result):
         made = kind.to_result(result.value)
         return replace(
             copy, value=made.value, structured_content=made.structured_content, is_unwrapped=made.is_unwrapped
@@ -287,9 +314,14 @@ def _convert_own_result(result: ToolResult, kind: ResultType) -> ToolResult:
 
 def _may_block(returned: Any, kind: ResultType) -> bool:
     if isinstance(returned, ToolResult):
-        is_value_alone = returned.structured_content is None and returned.blocks is None and not returned.is_error
-        return is_value_alone and kind.may_block(returned.value)
+        return is_value_alone(returned) and kind.may_block(returned.value)
     return not is_content_block(returned) and kind.may_block(returned)
+
+
+def is_value_alone(result: ToolResult) -> bool:
+    """Return whether a result does not say what models read, other than by its value."""
+    has_content = result.structured_content is not None or result.blocks is not None or result.is_raw
+    return not (has_content or result.is_error)
 
 
 def _run_encoders(value: Any) -> Any:
@@ -302,7 +334,8 @@ def _run_encoders(value: Any) -> Any:
         raise no_json_form_error(value) from error
 
 
-def _from_content(value: Any) -> ToolResult:
+def convert_content(value: Any) -> ToolResult:
+    """Return the result of content. Raises InvalidResultError for content that cannot be read."""
     try:
         return result_from_content(value)
     except KeyboardInterrupt:

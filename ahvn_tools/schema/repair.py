@@ -23,6 +23,7 @@ class RepairCandidate(NamedTuple):
     wants_container: bool = False
     wants_integer: bool = False
     wants_text: bool = False
+    wants_scalar: bool = False
 
 
 class Repaired(NamedTuple):
@@ -46,25 +47,31 @@ def repair(
     repaired = _CopyOnWrite(arguments)
     nulls: dict[InstancePath, None] = {}
     has_new_values = False
-    for location, wants_container, wants_integer, wants_text in candidates:
-        path, container, value = _locate(repaired.root, location)
+    for candidate in candidates:
+        path, container, value = _locate(repaired.root, candidate.location)
         if not path:
             continue
         if value is None:
             if isinstance(container, dict):
                 nulls[path] = None
-        elif wants_container and isinstance(value, str) and (parsed := _parse_container(value)) is not None:
-            repaired.put(path, parsed)
-            has_new_values = True
-        elif wants_integer and isinstance(value, float) and value.is_integer():
-            repaired.put(path, int(value))
-        elif wants_text and (text := _number_text(value)) is not None:
-            repaired.put(path, text)
+        elif (new := _repair_value(value, candidate)) is not None:
+            repaired.put(path, new)
+            has_new_values = has_new_values or isinstance(new, dict | list)
     if nulls and repaired.root is arguments:
         for path in _removable(nulls, get_finder()):
             repaired.remove(path)
             removed.add(path)
     return None if repaired.root is arguments else Repaired(repaired.root, has_new_values)
+
+
+def _repair_value(value: Any, candidate: RepairCandidate) -> Any:
+    """Return what replaces a value, or None when no repair applies."""
+    if isinstance(value, str):
+        container = _parse_container(value) if candidate.wants_container else None
+        return _parse_scalar(value) if container is None and candidate.wants_scalar else container
+    if candidate.wants_integer and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return _number_text(value) if candidate.wants_text else None
 
 
 def _removable(nulls: Iterable[InstancePath], finder: SubschemaFinder) -> list[InstancePath]:
@@ -136,6 +143,16 @@ def _number_text(value: Any) -> str | None:
         return repr(value)
     except ValueError:
         return None
+
+
+def _parse_scalar(text: str) -> int | float | bool | None:
+    """Return a finite number or a boolean from its JSON text; None for another text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_number else None
 
 
 def _parse_container(text: str) -> Any:

@@ -30,8 +30,8 @@ def rename_parameters(
     signature: inspect.Signature, resolved: Mapping[str, Any], renames: Mapping[str, str]
 ) -> tuple[inspect.Signature, dict[str, Any]]:
     """Return the signature and its resolved annotations with the new names. Raises DefinitionError."""
-    for name in renames.values():
-        if not name.isidentifier() or iskeyword(name):
+    for own_name, name in renames.items():
+        if own_name in signature.parameters and (not name.isidentifier() or iskeyword(name)):
             raise DefinitionError(f"A function's argument cannot be named {name!r}: choose a Python name.")
     parameters = [p.replace(name=renames.get(p.name, p.name)) for p in signature.parameters.values()]
     return _to_signature(parameters), {renames.get(name, name): annotation for name, annotation in resolved.items()}
@@ -57,14 +57,18 @@ def change_defaults(
     return _to_signature(parameters)
 
 
-def convert_defaults(tool: str, inputs: Inputs, changes: ArgumentChanges) -> dict[str, Any]:
-    """Return the new defaults, by the new names, as the body takes them. Raises DefinitionError."""
+def convert_defaults(tool: str, inputs: Inputs, changes: ArgumentChanges, *, converts: bool = True) -> dict[str, Any]:
+    """Return the new defaults, by the new names, as the body takes them. Raises DefinitionError.
+
+    Unless it `converts`, they are only validated.
+    """
     converted = {}
     for name, value in changes.defaults().items():
         parameter, validate = inputs.parameters[name], inputs.bound_value_validator(name)
         if parameter.is_secret and not changes.is_hidden(name):
             raise DefinitionError(f"{name!r} of {tool!r} is secret: bind it, or hide it, instead of a default.")
-        converted[name] = value if validate is None else _convert(tool, name, parameter.expected, value, validate)
+        fitting = value if validate is None else _convert(tool, name, parameter.expected, value, validate)
+        converted[name] = fitting if converts else value
     return converted
 
 

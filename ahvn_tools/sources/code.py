@@ -31,7 +31,7 @@ def build_template(
     """
     if not isinstance(code, str):
         raise DefinitionError(f"code must be a str, not a {type(code).__name__}; use from_function for a function.")
-    validate_options(options)
+    options = validate_options(options)
     module = _new_module(code)
     vars(module).update({name: value for name, value in (env or {}).items() if name not in _MODULE_ATTRIBUTES})
     name = module.__name__

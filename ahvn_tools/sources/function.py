@@ -17,9 +17,12 @@ from ahvn_tools.errors import DefinitionError
 from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.schema.annotations import Namespace, UnresolvedAnnotation, annotation_namespace, try_resolve
 from ahvn_tools.schema.argument_changes import ArgumentChanges
+from ahvn_tools.schema.docstring import BLANK_LINE
 from ahvn_tools.schema.function import FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.raw_output import make_output
+from ahvn_tools.schema.untyped import UntypedArguments
 from ahvn_tools.sources.changed_parameters import (
     change_defaults,
     convert_defaults,
@@ -29,7 +32,8 @@ from ahvn_tools.sources.changed_parameters import (
 )
 from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
-from ahvn_tools.sources.options import refuse_unknown_bindings, to_wire_annotations, to_wire_icons, validate_options
+from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
+from ahvn_tools.sources.untyped_arguments import property_names, secret_property_names, split_signature
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
 
@@ -46,41 +50,60 @@ def build_template(
     annotations: Mapping[str, Any] | None = None,
     bindings: Mapping[str, Binding] | None = None,
     source: str | None = None,
+    has_types: bool = True,
 ) -> tuple[ToolTemplate, Function]:
     """Return the template of a callable, and the body to call.
 
     `namespace` and `definition_namespace` resolve string annotations (see `annotation_namespace`), `annotations` are
-    resolved already; `docstring` replaces the function's, `bindings` those of the options. Raises DefinitionError for
-    an object that cannot be a tool.
+    resolved already; `docstring` replaces the function's, `bindings` those of the options. `has_types` is False if the
+    option `input_schema` alone validates. Raises DefinitionError for an object that cannot be a tool.
     """
-    validate_options(options)
+    options = validate_options(options)
     body, constants = _unwrap(function)
-    _refuse_uncallable(body)
-    signature = _with_positional_dispatch(body, signature_of(body))
-    _refuse_unbound_method(body, signature, constants.keys() | dict(options.get("binds") or {}).keys())
+    signature = _callable_signature(body, constants.keys() | dict(options.get("binds") or {}).keys())
     raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
     names, known = annotation_namespace(body, namespace, definition_namespace), annotations or {}
     resolved = {key: known[key] if key in known else try_resolve(annotation, names) for key, annotation in raw.items()}
     name = options.get("name") or _name(function, body)
     changes = ArgumentChanges.parse(options.get("arguments"))
-    renames = changes.renames(signature.parameters.keys()) if changes else {}
+    renames = changes.renames(_argument_names(signature, options)) if changes else {}
     if bindings is None:
         bindings = _bindings(constants, options, resolved, renames)
     if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
         docstring = inspect.getdoc(function)
     texts = _texts(body, options, docstring)
     own_names = {new: own for own, new in renames.items()}
-    fixed = [
-        own_names.get(binding.parameter, binding.parameter) for binding in bindings.values() if binding.is_constant
-    ]
+    own_bindings = {own_names.get(key, key): binding for key, binding in bindings.items()}
+    fixed = [key for key, binding in own_bindings.items() if binding.is_constant]
     run_in_thread = options.get("run_in_thread", True)
-    is_async = _is_true_of(inspect.iscoroutinefunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
+    is_coroutine = _is_true_of(inspect.iscoroutinefunction, body)
+    is_async = is_coroutine or _is_true_of(inspect.isasyncgenfunction, body)
     uses_thread = run_in_thread and not is_async
     injection = wrap_injected_function(name, body, signature, resolved, fixed, uses_thread=uses_thread)
     if injection is not None:
         signature = injection.visible_signature
         _refuse_injection_conflict(name, signature, options)
-    inputs, bindings = _inputs(name, signature, resolved, bindings, texts=texts, options=options, changes=changes)
+    untyped, typed_signature = split_signature(
+        name,
+        body,
+        signature,
+        resolved,
+        bindings=own_bindings,
+        options=options,
+        has_types=has_types,
+        is_injected=injection is not None,
+    )
+    build_inputs = functools.partial(_build_inputs, texts=texts, options=options, untyped=untyped)
+    inputs, bindings = _inputs(
+        name,
+        typed_signature,
+        resolved,
+        bindings,
+        changes=changes,
+        renames=renames,
+        converts=options.get("convert") is not False,
+        build=build_inputs,
+    )
     validate_examples(name, options.get("examples"), inputs)
     template = ToolTemplate(
         name=name,
@@ -88,14 +111,8 @@ def build_template(
         inputs=inputs,
         output=_output(body, resolved, options),
         is_async=is_async or injection is not None,
-        is_coroutine=_is_true_of(inspect.iscoroutinefunction, body) or injection is not None,
-        title=options.get("title"),
-        tags=frozenset(options.get("tags") or ()),
-        annotations=to_wire_annotations(options.get("annotations")),
-        meta=options.get("meta"),
-        version=options.get("version"),
-        icons=to_wire_icons(options.get("icons")),
-        examples=options.get("examples"),
+        is_coroutine=is_coroutine or injection is not None,
+        **to_definition_fields(options),
         timeout=options.get("timeout"),
         max_items=options.get("max_items", MAX_ITEMS),
         max_bytes=options.get("max_bytes", MAX_BYTES),
@@ -110,6 +127,7 @@ def build_template(
             "docstring": docstring,
             "annotations": _changed_annotations(raw, resolved),
             "source": source,
+            "has_types": has_types,
         },
     )
     return template, injection or body
@@ -121,25 +139,22 @@ def _inputs(
     resolved: Mapping[str, Any],
     bindings: Mapping[str, Binding],
     *,
-    texts: Texts,
-    options: Mapping[str, Any],
     changes: ArgumentChanges,
+    renames: Mapping[str, str],
+    converts: bool,
+    build: Callable[..., Inputs],
 ) -> tuple[Inputs, Mapping[str, Binding]]:
     """Return the input side, and the bindings with those of the arguments that the changes hide."""
     if not changes:
-        return _build_inputs(name, signature, resolved, bindings, texts=texts, options=options), bindings
-    renames = changes.renames(signature.parameters.keys())
+        return build(name, signature, resolved, bindings), bindings
+    build = functools.partial(build, changes=changes, renames=renames)
     signature, resolved = rename_parameters(signature, resolved, renames)
     hidden = dict.fromkeys(changes.hidden_names())
-    plain = _build_inputs(
-        name, signature, resolved, {**hidden, **bindings}, texts=texts, options={**options, "input_schema": None}
-    )
-    defaults = convert_defaults(name, plain, changes)
+    plain = build(name, signature, resolved, {**hidden, **bindings})
+    defaults = convert_defaults(name, plain, changes, converts=converts)
     bindings = {**hidden_bindings(name, plain, changes, defaults, known=bindings), **bindings}
     signature = change_defaults(signature, changes.by_new_name(), defaults)
-    return _build_inputs(
-        name, signature, resolved, bindings, texts=texts, options=options, changes=changes, renames=renames
-    ), bindings
+    return build(name, signature, resolved, bindings), bindings
 
 
 def _build_inputs(
@@ -150,21 +165,25 @@ def _build_inputs(
     *,
     texts: Texts,
     options: Mapping[str, Any],
+    untyped: UntypedArguments | None,
     changes: ArgumentChanges = ArgumentChanges(),  # noqa: B008  # it is frozen
     renames: Mapping[str, str] = MappingProxyType({}),
 ) -> Inputs:
+    inputs: Inputs
+    unset = signature.parameters.keys() if untyped is not None and untyped.are_all else ()
     try:
         inputs = FunctionInputs(
             name,
             signature,
             resolved,
-            bound=frozenset(bindings),
+            bound=frozenset(bindings).union(unset),
             descriptions=lambda: {renames.get(key, key): item for key, item in texts.details.parameters.items()},
             body_names={new: own for own, new in renames.items()},
             changes=changes.by_new_name(),
             include_var_positional=options.get("include_var_positional", False),
             include_var_keyword=options.get("include_var_keyword", False),
             coerce_numbers_to_str=options.get("coerce_numbers_to_str") is not False,
+            converts=options.get("convert") is not False,
         )
     except PydanticUserError as error:
         refusal = DefinitionError(
@@ -173,16 +192,16 @@ def _build_inputs(
         )
         refusal.reason = error
         raise refusal from None
-    refuse_unknown_bindings(bindings, inputs.parameters)
     for new_name in renames.values():
-        if inputs.parameters[new_name].property_name != new_name:
+        if new_name in inputs.parameters and inputs.parameters[new_name].property_name != new_name:
             raise DefinitionError(f"{new_name!r} of {name!r} has an alias, which is its name: change the alias.")
-    if options.get("input_schema") is None:
-        return inputs
-    from ahvn_tools.schema.jsonschema import ExplicitSchemaInputs
+    if untyped is not None:
+        from ahvn_tools.schema.explicit import ExplicitSchemaInputs
 
-    coerces = options.get("coerce_numbers_to_str") is not False
-    return ExplicitSchemaInputs(inputs, options["input_schema"], coerce_numbers_to_str=coerces, changes=changes)
+        schema, coerces = options["input_schema"], options.get("coerce_numbers_to_str") is not False
+        inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=changes)
+    refuse_unknown_bindings(bindings, inputs.parameters)
+    return inputs
 
 
 def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:
@@ -200,6 +219,14 @@ def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:
     except TypeError as error:
         raise DefinitionError(f"The partial of {_name(function, function.func)!r} cannot be called: {error}.") from None
     return function.func, dict(fixed.arguments)
+
+
+def _callable_signature(body: Any, bound: set[str]) -> inspect.Signature:
+    """Return the signature of a body. Raises DefinitionError for what cannot be called as a tool."""
+    _refuse_uncallable(body)
+    signature = _with_positional_dispatch(body, signature_of(body))
+    _refuse_unbound_method(body, signature, bound)
+    return signature
 
 
 def _refuse_uncallable(body: Any) -> None:
@@ -248,6 +275,11 @@ def _refuse_unbound_method(body: Any, signature: inspect.Signature, bound: set[s
         )
 
 
+def _argument_names(signature: inspect.Signature, options: Mapping[str, Any]) -> list[str]:
+    """Return the names of the parameters, and of the properties that an explicit schema has in addition."""
+    return list(dict.fromkeys((*signature.parameters, *property_names(options.get("input_schema")))))
+
+
 def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
     """Return the resolved annotations that differ from the signature's: rebuilding the tool needs them."""
     return {
@@ -265,6 +297,7 @@ def _bindings(
 ) -> dict[str, Binding]:
     """Return the bindings by the new names: constants, the ToolContext, and those of the options."""
     secret = {name for name, annotation in resolved.items() if is_secret_annotation(annotation)}
+    secret |= secret_property_names(options.get("input_schema"))
     bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
     for name, annotation in resolved.items():
         if name != "return" and name not in constants and is_context_annotation(annotation):
@@ -280,11 +313,13 @@ def _bindings(
 def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) -> Texts:
     of_call = None if inspect.isroutine(body) else inspect.getdoc(type(body).__call__)
     own = docstring if docstring is not None else inspect.getdoc(body if inspect.isroutine(body) else type(body))
+    separator = options.get("description_separator")
     return Texts(
         explicit_description=options.get("description"),
         docstring=own or of_call,
         parameters_docstring=of_call,
         include_long_description=options.get("include_long_description", True),
+        description_separator=BLANK_LINE if separator is None else separator,
         parse_docstring=options.get("parse_docstring", True),
     )
 
@@ -294,7 +329,7 @@ def _output(body: Function, resolved: Mapping[str, Any], options: Mapping[str, A
     if isinstance(annotation, UnresolvedAnnotation):
         annotation = inspect.Signature.empty
     is_stream = _is_true_of(inspect.isgeneratorfunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
-    return Output(annotation, schema=options.get("output_schema"), is_stream=is_stream)
+    return make_output(annotation, options, is_stream=is_stream)
 
 
 def _name(function: Any, body: Any) -> str:

@@ -15,7 +15,7 @@ from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.sources.examples import validate_examples
-from ahvn_tools.sources.options import refuse_unknown_bindings, to_wire_annotations, to_wire_icons, validate_options
+from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import Texts, ToolTemplate
 
@@ -29,8 +29,8 @@ DEFAULT_TIMEOUT = 30.0
 """The default timeout of a remote call in seconds: a lost answer must not block its caller."""
 
 _FUNCTION_ONLY_OPTIONS = frozenset({
-    "parse_docstring", "include_long_description", "include_var_positional", "include_var_keyword", "run_in_thread",
-    "isolation", "keep_children",
+    "parse_docstring", "include_long_description", "description_separator", "include_var_positional",
+    "include_var_keyword", "run_in_thread", "isolation", "keep_children", "convert", "output", "render",
 })  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def build_template(
     A wire tool's annotations come from its server and are not trusted: the host sets `is_repeatable`.
     `is_caller_independent` means that the result of a call does not depend on its caller.
     """
-    validate_options(options)
+    options = validate_options(options)
     for name in options:
         if name in _FUNCTION_ONLY_OPTIONS:
             raise DefinitionError(f"{name!r} is an option for Python functions, not for MCP tools; remove it.")
@@ -62,13 +62,13 @@ def build_template(
         raise DefinitionError(f"A {type(tool).__name__} is not an MCP tool; pass a FastMCP Tool or an mcp.types.Tool.")
     body: Body = send or _unconnected_body(tool.name) if is_wire else _tool_body(tool)
     chosen = {name: value for name, value in options.items() if value is not None}
-    meta = chosen.get("meta", tool.meta)
+    name, meta = chosen.get("name", tool.name), chosen.get("meta", tool.meta)
     coerces = chosen.get("coerce_numbers_to_str", True)
     changes = ArgumentChanges.parse(chosen.get("arguments"))
     inputs = SchemaInputs(
         chosen.get("input_schema", schema), context_parameter=context, coerce_numbers_to_str=coerces, changes=changes
     )
-    validate_examples(chosen.get("name", tool.name), chosen.get("examples"), inputs)
+    validate_examples(name, chosen.get("examples"), inputs)
     if is_repeatable is None and is_wire and "annotations" not in chosen:
         is_repeatable = False
     if bindings is None:
@@ -79,23 +79,24 @@ def build_template(
             resolver = resolve_transport_context if is_caller_independent else resolve_context
             bindings[context] = Binding(parameter=context, resolver=resolver, takes_state=True)
     if changes:
-        defaults = convert_defaults(chosen.get("name", tool.name), inputs, changes)
-        hidden = hidden_bindings(chosen.get("name", tool.name), inputs, changes, defaults, known=bindings)
-        bindings = {**bindings, **hidden}
+        defaults = convert_defaults(name, inputs, changes)
+        bindings = {**bindings, **hidden_bindings(name, inputs, changes, defaults, known=bindings)}
+    own = {
+        "title": tool.title,
+        "tags": getattr(tool, "tags", None) or _wire_tags(meta),
+        "annotations": tool.annotations,
+        "meta": meta,
+        "version": getattr(tool, "version", None),
+        "icons": tool.icons,
+    }
     template = ToolTemplate(
-        name=chosen.get("name", tool.name),
+        name=name,
         texts=Texts(explicit_description=chosen.get("description", tool.description or "")),
         inputs=inputs,
-        output=Output(schema=chosen.get("output_schema", tool.output_schema)),
+        output=Output(schema=options.get("output_schema", tool.output_schema)),
         is_async=True,
         is_coroutine=True,
-        title=chosen.get("title", tool.title),
-        tags=frozenset(chosen.get("tags", getattr(tool, "tags", None) or _wire_tags(meta))),
-        annotations=to_wire_annotations(chosen.get("annotations", tool.annotations)),
-        meta=meta,
-        version=chosen.get("version", getattr(tool, "version", None)),
-        icons=to_wire_icons(chosen.get("icons", tool.icons)),
-        examples=chosen.get("examples"),
+        **to_definition_fields({**own, **chosen}),
         is_repeatable=is_repeatable,
         timeout=options.get("timeout", None if send is None else DEFAULT_TIMEOUT),
         tool=None if is_wire else cast("Tool", tool),

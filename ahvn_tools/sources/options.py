@@ -6,13 +6,16 @@ import importlib.util
 import json
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypedDict, get_args
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.template import Isolation, is_count, is_duration
+
+OutputForm = Literal["json", "raw"]
+"""What the value of a result is: the JSON form of what the function returned, or that object itself."""
 
 _SERVING_OPTIONS = frozenset({"auth", "task"})
 
@@ -32,12 +35,23 @@ class DefinitionOptions(TypedDict, total=False):
     """Whether the docstring is parsed for descriptions (default) or used unchanged as the description."""
     include_long_description: bool
     """Whether the description includes the docstring's long description (default)."""
+    description_separator: str
+    """What joins the short and the long description; a blank line by default."""
     input_schema: JsonObject
-    """A JSON Schema of the arguments, exported and enforced instead of the generated one."""
+    """A JSON Schema of the arguments, exported and enforced instead of the generated one. `**kwargs` get its properties
+    that have no parameter."""
     coerce_numbers_to_str: bool
     """Whether a number is accepted, and made a text, where a text is wanted: models send `{"id": 1}` (default)."""
-    output_schema: JsonObject
-    """A JSON Schema of the returned object instead of the generated one."""
+    convert: bool
+    """Whether the function gets values of its annotated types (default), or the validated JSON as it came."""
+    output_schema: JsonObject | None
+    """A JSON Schema of the returned object instead of the generated one; None: no output schema."""
+    output: OutputForm
+    """`"raw"`: the value of a result is the very object that the function returned, and there is no output schema.
+    `"json"` (default): its JSON form."""
+    render: Callable[[Any], Any]
+    """Returns what models read of a raw value, or of each item of a generator: a text, a content block or a list of
+    these. Sync or async. Without it they read the JSON form."""
     annotations: Any
     """MCP's hints: a dict (`{"readOnlyHint": True}` or `{"read_only_hint": True}`) or a ToolAnnotations."""
     meta: JsonObject
@@ -78,7 +92,12 @@ class ToolOptions(UnboundToolOptions, total=False):
 
 
 def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options. Raises DefinitionError for an unknown option, with similar names, and for a wrong value."""
+    """Return the options, with examples that can be read again.
+
+    Raises DefinitionError for an unknown option, with similar names, and for a wrong value.
+    """
+    if not isinstance(examples := options.get("examples"), list | tuple | None):
+        options = {**options, "examples": _to_list(examples)}
     for name in options:
         if name in _SERVING_OPTIONS:
             raise DefinitionError(f"{name!r} is an option of serving, not of a tool; pass it where you serve the tool.")
@@ -124,6 +143,12 @@ def check_isolation(_name: str, value: Any) -> None:
         raise DefinitionError('isolation="process" needs psutil: pip install "ahvn-tools[process]"')
 
 
+def check_output(name: str, value: Any) -> None:
+    """Raise DefinitionError for what is no form of results."""
+    if value not in get_args(OutputForm):
+        raise DefinitionError(f"{name} must be 'json' or 'raw', not {reprlib.repr(value)}.")
+
+
 def _check_object(name: str, value: Any) -> None:
     if not isinstance(value, dict):
         raise DefinitionError(f"{name} must be a dict of JSON values, not a {type(value).__name__}.")
@@ -146,9 +171,14 @@ def _check_meta(name: str, value: Any) -> None:
         raise DefinitionError("meta['fastmcp'] is FastMCP's object for tags and version: remove it, or pass a dict.")
 
 
+def _to_list(examples: Any) -> list[Any]:
+    """Return the items of any iterable, which may be an iterator. Raises DefinitionError for anything else."""
+    if not isinstance(examples, Iterable):
+        raise DefinitionError(f"examples are a list of sample calls, not {reprlib.repr(examples)}.")
+    return list(examples)
+
+
 def _check_examples(_name: str, value: Any) -> None:
-    if isinstance(value, Iterator):
-        raise DefinitionError("examples are read more than once; pass a list instead of an iterator.")
     for example in value:
         if not isinstance(example, Mapping) or not isinstance(example.get("inputs", {}), Mapping):
             raise DefinitionError(
@@ -166,12 +196,16 @@ def _check_annotations(name: str, value: Any) -> None:
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("name", "title", "description", "version"), (lambda value: isinstance(value, str), "a str")),
     **dict.fromkeys(
-        ("coerce_numbers_to_str", "keep_children"), (lambda value: isinstance(value, bool), "True or False")
+        ("name", "title", "description", "description_separator", "version"),
+        (lambda value: isinstance(value, str), "a str"),
+    ),
+    **dict.fromkeys(
+        ("coerce_numbers_to_str", "convert", "keep_children"), (lambda value: isinstance(value, bool), "True or False")
     ),
     "timeout": (lambda value: is_duration(value) and value > 0, "a number of seconds greater than 0"),
     **dict.fromkeys(("max_items", "max_bytes"), (is_count, "a whole number of at least 1, or None for no limit")),
+    "render": (callable, "a function of the returned value"),
     "tags": (_is_set_of_str, "a set of strings, such as {'search', 'read-only'}"),
     "binds": (lambda value: isinstance(value, Mapping), "a dict such as {'parameter': 'state.key'}"),
     "icons": (
@@ -185,11 +219,25 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(_KINDS, _check_kind),
     "input_schema": _check_object,
     "output_schema": _check_output_schema,
+    "output": check_output,
     "meta": _check_meta,
     "isolation": check_isolation,
     "examples": _check_examples,
     "annotations": _check_annotations,
 }
+
+
+def to_definition_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a template that only describe the tool. Raises DefinitionError for hints and icons."""
+    return {
+        "title": options.get("title"),
+        "tags": frozenset(options.get("tags") or ()),
+        "annotations": to_wire_annotations(options.get("annotations")),
+        "meta": options.get("meta"),
+        "version": options.get("version"),
+        "icons": to_wire_icons(options.get("icons")),
+        "examples": options.get("examples"),
+    }
 
 
 def to_wire_annotations(annotations: Any) -> JsonObject | None:

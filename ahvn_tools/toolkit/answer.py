@@ -38,7 +38,12 @@ def parse_answer(view: StoreView, answer: Any, format: str | None) -> tuple[Sequ
         if format is None:
             return [], None
     # a call of any tool, visible or not, gets the tool's own name
-    calls = formats.get(format).calls(answer, [view.definition(entry) for entry in list(view.store.entries.values())])
+    try:
+        calls = formats.get(format).calls(answer, view.known_definitions())
+    except TypeError:  # no answer at all, or an SDK's object of another format
+        if format in (detection.matching_formats(answer) or [format]):
+            raise
+        raise ToolkitError(_mismatch(format, answer)) from None
     is_unreadable = [call.error for call in calls] == [INVALID_RESPONSE]
     if is_unreadable or (not calls and not detection.fits_without_calls(format, answer)):
         raise ToolkitError(_mismatch(format, answer))

@@ -50,8 +50,8 @@ class Batch:
     format: str | None = None
     known_results: Mapping[int, ToolResult] = field(default_factory=dict)
     """Results of calls that are not run (again), by the index of the call."""
-    is_approved: bool = False
-    """Whether the calls to run have been approved."""
+    approvals: Mapping[int, ApprovalRequest] = field(default_factory=dict)
+    """The approved requests of calls to run, by the index of the call."""
     run_in_thread: bool = True
     """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
@@ -65,7 +65,9 @@ class Batch:
             caller = CallerThread()
             run: Run = caller.wait_for(capture_outcome, self._arun, caller).get()
             return run
-        return self._to_run({index: self._exec(call, self._call_options(call)) for index, call in calls_to_run.items()})
+        return self._to_run(
+            {index: self._exec(call, self._call_options(index, call)) for index, call in calls_to_run.items()}
+        )
 
     async def arun(self) -> Run:
         """Run the calls from async code; exclusive ones in their order."""
@@ -90,9 +92,9 @@ class Batch:
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
-            return self._to_run({index: await self._aexec(call, self._call_options(call, emit))})
+            return self._to_run({index: await self._aexec(call, self._call_options(index, call, emit))})
         with contextlib.ExitStack() as tracked:
-            options = [self._track(tracked, call, emit) for call in calls_to_run.values()]
+            options = [self._track(tracked, index, call, emit) for index, call in calls_to_run.items()]
             keys = await asyncio.gather(*map(self._lock_key, calls_to_run.values()))
             jobs = [
                 self._job(call, call_options, caller)
@@ -146,17 +148,19 @@ class Batch:
             meta = {key: value for key, value in meta.items() if key != "approval"}
         return replace(result, id=call.id, meta=meta)
 
-    def _track(self, stack: contextlib.ExitStack, call: ToolCall, emit: EmitChunk | None) -> CallOptions:
+    def _track(self, stack: contextlib.ExitStack, index: int, call: ToolCall, emit: EmitChunk | None) -> CallOptions:
         """Return the options of a call that can be cancelled from now on, also while it waits."""
         scope = CallScope()
         stack.enter_context(self.view.store.active_calls.track(call.id, self.view.session_states, scope))
-        return replace(self._call_options(call, emit), scope=scope)
+        return replace(self._call_options(index, call, emit), scope=scope)
 
-    def _call_options(self, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
+    def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
+        approval = self.approvals.get(index)
         return CallOptions(
             id=call.id,
             run_id=self.id,
-            is_approved=self.is_approved,
+            is_approved=approval is not None and approval.approves_call,
+            approved_questions=() if approval is None else approval.questions,
             emit=None if emit is None else make_emit(emit, call.id),
             run_in_thread=self.run_in_thread,
         )

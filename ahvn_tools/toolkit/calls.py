@@ -6,30 +6,37 @@ import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.context import ProgressCallback
 from ahvn_tools.errors import (
+    MISSING_VALUE,
     InvalidParametersError,
     ToolCallError,
     ToolNotAvailableError,
     ToolNotFoundError,
+    UnboundStateError,
     near_misses,
     quote_name,
 )
 from ahvn_tools.execution import direct_call, pipeline
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware
-from ahvn_tools.execution.convert import call_error_detail, error_result
+from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result
 from ahvn_tools.execution.plan import Body, Plan
+from ahvn_tools.execution.questions import QuestionApprover
+from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.mcp.client.remote_tool import tool_changed_error
 from ahvn_tools.middleware.approve import approve
 from ahvn_tools.results import ToolResult
+from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.schema.subschemas import root_property_names
+from ahvn_tools.toolkit.background_calls import BackgroundCall
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
@@ -50,6 +57,8 @@ class CallOptions:
     id: str | None = None
     run_id: str | None = None
     is_approved: bool = False
+    approved_questions: tuple[str, ...] = ()
+    question_approver: QuestionApprover | None = None
     run_in_thread: bool = True
     """False: a sync body runs in the event loop of its caller, and not in a thread."""
     is_served: bool = False
@@ -59,11 +68,15 @@ class CallOptions:
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
     report: ProgressCallback | None = None
     emit: EmitChunk | None = None
+    roots: tuple[Path, ...] | None = None
+    """The folders that the tool, and what it calls in its toolkit, may use; None: those of the session or toolkit."""
 
     @classmethod
-    def create(cls, timeout: float | None, id: str | None) -> CallOptions:  # noqa: A002  # the id of the call
-        """Return the options that the methods of a toolkit take."""
-        return DEFAULT_OPTIONS if timeout is None and id is None else cls(timeout=timeout, id=id)
+    def create(cls, timeout: float | None, id: str | None, roots: Roots | None) -> CallOptions:  # noqa: A002  # the id of the call
+        """Return the options that the methods of a toolkit take. Raises ToolkitError for wrong roots."""
+        if timeout is None and id is None and roots is None:
+            return DEFAULT_OPTIONS
+        return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots))
 
 
 DEFAULT_OPTIONS: Final = CallOptions()
@@ -150,6 +163,27 @@ async def astream(
             await results.aclose()
 
 
+def start(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> str:
+    """Start a background call and return its id. Raises as `_find` and `BackgroundCalls.start` do."""
+    middleware, call = _prepare_stream(view.without_session(), name, arguments, options)
+    owners, store = view.session_states, view.store
+
+    async def run(emit: EmitChunk) -> ToolResult:
+        started = perf_counter()
+        with store.active_calls.track(call.id, owners, call.scope):
+            emitting = replace(call, emit=pipeline.make_emit(emit, call.id))
+            outcome = await capture_outcome(pipeline.aexecute, middleware, emitting)
+        if outcome.error is None:
+            result: ToolResult = outcome.value
+            return result
+        values, masks = call.scope.bound_values, call.masks_errors
+        detail = body_error_detail(outcome.error, values, tool=call.name, is_masked=masks)
+        return replace(error_result(detail, started), id=call.id)
+
+    view.background_calls.start(BackgroundCall(call.id, name, call.scope, run), store.max_background)
+    return call.id
+
+
 def _prepare(
     view: StoreView, name: str, arguments: Arguments | None, options: CallOptions
 ) -> DirectCall | PipelineCall:
@@ -172,11 +206,15 @@ def _find(
 ) -> tuple[Entry, Plan, Arguments]:
     """Return the tool, its plan and the arguments by name.
 
-    Raises ToolNotFoundError, ToolNotAvailableError and InvalidParametersError; ToolkitError for a timeout that cannot
-    be enforced.
+    Raises ToolNotFoundError, ToolNotAvailableError, UnboundStateError and InvalidParametersError; ToolkitError for a
+    timeout that cannot be enforced.
     """
     entry = _find_entry(view, name, hides_unselected=options.is_served)
     plan = entry.compiled_tool(view.store.bindings, view.store.timeout).plan
+    if (unbound := plan.unbound_parameter) is not None:
+        raise UnboundStateError(
+            MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
+        )
     if options is not DEFAULT_OPTIONS:
         if options.timeout is not None:
             entry.refuse_uninterruptible(options.timeout)
@@ -233,6 +271,7 @@ def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
+    here = view if options.roots is None else view.with_roots(options.roots)
     return Call(
         id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",
         name=entry.name,
@@ -240,14 +279,16 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         session_id=view.session_state.session_id if len(view.session_states) > 1 else None,
         run_id=options.run_id,
         is_approved=options.is_approved,
+        approved_questions=options.approved_questions,
+        question_approver=options.question_approver,
         is_served=options.is_served,
         masks_errors=view.store.masks_errors if options.masks_errors is None else options.masks_errors,
         report=options.report,
         emit=options.emit,
-        roots=view.store.roots,
+        roots=here.roots,
         secret_key=view.store.secret_key,
         approval_expiry=view.store.approval_expiry,
-        open_toolkit=lambda: view.store.make_toolkit(view),
+        open_toolkit=lambda: view.store.make_toolkit(here),
         plan=plan,
         body=entry.spec.body,
         state_scopes=state_scopes(view, entry),

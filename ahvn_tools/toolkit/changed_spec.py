@@ -10,7 +10,7 @@ from typing import Any
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.sources.options import ToolOptions, validate_options
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate
@@ -24,7 +24,7 @@ class ChangedSpec(ToolSpec):
     def __init__(self, spec: ToolSpec, options: ToolOptions) -> None:
         """Change a spec. Raises DefinitionError for options that do not fit."""
         self.original = spec
-        self._options = options
+        self._options = validate_options(options)
         self._lock = threading.Lock()
         self._adapter = None
         self.error: str | None = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.errors import near_misses
 from ahvn_tools.schema.dialects.finding import Finding, Severity
+from ahvn_tools.schema.raw_output import RawOutput
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.selection import Selection
@@ -27,9 +28,14 @@ def report_changes(view: StoreView) -> None:
 
 
 def find_all(view: StoreView) -> list[Finding]:
-    """Return the findings about a whole toolkit, whichever view of it this is."""
+    """Return the findings about a whole toolkit, whichever view of it this is, and about the view's own selections."""
     servers: list[ImportedServer] = list(view.store.imported_servers.values())
-    return [*_find_unlogged(view), *[finding for imported in servers for finding in _find_refused_tools(imported)]]
+    entries = list(view.store.entries.values())
+    return [
+        *_find_unlogged(view),
+        *[finding for imported in servers for finding in _find_refused_tools(imported)],
+        *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
+    ]
 
 
 def _find_unlogged(view: StoreView) -> list[Finding]:
@@ -43,6 +49,8 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *_find_unmatched_toolsets(StoreView(store, view.session_states[-1:]), entries),
         *_find_name_clashes(entries),
         *_find_missing_descriptions(entries),
+        *_find_unreadable_results(entries),
+        *_find_unbound_parameters(store, entries),
         *[finding for imported in servers for finding in _find_unmatched_options(imported)],
     ]
 
@@ -73,11 +81,11 @@ def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Findi
 
 
 def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
-    for name, selection in list(view.store.toolsets.items()):
+    for name, toolset in list(view.store.toolsets.items()):
         place = f"the toolset {name!r}"
-        yield from _find_unknown_members(place, selection, entries)
+        yield from _find_unknown_members(place, toolset.selection, entries)
         try:
-            is_empty = not any(map(view.select(selection).is_selected, entries))
+            is_empty = not any(map(view.select(toolset.selection).is_selected, entries))
         except Exception as error:  # noqa: BLE001  # `where` is the host's own function
             yield _finding(place, f"its `where` raised {type(error).__name__}", "Let it return True or False.")
             continue
@@ -86,15 +94,16 @@ def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[
 
 
 def _find_unknown_members(place: str, selection: Selection, entries: list[Entry]) -> Iterator[Finding]:
-    known: list[tuple[str, frozenset[str] | None, list[str]]] = [
-        ("tool", selection.names, [entry.name for entry in entries]),
-        ("tag", selection.tags, sorted({tag for entry in entries for tag in entry.tags})),
-        ("group", selection.groups, sorted({entry.group for entry in entries})),
-    ]
-    for kind, wanted, existing in known:
-        for name in sorted((wanted or frozenset()).difference(existing)):
-            problem = f"there is no tool {name!r}" if kind == "tool" else f"no tool has the {kind} {name!r}"
-            yield _finding(place, problem, near_misses(name, existing))
+    existing = {
+        "tool": [entry.name for entry in entries],
+        "tag": sorted({tag for entry in entries for tag in entry.tags}),
+        "group": sorted({entry.group for entry in entries}),
+    }
+    for part in selection.parts():
+        for kind, wanted in (("tool", part.names), ("tag", part.tags), ("group", part.groups)):
+            for name in sorted((wanted or frozenset()).difference(existing[kind])):
+                problem = f"there is no tool {name!r}" if kind == "tool" else f"no tool has the {kind} {name!r}"
+                yield _finding(place, problem, near_misses(name, existing[kind]))
 
 
 def _find_name_clashes(entries: list[Entry]) -> Iterator[Finding]:
@@ -115,6 +124,24 @@ def _find_missing_descriptions(entries: Iterable[Entry]) -> Iterator[Finding]:
         if not entry.spec.compiled.template.texts.is_described:
             fix = "Write a docstring, or add it with description=… (tools of a server: add_mcp(…, describe={…}))."
             yield _finding(f"the tool {entry.name!r}", "it has no description", fix)
+
+
+def _find_unreadable_results(entries: Iterable[Entry]) -> Iterator[Finding]:
+    for entry in entries:
+        output = entry.spec.compiled.template.output
+        if isinstance(output, RawOutput) and output.is_unreadable:
+            problem = "models cannot read its raw results, whose type has no JSON form"
+            fix = "Add it with render=…, a function that returns what models read, or use register_encoder."
+            yield _finding(f"the tool {entry.name!r}", problem, fix)
+
+
+def _find_unbound_parameters(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
+    for entry in entries:
+        parameter = entry.compiled_tool(store.bindings, store.timeout).plan.unbound_parameter
+        if parameter is not None:
+            problem = f"its parameter {parameter.name!r} is not bound, and {parameter.expected!r} has no JSON form"
+            fix = f"Bind it: toolkit.bind({parameter.name!r}), or add the tool with preset={{{parameter.name!r}: …}}."
+            yield _finding(f"the tool {entry.name!r}", problem, fix, "error")
 
 
 def _find_unmatched_options(imported: ImportedServer) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.toolkit import entry_options
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
+from ahvn_tools.toolkit.duplicates import OnDuplicate
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions
 from ahvn_tools.toolkit.exclusive import Exclusive, lock_middleware
 from ahvn_tools.toolkit.locks import KeyedLocks
@@ -36,6 +37,7 @@ class _CompiledCache:
     """A compiled tool and the objects that it was compiled from."""
 
     base: CompiledTool
+    labels: object
     toolkit_bindings: Bindings
     own_bindings: Bindings
     accepted_parameters: frozenset[str]
@@ -56,7 +58,7 @@ class Entry:
         *,
         inherited_middleware: Callable[[], tuple[Middleware, ...]] | None = None,
         server_access: ServerAccess | None = None,
-        follows_server: bool = False,
+        server_name: str | None = None,
     ) -> None:
         """Combine a spec with the toolkit's options; an exclusive tool uses `locks`.
 
@@ -76,8 +78,12 @@ class Entry:
         """What an MCP server's tool may receive; None for other tools."""
         if server_access is None and getattr(spec.body, "is_remote", False) is True:
             self.server_access = ServerAccess(accepted=declared_names(spec.compiled.template))
-        self.follows_server = follows_server
-        """Whether it was added with all tools of a server, which may change them: its name is free for other tools."""
+        self.server_name = server_name
+        """The MCP server with all tools of which it was added; None for other tools."""
+        self.on_duplicate: OnDuplicate | None = None
+        """What happens where its name is taken; None: what the toolkit says."""
+        self.replaceable: Collection[Entry] | None = None
+        """The tools whose names it may take with `on_duplicate="replace"`; None: any."""
         self.refusal: str | None = None
         """Why the toolkit does not use it although its server lists it: the name belongs to another tool."""
         self.delegates = getattr(spec.body, DELEGATES, False) is True
@@ -108,8 +114,34 @@ class Entry:
         self._preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
         self.own_bindings: Bindings = {}
         """Of parameters that are bound in this toolkit only."""
+        self._labels = object()
+        """Another object whenever the name or the tags have changed."""
         self._cache: _CompiledCache | None = None
         self._declared_names: tuple[Inputs | None, frozenset[str]] = (None, _NO_NAMES)
+
+    @property
+    def follows_server(self) -> bool:
+        """Whether it was added with all tools of a server, which may change them: its name is free for other tools."""
+        return self.server_name is not None
+
+    def may_replace(self, other: Entry) -> bool:
+        """Return whether `on_duplicate="replace"` lets it replace another tool."""
+        return self.name == other.name and (self.replaceable is None or other in self.replaceable)
+
+    def rename(self, name: str) -> None:
+        """Give it another name. Models and callers know it by this one from now on."""
+        self.name, self.wire_name = name, wire_name(name)
+        self._compile_again()
+
+    def set_tags(self, tags: frozenset[str]) -> None:
+        """Replace its tags in this toolkit."""
+        self.tags = tags
+        self._compile_again()
+
+    def _compile_again(self) -> None:
+        """Compile it with its new name or tags before the next call."""
+        self._labels = object()
+        self.own_bindings = {**self.own_bindings}  # a compiled tool is for the mapping that it was compiled from
 
     @property
     def middleware(self) -> tuple[Middleware, ...]:
@@ -169,15 +201,18 @@ class Entry:
             and (not self.is_imported or cache.accepted_parameters is self._accepted_parameters)
         ):
             return cache.compiled
-        accepted_parameters = self._accepted_parameters
+        labels, accepted_parameters = self._labels, self._accepted_parameters
         fixed = {**own_bindings, **self._preset}
         reaching = self._reaching_bindings(base, toolkit_bindings, fixed, accepted_parameters)
         bindings = _applicable_bindings(base, {**reaching, **fixed})
-        if cache is not None and cache.base is base and _are_same(cache.applied_bindings, bindings):
+        is_same_tool = cache is not None and cache.base is base and cache.labels is labels
+        if cache is not None and is_same_tool and _are_same(cache.applied_bindings, bindings):
             compiled = cache.compiled  # the changed bindings concern other tools
         else:
             compiled = self._compile(base, bindings, timeout)
-        self._cache = _CompiledCache(base, toolkit_bindings, own_bindings, accepted_parameters, bindings, compiled)
+        self._cache = _CompiledCache(
+            base, labels, toolkit_bindings, own_bindings, accepted_parameters, bindings, compiled
+        )
         return compiled
 
     @property
@@ -237,6 +272,15 @@ class Entry:
     def bind(self, binding: Binding) -> None:
         """Bind a parameter in this toolkit only."""
         self.own_bindings = {**self.own_bindings, binding.parameter: binding}
+
+    def refuse_unbinding(self, parameter: str, *, others: Bindings) -> None:
+        """Raise BindError for a parameter that must be bound, unless it is preset or bound in `others` or the spec."""
+        bound = {*others, *self._preset, *self.spec.compiled.bindings}
+        if parameter in self.spec.compiled.template.inputs.parameters_without_schema - bound:
+            raise BindError(
+                f"Parameter {parameter!r} of {self.name!r} must stay bound: its type has no JSON form. "
+                "Bind it again instead, or remove the tool first."
+            )
 
     def unbind(self, parameter: str) -> None:
         """Undo `bind`."""

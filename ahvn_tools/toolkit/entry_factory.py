@@ -10,9 +10,10 @@ from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLook
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.annotations import Namespace
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.sources.options import OutputForm, ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
+from ahvn_tools.toolkit.duplicates import validate_on_duplicate
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
@@ -44,8 +45,13 @@ def to_entries(
     *,
     prefix: str,
     rename: Rename,
+    output: OutputForm = "json",
+    spec_class: type[ToolSpec] = ToolSpec,
 ) -> list[Entry]:
-    """Return the entries of the arguments of `Toolkit.add`; `namespace` resolves the annotations of a function."""
+    """Return the entries of the arguments of `Toolkit.add`; `namespace` resolves the annotations of a function.
+
+    `output` applies to tools that do not say what their results are, `spec_class` to what is no spec yet.
+    """
     refuse_unknown_options(options, AddOptions)
     if not isinstance(prefix, str):
         raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
@@ -56,18 +62,30 @@ def to_entries(
     entry_options: Any = {
         name: definition.pop(name, value) for name, value in options.items() if name in _ENTRY_OPTIONS
     }
+    if output == "raw" and definition.get("render") is not None:
+        definition.setdefault("output", output)
     if not things:
         raise ToolkitError("There is nothing to add: pass a tool, or several.")
-    added = [tool.with_changes(options) for thing in things for tool in _to_tools(thing, namespace, rename, definition)]
+    added = [
+        tool.with_changes(options)
+        for thing in things
+        for tool in _to_tools(thing, namespace, rename, definition, spec_class)
+    ]
+    added = added if output == "json" else [tool.with_output(output) for tool in added]
     _refuse_unknown_tools(options, [tool.original.name for tool in added])
     _refuse_options_of_one_tool(options, added)
     specs = [tool.spec for tool in added]
     names = _apply_rename([spec.name for spec in specs], rename)
     presets = _split_preset(specs, options.get("preset"))
-    return [
+    entries = [
         tool.to_entry(prefix + validate_name("name of a tool", name), {**entry_options, **preset}, locks)
         for name, tool, preset in zip(names, added, presets, strict=True)
     ]
+    if "on_duplicate" in options:
+        on_duplicate = validate_on_duplicate(options["on_duplicate"])
+        for entry in entries:
+            entry.on_duplicate = on_duplicate
+    return entries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +105,14 @@ class _AddedTool:
         changes = tool_changes(options, self.original.name)
         return replace(self, spec=_change_spec(self.spec, changes)) if changes else self
 
+    def with_output(self, output: OutputForm) -> _AddedTool:
+        """Return the tool with this form of results, unless it is no function or says what its results are."""
+        template = self.spec.compiled.template
+        is_function = template.rebuild is function_source.build_template and not isinstance(self.spec, GroupsTool)
+        if not is_function or "output" in template.options or template.options.get("output_schema") is not None:
+            return self
+        return replace(self, spec=_change_spec(self.spec, {"output": output}))
+
     def to_entry(self, name: str, options: EntryOptions, locks: KeyedLocks) -> Entry:
         """Return the entry. What another toolkit demands of a tool applies here, too."""
         if isinstance(tool := self.original, ToolkitTool):
@@ -101,7 +127,7 @@ class _AddedTool:
                 locks,
                 inherited_middleware=tool.effective_middleware,
                 server_access=access,
-                follows_server=tool.follows_server,
+                server_name=tool.server_name,
             )
         else:
             entry = Entry(self.spec, name, self.origin, options, locks)
@@ -109,42 +135,57 @@ class _AddedTool:
         return entry
 
 
-def _to_tools(thing: Any, namespace: Namespace, rename: Rename, definition: ToolOptions) -> list[_AddedTool]:
+def _to_tools(
+    thing: Any, namespace: Namespace, rename: Rename, definition: ToolOptions, spec_class: type[ToolSpec]
+) -> list[_AddedTool]:
     """Return the tools of one argument of `Toolkit.add`, with the options of a definition."""
     if not isinstance(thing, ToolkitView | ToolSpec | ToolRegistry):
         if isinstance(rename, str):
             definition = {**definition, "name": rename}  # a function may have no name
-        specs = _to_specs(thing, namespace, definition)
+        specs = _to_specs(thing, namespace, definition, spec_class)
         return [_AddedTool(original=spec, spec=spec, origin=origin) for spec, origin in specs]
     changes: Any = {name: value for name, value in definition.items() if name not in {"name", "binds"}}
     binds = definition.get("binds", {})
     return [
         _AddedTool(original=spec, spec=_change_spec(spec, changes) if changes else spec, origin=origin, binds=binds)
-        for spec, origin in _to_specs(thing, namespace, {})
+        for spec, origin in _to_specs(thing, namespace, {}, spec_class)
     ]
 
 
-def _to_specs(thing: Any, namespace: Namespace, definition: ToolOptions) -> Sequence[tuple[ToolSpec, str]]:
+def _to_specs(
+    thing: Any, namespace: Namespace, definition: ToolOptions, spec_class: type[ToolSpec]
+) -> Sequence[tuple[ToolSpec, str]]:
     """Return the specs, each with a text that says where it comes from."""
     if isinstance(thing, ToolkitView):
         view = thing._view  # noqa: SLF001  # of this package
-        return [(ToolkitTool(view, entry), f"the toolkit {thing.name!r}") for entry in view.selected_entries()]
+        return [(ToolkitTool.create(view, entry), f"the toolkit {thing.name!r}") for entry in view.selected_entries()]
     if isinstance(thing, ToolSpec):
         return [(thing, _origin(thing))]
     if isinstance(thing, ToolRegistry):
-        return [(spec, f"{type(thing).__name__}.{name}") for name, spec in thing.to_toolspecs().items()]
+        specs = {name: _with_class(spec, spec_class) for name, spec in thing.to_toolspecs().items()}
+        return [(spec, f"{type(thing).__name__}.{name}") for name, spec in specs.items()]
     if isinstance(thing, type) and issubclass(thing, ToolRegistry):
         raise DefinitionError(f"{thing.__name__!r} is a class of tools; add an instance, such as {thing.__name__}().")
+    if hasattr(thing, "args_schema"):
+        spec = spec_class.from_langchain(thing, **definition)
+        return [(spec, f"the LangChain tool {spec.name!r}")]
     if callable(thing):
-        spec = ToolSpec(*function_source.build_template(thing, definition, namespace=namespace))
+        spec = spec_class(*function_source.build_template(thing, definition, namespace=namespace))
         return [(spec, _origin(spec))]
     if not (hasattr(thing, "parameters") or hasattr(thing, "input_schema")):
         raise DefinitionError(
             f"A {type(thing).__name__} is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry, "
-            "a Toolkit or a FastMCP tool; add several with add(first, second)."
+            "a Toolkit, a FastMCP tool or a LangChain tool; add several with add(first, second)."
         )
-    spec = ToolSpec.from_mcp(thing, **definition)
+    spec = spec_class.from_mcp(thing, **definition)
     return [(spec, f"the MCP tool {spec.name!r}")]
+
+
+def _with_class(spec: ToolSpec, spec_class: type[ToolSpec]) -> ToolSpec:
+    """Return a new spec of a registry, which is of the toolkit's class unless the registry has its own."""
+    if spec_class is ToolSpec or type(spec) is not ToolSpec:
+        return spec
+    return spec_class(spec.compiled.template, spec.body, compiled=spec.compiled)
 
 
 def _to_rename(rename: Rename, options: AddOptions) -> Rename:

@@ -15,6 +15,7 @@ from ahvn_tools.sources.options import DefinitionOptions, ToolOptions, check_iso
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
 from ahvn_tools.template import Isolation, is_count, is_duration
+from ahvn_tools.toolkit.duplicates import OnDuplicate
 from ahvn_tools.toolkit.exclusive import Exclusive, ParameterKey
 from ahvn_tools.toolkit.middleware_check import find_problem
 
@@ -70,6 +71,8 @@ class AddOptions(EntryOptions, DefinitionOptions, total=False):
     """New descriptions: the tool's own name -> description."""
     arguments: Mapping[str, Mapping[str, ArgumentChange]]
     """Changes of arguments: the tool's own name -> argument -> its new name, description, default and so on."""
+    on_duplicate: OnDuplicate
+    """What happens where a name is taken, instead of what the toolkit says."""
 
 
 def validate_tool_changes(options: Mapping[str, Any]) -> None:
@@ -159,7 +162,7 @@ def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
     Raises ToolkitError for a parameter that callers of the tool cannot set.
     """
     if isinstance(exclusive, str):
-        properties = spec.definition.input_schema.get("properties", {})
+        properties = spec.compiled.input_schema.get("properties", {})
         if exclusive not in properties:
             near = near_misses(exclusive, properties)
             raise ToolkitError(f"{name!r} has no argument {exclusive!r} to be exclusive by. {near}")

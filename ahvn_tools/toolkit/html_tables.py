@@ -14,7 +14,7 @@ def tools_table(title: str, tools: Iterable[ToolkitTool]) -> html.Html:
     rows = [
         (
             html.code(tool.name),
-            html.code(", ".join(tool.params)),
+            _parameters(tool),
             html.bindings(tool.binds),
             tool.group,
             ", ".join(sorted(tool.tags)),
@@ -23,6 +23,12 @@ def tools_table(title: str, tools: Iterable[ToolkitTool]) -> html.Html:
         for tool in tools
     ]
     return html.lines([title, html.table(("tool", "parameters", "bound", "group", "tags", "description"), rows)])
+
+
+def _parameters(tool: ToolkitTool) -> html.Html:
+    if (unbound := tool.compiled.plan.unbound_parameter) is not None:
+        return html.text(f"{unbound.name!r} must be bound")
+    return html.code(", ".join(tool.params))
 
 
 def run_table(title: str, results: Iterable[tuple[ToolCall, ToolResult]]) -> html.Html:

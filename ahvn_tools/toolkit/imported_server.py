@@ -17,6 +17,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
+from ahvn_tools.toolkit.duplicates import OnDuplicate, validate_on_duplicate
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import (
     EntryOptions,
@@ -50,9 +51,15 @@ class ImportOptions(ConnectOptions, SharedOptions, total=False):
     arguments: Mapping[str, Mapping[str, ArgumentChange]]
     """Changes of arguments: the server's name of a tool -> argument -> its new name, description, default and so on.
     `preset`, `binds` and bindings use the new names."""
+    coerce_numbers_to_str: bool
+    """Whether a number is accepted, and made a text, where a tool wants a text (default)."""
     binds: str | Collection[str]
     """Parameters that bindings of the toolkit may fill in all tools of the server, now and later. Of the others, secret
     bindings fill none, and other bindings fill those that the tools have now."""
+    on_duplicate: OnDuplicate
+    """What happens to a tool of the server whose name is taken, now or later: `"keep"` the other tool, `"rename"` this
+    one, `"replace"` tools that were there before the server. `"raise"` is for the tools that the server has now; later
+    ones are kept out. By default `"rename"` where the toolkit renames, else `"keep"`."""
 
 
 @dataclass(eq=False)
@@ -72,6 +79,8 @@ class ImportedServer:
     """Tools that the server no longer has: it may add them again, and then they are bound as before."""
     option_errors: dict[str, str] = field(default_factory=dict)
     """Why the options do not fit a tool that came later."""
+    replaceable: Collection[Entry] = ()
+    """The tools that were in the toolkit before: only these may be replaced."""
     error: Exception | None = None
     """Why the server could not be reached, where it is one of several. Its first tools count as added with it."""
     is_removed: bool = False
@@ -117,11 +126,22 @@ class ImportedServer:
         )
         origin = f"the MCP server {self.server.name!r}"
         locks = self.store.locks
-        return Entry(spec, local_name, origin, options, locks, server_access=access, follows_server=True)
+        entry = Entry(spec, local_name, origin, options, locks, server_access=access, server_name=self.server.name)
+        # a clash of a tool that comes later has no caller to raise to
+        entry.on_duplicate = "keep" if self.refuses_clashes else self.options.get("on_duplicate")
+        entry.replaceable = self.replaceable
+        return entry
+
+    @property
+    def refuses_clashes(self) -> bool:
+        """Whether it cannot be added when a name of its tools is taken."""
+        return self.options.get("on_duplicate") == "raise"
 
     def new_spec(self, name: str, template: ToolTemplate, body: Any) -> ToolSpec:
         """Return a tool of the server as the options change it. Raises DefinitionError."""
-        spec, changes = ToolSpec(template, body), tool_changes(self.options, name)
+        spec, changes = self.store.spec_class(template, body), tool_changes(self.options, name)
+        if "coerce_numbers_to_str" in self.options:
+            changes["coerce_numbers_to_str"] = self.options["coerce_numbers_to_str"]
         return ChangedSpec(spec, changes) if changes else spec
 
     def add_entries(self, entries: Mapping[str, Entry]) -> None:
@@ -215,6 +235,8 @@ def _validate_import_options(name: str | None, options: ImportOptions) -> Connec
     if isinstance(binds := options.get("binds", ()), Mapping):
         raise ToolkitError('`binds` of a server are names of parameters: ["user"]. `bind` says where values come from.')
     to_name_set("parameters in `binds`", binds)
+    if "on_duplicate" in options:
+        validate_on_duplicate(options["on_duplicate"])
     if (listener := options.get("on_change")) is not None:
         validate_callable("`on_change` of a server", "a function", listener)
     _validate_name_options(options)

@@ -47,6 +47,11 @@ _current_waiters: ContextVar[Mapping[tuple[KeyedLocks, Hashable], Waiter]] = Con
 """The waiters that this code runs under: a nested call does not wait for its own caller."""
 
 
+def forget_held_keys() -> None:
+    """Let the code in this context wait for every key, also for those of its caller, which it outlives."""
+    _current_waiters.set(MappingProxyType({}))
+
+
 class KeyedLocks:
     """A first-come-first-served lock for each key. Safe across threads and loops."""
 

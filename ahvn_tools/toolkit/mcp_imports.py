@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -76,6 +77,7 @@ class MCPImports:
             self._refuse_taken_names(added)  # another may have been added in the meantime
             for imported in added:  # an update that starts now waits for the lock
                 imported.subscribe(functools.partial(self._update_in_thread, imported))
+                imported.replaceable = weakref.WeakSet(self._store.entries.values())
             reached = [imported for imported in added if imported.error is None]
             for imported in reached:
                 for tool, built in imported.new_templates().items():
@@ -84,7 +86,7 @@ class MCPImports:
             if added and reached == added:
                 refuse_unknown_names(added, added[0].options)
                 refuse_unknown_binds(entries, added[0].options)
-            self._store.add(entries, {})
+            self._store.add(entries, {}, refuses_server_clashes=any(imported.refuses_clashes for imported in added))
             self.by_name.update({imported.server.name: imported for imported in added})
 
     def _report_findings(self, added: Sequence[ImportedServer]) -> None:

@@ -18,6 +18,7 @@ from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit import calls, check
+from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 from ahvn_tools.toolkit.model_tools import GroupsTool
@@ -62,9 +63,14 @@ class ToolkitServerOptions(TypedDict, total=False):
 
 
 def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitServerOptions) -> FastMCP:
-    """Return a FastMCP server of a view. Raises ToolkitError for options that do not fit."""
+    """Return a FastMCP server of a view.
+
+    Raises ToolkitError for options that do not fit, DefinitionError for a tool with a parameter that must be bound.
+    """
     refuse_unknown_options(options, ToolkitServerOptions)
     check.report_changes(view)
+    for entry in view.listed_entries():
+        view.compiled_tool(entry).plan.require_bound()
     if (auth := options.get("auth")) is not None and not hasattr(auth, "verify_token"):
         raise ToolkitError(
             f"`auth` of a server is a FastMCP auth provider or token verifier, such as JWTVerifier, "
@@ -162,6 +168,10 @@ class ToolkitServer:
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, seconds: float | None
     ) -> ToolResult:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
+        entry = view.store.entries.get(name)
+        if entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit:
+            elicitation = Elicitation(request, arguments, view.store.secret_key)
+            options = replace(options, question_approver=elicitation.approver, approved_questions=elicitation.approved)
         if (progress := request.create_progress_reporter()) is None:  # the client reads no progress
             return await calls.aexecute(view, name, arguments, options)
         try:
@@ -191,7 +201,8 @@ class ToolkitServer:
         """Return a session for this request, and the state of its client."""
         session_id = await self._resolve_session_id(request)
         client = self._client_states.get(session_id)
-        view = self._view.session(SessionState(dict(state or {}), session_id, client))
+        background_calls = self._client_states.background_calls(session_id, request.on_disconnect)
+        view = self._view.session(SessionState(dict(state or {}), session_id, client), background_calls)
         audience = await self._resolve_audience(request)
         return view if audience is None else view.select(audience), client
 
@@ -226,7 +237,10 @@ class ToolkitServer:
     def _has_audience(self, selection: Selection) -> bool:
         if selection.audience is not None:
             return True
-        return selection.toolset is not None and self._has_audience(self._view.store.toolset(selection.toolset))
+        toolset = None if selection.toolset is None else self._view.store.toolset(selection.toolset).selection
+        if toolset is not None and self._has_audience(toolset):
+            return True
+        return selection.any_of is not None and all(map(self._has_audience, selection.any_of))
 
 
 def _list_revision(view: StoreView) -> tuple[Any, ...]:

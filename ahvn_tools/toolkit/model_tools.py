@@ -19,12 +19,13 @@ from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.sources.options import ToolOptions, validate_options
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import DELEGATES
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
-from ahvn_tools.toolkit.store import Group, ToolStore
+from ahvn_tools.toolkit.group import Group
+from ahvn_tools.toolkit.store import ToolStore
 
 
 def search_tools(
@@ -40,7 +41,7 @@ def search_tools(
         The best matching tools, each with its name, description and the JSON Schema of its arguments. If the list is
         empty, try other words.
     """
-    specs = _require_toolkit(context).search(query, limit + len(SEARCH_TOOLS))
+    specs = require_toolkit(context).search(query, limit + len(SEARCH_TOOLS))
     matches = [spec.definition for spec in specs if spec.function not in SEARCH_TOOLS][:limit]
     return [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in matches]
 
@@ -54,7 +55,8 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     """
     if name == context.tool:
         raise ToolError(f"{name!r} does not call itself: pass the name of the tool that you want.")
-    view = _require_toolkit(context)._view  # noqa: SLF001  # of this package
+    view = require_toolkit(context)._view  # noqa: SLF001  # of this package
+    questions: Any = context._asker  # noqa: SLF001  # of this package
     # the same id: an approval of this call answers the one that the model made
     options = calls.CallOptions(
         id=context.call_id,
@@ -63,6 +65,8 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         is_served=context.is_served,
         masks_errors=context.masks_errors,
         report=context.report_progress,
+        question_approver=None if questions is None else questions.approver,
+        approved_questions=() if questions is None else questions.approved,
     )
     return await calls.aexecute(view, name, arguments, options)
 
@@ -89,9 +93,9 @@ class GroupsTool(ToolSpec):
     """Switches the groups of a toolkit. Its parameters are the groups that exist when it is listed."""
 
     def __init__(self, store: ToolStore, options: ToolOptions) -> None:
-        self._store, self._options = store, options
+        self._store, self._options = store, validate_options(options)
         self._cache: tuple[Mapping[str, Group], CompiledTool] | None = None
-        super().__init__(*_to_template(store.groups, options))
+        super().__init__(*_to_template(store.groups, self._options))
 
     @property
     def compiled(self) -> CompiledTool:
@@ -111,12 +115,12 @@ class GroupsTool(ToolSpec):
         raise PickleError(f"{self.name!r} switches the groups of its toolkit and cannot be pickled.")
 
 
-def _to_template(groups: Mapping[str, Group], options: ToolOptions) -> Any:
+def _to_template(groups: Mapping[str, Group], options: Mapping[str, Any]) -> Any:
     """Return the template of the tool for these groups, and its body, which works for any groups."""
 
     def set_groups(group_: ToolContext, **switches: bool) -> str:
         """Choose the groups of tools that you need now. Groups that you leave out are switched off."""
-        toolkit = _require_toolkit(group_)
+        toolkit = require_toolkit(group_)
         active = {_group_name(parameter): is_active for parameter, is_active in switches.items()}
         toolkit.set_groups({name: False for name in toolkit.groups if name != BASIC_GROUP} | active)
         return _active_groups_text(toolkit)
@@ -147,7 +151,7 @@ def _active_groups_text(toolkit: Any) -> str:
     return f"{summary}\n\n{toolkit.notes}" if toolkit.notes else summary
 
 
-def _require_toolkit(context: ToolContext) -> Any:
+def require_toolkit(context: ToolContext) -> Any:
     """Return the toolkit of a call. Raises ToolError for a tool that is called outside a toolkit."""
     if context.toolkit is None:
         raise ToolError(f"{context.tool or 'This tool'!r} works in a toolkit only.")

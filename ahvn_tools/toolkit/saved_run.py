@@ -11,7 +11,7 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import ApprovalRequest, pending_result
-from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult, to_sendable
+from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult, to_sendable, without_raw_value
 
 VERSION: Final = 1
 """The version of the data."""
@@ -43,14 +43,14 @@ def waiting_call(request: ApprovalRequest, **fields: Any) -> Pair:
 
 
 def _call_to_json(call: ToolCall, result: ToolResult) -> JsonObject:
-    fields = {"provider": call.provider, "wire_name": call.wire_name or wire_name(call.name)}
+    fields = {"provider": call.provider, "wire_name": call.wire_name or wire_name(call.name), "format": call.format}
     if "approval" in result.meta:
         return {**fields, "request": result.meta["approval"]}
     return {**fields, "id": call.id, "name": call.name, "error": call.error, "result": _result_to_json(result)}
 
 
 def _call_from_json(item: Mapping[str, Any]) -> Pair:
-    fields = {"provider": dict(item["provider"]), "wire_name": item["wire_name"]}
+    fields = {"provider": dict(item["provider"]), "wire_name": item["wire_name"], "format": item.get("format")}
     if "request" in item:
         return waiting_call(ApprovalRequest.from_json(item["request"]), **fields)
     call = ToolCall(id=item["id"], name=item["name"], error=item["error"], **fields)
@@ -58,7 +58,7 @@ def _call_from_json(item: Mapping[str, Any]) -> Pair:
 
 
 def _result_to_json(result: ToolResult) -> JsonObject:
-    sendable = to_sendable(result)
+    sendable = to_sendable(without_raw_value(result))
     blocks, error = sendable.blocks, sendable.error
     return {
         "value": _value_to_json(sendable.value),

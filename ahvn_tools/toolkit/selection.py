@@ -1,9 +1,9 @@
-"""Selection: a condition that the tools of a selected toolkit meet."""
+"""Selection: a condition that the tools of a selected toolkit meet; Toolset: a selection that was saved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from ahvn_tools.definition import ToolDefinition
@@ -12,8 +12,8 @@ from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 
 
-class SelectionOptions(TypedDict, total=False):
-    """The options of `select` and `toolset`. A tool matches when it meets all of them."""
+class Conditions(TypedDict, total=False):
+    """Conditions on a tool. It matches when it meets all of them."""
 
     names: Collection[str]
     """The tool has one of these names."""
@@ -29,6 +29,13 @@ class SelectionOptions(TypedDict, total=False):
     """The function returns True for the tool's definition. It is called last."""
 
 
+class SelectionOptions(Conditions, total=False):
+    """The options of `select` and `add_toolset`. A tool matches when it meets all of them."""
+
+    any_of: Sequence[str | Conditions]
+    """The tool matches at least one of these: names of toolsets, and conditions such as `{"names": ["find"]}`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """A condition on tools. A None field is no condition."""
@@ -40,12 +47,20 @@ class Selection:
     audiences: frozenset[str] | None = None
     """As `audience`, where a server has several; no option of `select`."""
     toolset: str | None = None
+    any_of: tuple[Selection, ...] | None = None
     where: Callable[[ToolDefinition], bool] | None = None
 
     @classmethod
     def from_options(cls, options: SelectionOptions) -> Selection:
         """Return the selection of these options. Raises ToolkitError for an unknown option and for a wrong type."""
         refuse_unknown_options(options, SelectionOptions)
+        any_of = _to_alternatives(options["any_of"]) if options.get("any_of") is not None else None
+        conditions: Any = {key: value for key, value in options.items() if key != "any_of"}
+        return replace(cls._from_conditions(conditions), any_of=any_of)
+
+    @classmethod
+    def _from_conditions(cls, options: Conditions) -> Selection:
+        refuse_unknown_options(options, Conditions)
         for key, name in (("audience", options.get("audience", "")), ("toolset", options.get("toolset", ""))):
             if not isinstance(name, str):
                 raise ToolkitError(f"{key!r} of a selection is one name, not {name!r}.")
@@ -55,7 +70,10 @@ class Selection:
         return cls(**{**options, **name_sets})
 
     def matches(self, entry: Entry, definition: Callable[[Entry], ToolDefinition]) -> bool:
-        """Return whether a tool meets the condition; `definition` is called only when `where` needs it."""
+        """Return whether a tool meets the condition, apart from `toolset` and `any_of`.
+
+        `definition` is called only when `where` needs it.
+        """
         return (
             (self.names is None or entry.name in self.names)
             and (self.tags is None or not self.tags.isdisjoint(entry.tags))
@@ -64,6 +82,41 @@ class Selection:
             and (self.audiences is None or not entry.audience or not self.audiences.isdisjoint(entry.audience))
             and (self.where is None or bool(self.where(definition(entry))))
         )
+
+    def parts(self) -> Iterator[Selection]:
+        """Yield this selection, then those in `any_of`."""
+        yield self
+        yield from self.any_of or ()
+
+    def toolset_names(self) -> list[str]:
+        """Return the names of the toolsets that it refers to."""
+        return [part.toolset for part in self.parts() if part.toolset is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolset:
+    """A selection that was saved under a name."""
+
+    name: str
+    description: str = ""
+    selection: Selection
+
+
+def _to_alternatives(any_of: Any) -> tuple[Selection, ...]:
+    if isinstance(any_of, str | Mapping) or not isinstance(any_of, Iterable):
+        raise ToolkitError(f"'any_of' of a selection is a list; put {any_of!r} in one.")
+    return tuple(map(_to_alternative, any_of))
+
+
+def _to_alternative(item: Any) -> Selection:
+    if isinstance(item, str):
+        return Selection(toolset=item)
+    if not isinstance(item, Mapping):
+        raise ToolkitError(
+            "'any_of' of a selection has names of toolsets, and conditions such as {'names': ['find']}, "
+            f"not a {type(item).__name__}."
+        )
+    return Selection._from_conditions(item)  # type: ignore[arg-type]  # noqa: SLF001  # its options are checked there
 
 
 def _to_optional_name_set(key: str, names: Any) -> frozenset[str] | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Generator, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.toolkit.background_calls import BackgroundCalls
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.structured_output import StructuredOutput
 
@@ -53,6 +55,7 @@ class ClientStates:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_session_id: OrderedDict[str, ClientState] = OrderedDict()
+        self._background_calls: dict[str, BackgroundCalls] = {}  # apart from the states, which these calls refer to
 
     def get(self, session_id: str | None) -> ClientState:
         """Return the state of a client; a new one each time for a client without a session id."""
@@ -62,8 +65,32 @@ class ClientStates:
             client = self._by_session_id.setdefault(session_id, ClientState())
             self._by_session_id.move_to_end(session_id)
             if len(self._by_session_id) > MAX_CLIENTS:
-                self._by_session_id.popitem(last=False)
+                forgotten, _ = self._by_session_id.popitem(last=False)
+                self._background_calls.pop(forgotten, None)
             return client
+
+    def background_calls(
+        self, session_id: str | None, on_leave: Callable[[Callable[[], None]], None]
+    ) -> BackgroundCalls:
+        """Return the background calls of a client that `get` has returned.
+
+        When they are new, `on_leave` gets the function to call when the client leaves.
+        """
+        if session_id is None:
+            return BackgroundCalls(outlives_request=False)
+        with self._lock:
+            known = self._background_calls.get(session_id)
+            if known is not None:
+                return known
+            calls = self._background_calls[session_id] = BackgroundCalls()
+        on_leave(functools.partial(self._drop_background_calls, session_id))
+        return calls
+
+    def _drop_background_calls(self, session_id: str) -> None:
+        with self._lock:
+            dropped = self._background_calls.pop(session_id, None)
+        if dropped is not None:
+            dropped.close()  # a request that is active may refer to them
 
 
 class SessionState:

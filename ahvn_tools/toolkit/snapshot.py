@@ -10,7 +10,7 @@ from typing import Any, Final
 from ahvn_tools.errors import ToolkitError, ToolLookupError, ToolSpecError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.state import StateKey, without_keys
-from ahvn_tools.toolkit.selection import Selection, SelectionOptions
+from ahvn_tools.toolkit.selection import Conditions, Selection, Toolset
 from ahvn_tools.toolkit.visibility import StoreView
 
 VERSION: Final = 1
@@ -38,7 +38,7 @@ def state_dict(view: StoreView, *, strict: bool) -> JsonObject:
 def load_state_dict(view: StoreView, data: Any, *, strict: bool) -> None:
     """Restore a snapshot; all of it or, when it raises, nothing. Unless strict, what is unknown is ignored."""
     _validate_snapshot(data)
-    toolsets = {name: _parse_selection(name, options) for name, options in data.get("toolsets", {}).items()}
+    toolsets = {name: _parse_toolset(name, options) for name, options in data.get("toolsets", {}).items()}
     for error in _unknown_part_errors(view, data):
         if strict:
             raise error
@@ -77,23 +77,36 @@ def _member_to_json(name: Any, item: Any, path: str, omitted: list[str], ancesto
     return _to_json(item, f"{path}.{StateKey.from_name(name).text}", omitted, ancestors)
 
 
-def _toolsets_to_json(toolsets: Mapping[str, Selection], omitted: list[str]) -> JsonObject:
+def _toolsets_to_json(toolsets: Mapping[str, Toolset], omitted: list[str]) -> JsonObject:
     """Return the toolsets that contain no function, neither in themselves nor in a toolset that they refer to."""
     saved: JsonObject = {}
-    for name, selection in toolsets.items():
-        inner: Selection | None = selection
-        while inner is not None and inner.where is None:
-            inner = toolsets[inner.toolset] if inner.toolset is not None else None
-        if inner is not None:
+    for name, toolset in toolsets.items():
+        if _has_function(toolset, toolsets):
             omitted.append(f"toolsets.{StateKey.from_name(name).text}")
-            continue
-        parts = {key: getattr(selection, key) for key in SelectionOptions.__annotations__}
-        saved[name] = {
-            key: sorted(part) if isinstance(part, frozenset) else part
-            for key, part in parts.items()
-            if part is not None
-        }
+        else:
+            description = {"description": toolset.description} if toolset.description else {}
+            saved[name] = {**description, **_selection_to_json(toolset.selection)}
     return saved
+
+
+def _has_function(toolset: Toolset, toolsets: Mapping[str, Toolset]) -> bool:
+    reached = [toolset.name]
+    for name in reached:  # it grows
+        selection = toolsets[name].selection
+        if any(part.where is not None for part in selection.parts()):
+            return True
+        reached += [inner for inner in selection.toolset_names() if inner not in reached]
+    return False
+
+
+def _selection_to_json(selection: Selection) -> JsonObject:
+    conditions = {key: getattr(selection, key) for key in Conditions.__annotations__}
+    saved = {
+        key: sorted(condition) if isinstance(condition, frozenset) else condition
+        for key, condition in conditions.items()
+        if condition is not None
+    }
+    return saved if selection.any_of is None else {**saved, "any_of": [*map(_selection_to_json, selection.any_of)]}
 
 
 def _validate_snapshot(data: Any) -> None:
@@ -113,14 +126,23 @@ def _validate_snapshot(data: Any) -> None:
         raise ToolkitError(f"These parts of a saved state are not JSON: {', '.join(wrong)}.")
 
 
-def _parse_selection(name: Any, options: Any) -> Selection:
-    is_listed = isinstance(options, dict) and all(
-        isinstance(part, str) if key in {"audience", "toolset"} else _is_name_list(part) and key != "where"
-        for key, part in options.items()
-    )
-    if not isinstance(name, str) or not is_listed:
+def _parse_toolset(name: Any, saved: Any) -> Toolset:
+    options = dict(saved) if isinstance(saved, dict) else {}
+    description, any_of = options.pop("description", ""), options.pop("any_of", [])
+    is_valid = isinstance(name, str) and isinstance(saved, dict) and isinstance(description, str)
+    is_valid = is_valid and _is_conditions(options) and isinstance(any_of, list)
+    if not (is_valid and all(isinstance(part, str) or _is_conditions(part) for part in any_of)):
         raise ToolkitError(f"The toolset {name!r} of a saved state is an object with lists of names.")
-    return Selection.from_options(options)
+    conditions: Any = {**options, **({"any_of": any_of} if "any_of" in saved else {})}
+    selection = Selection.from_options(conditions)
+    return Toolset(name=name, description=description, selection=selection)
+
+
+def _is_conditions(conditions: Any) -> bool:
+    return isinstance(conditions, dict) and all(
+        isinstance(part, str) if key in {"audience", "toolset"} else _is_name_list(part) and key != "where"
+        for key, part in conditions.items()
+    )
 
 
 def _is_name_list(part: Any) -> bool:

@@ -6,8 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ahvn_tools.binding import Binding
@@ -15,71 +14,54 @@ from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses, quote_
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.middleware.approve import Approver
 from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.sources.options import OutputForm
+from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit.approval_options import DEFAULT_EXPIRY
 from ahvn_tools.toolkit.approval_store import ApprovalStore, MemoryApprovalStore
+from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING
+from ahvn_tools.toolkit.duplicates import Duplicate, OnDuplicate, validate_on_duplicate
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, validate_middleware, validate_name, validate_timeout
 from ahvn_tools.toolkit.finding_log import FindingLog
+from ahvn_tools.toolkit.group import Group
 from ahvn_tools.toolkit.locks import KeyedLocks
+from ahvn_tools.toolkit.name_clashes import NameClashes
 from ahvn_tools.toolkit.redefinition import keep_bindings
 from ahvn_tools.toolkit.search_index import SearchIndex
-from ahvn_tools.toolkit.search_rank import Rank
-from ahvn_tools.toolkit.selection import Selection
+from ahvn_tools.toolkit.search_listing import SearchListing
+from ahvn_tools.toolkit.selection import Toolset
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 from ahvn_tools.toolkit.structured_output import StructuredOutput
 from ahvn_tools.toolkit.wire_names import WireNames
 
 log = logging.getLogger(__name__)
 
-DUPLICATE_POLICIES = ("raise", "keep", "replace")
-"""What to do with a second tool of the same name."""
-
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """A group of tools that can be switched on and off."""
-
-    name: str
-    description: str = ""
-    is_active: bool = False
-    """Whether it is active where neither a session nor the toolkit has switched it."""
-    notes: str | None = None
-    """Notes for the model while the group is active."""
-    unique_id: int = 0
-    """Distinguishes it from a removed group of the same name, whose switches do not apply to it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchListing:
-    """The tools that are listed to a model which finds the others by search."""
-
-    core: tuple[str, ...]
-    """The names of tools that are listed nevertheless."""
-    search_tool_names: tuple[str, ...]
-    """The names of the tools that find and call the others."""
-    rank: Rank | None = None
-    """The host's own ranking; None: by words."""
 
 
 class ToolStore:
     """Entries by name, groups, toolsets and bindings. Readers need no lock: each change is one assignment."""
 
-    def __init__(self, on_duplicate: str, timeout: float | None, max_concurrency: int) -> None:
+    output: OutputForm = "json"
+    """What the results of functions are that are added without `output`."""
+    spec_class: type[ToolSpec] = ToolSpec
+    """The class of the specs that are made of what is added."""
+
+    max_background = DEFAULT_MAX_RUNNING
+    """How many background calls of one session run at once."""
+
+    def __init__(self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int) -> None:
         """Begin with no tool. Raises ToolkitError for an unknown policy and for invalid limits."""
-        if on_duplicate not in DUPLICATE_POLICIES:
-            raise ToolkitError(
-                f"on_duplicate is one of {', '.join(map(repr, DUPLICATE_POLICIES))}, not {on_duplicate!r}."
-            )
-        self._on_duplicate = on_duplicate
+        self._on_duplicate = validate_on_duplicate(on_duplicate)
         self.timeout = validate_timeout(timeout)
         self.max_concurrency = validate_max_concurrency(max_concurrency)
         self._lock = threading.Lock()
         self.entries: dict[str, Entry] = {}
         self._names = WireNames()
+        self.duplicates: tuple[Duplicate, ...] = ()
+        """What was done about tools of one name, each once, in the order in which it happened."""
         self.groups: dict[str, Group] = {BASIC_GROUP: Group(name=BASIC_GROUP, is_active=True)}
         self._unique_ids = itertools.count(1)
         self.middleware: tuple[Middleware, ...] = ()
@@ -101,56 +83,74 @@ class ToolStore:
         self.locks = KeyedLocks()
         """The locks of exclusive calls."""
         self.active_calls = ActiveCalls()
-        self.roots: tuple[Path, ...] = ()
-        """The folders that the host allows tools to use."""
         self.imported_servers: dict[str, Any] = {}
         """The MCP servers by name; MCPImports manages them."""
         self.import_lock = threading.Lock()
         self.search_index = SearchIndex()
         self.search_listing: SearchListing | None = None
         """The tools that are listed to a model; None: every visible tool."""
-        self.toolsets: dict[str, Selection] = {}
+        self.toolsets: dict[str, Toolset] = {}
         self.bindings: Mapping[str, Binding] = {}
         self.finding_log = FindingLog()
         self.tools_revision = 0
         """Changes whenever tools or groups are added or removed."""
         self.bindings_revision = 0
-        """Changes whenever a parameter is bound or unbound."""
+        """Changes whenever a parameter is bound or unbound, or a tool's tags change."""
         self.secrets: frozenset[StateKey] = frozenset()
         """Keys that a binding once marked as secret."""
         self._own_secrets: frozenset[StateKey] = frozenset()
         """Those among them that the host has marked, and not the definition of a server's tool."""
 
-    def add(self, entries: list[Entry], groups: Mapping[str, Group]) -> None:
+    def add(self, entries: list[Entry], groups: Mapping[str, Group], *, refuses_server_clashes: bool = False) -> None:
         """Add all of these tools or none; `groups` are the groups of the toolkit that they come from.
 
-        Raises ToolkitError for a name that is taken, when the policy is to raise. A tool that follows a server raises
-        nothing: it is refused where its name is taken, and when another tool takes its name.
+        Raises ToolkitError for a name that is taken, where `on_duplicate` says so. A tool that follows a server raises
+        nothing unless `refuses_server_clashes`: it is refused or renamed where its name is taken, and when another tool
+        takes its name.
         """
         for entry in entries:
             entry.refuse_uninterruptible(self.timeout)
         with self._lock:
-            added, refusals = self._names.resolve_clashes(entries, self.entries, self._on_duplicate)
-            for entry in added.values():
-                if entry.group not in self.groups:  # a group that was never defined is only a label, and so active
-                    self._put_group(groups.get(entry.group) or Group(name=entry.group, is_active=True))
-            self._remember_secrets([*added, *(entry.name for entry in refusals)])
-            keep_bindings(added, self.entries)
-            if any(self.entries.get(entry.name) is entry for entry in refusals):
-                kept = {name: entry for name, entry in self.entries.items() if entry not in refusals}
-                self.entries = {**kept, **added}
-                self._names.reset(self.entries.values())
-            else:
-                self.entries.update(added)
-                self._names.add(added.values())
-            if any(entry.has_secret_parameter(name) for name in self.bindings for entry in added.values()):
-                self._mark_secrets(self.bindings, added.values())
-            self.tools_revision += 1
-            new_refusals = {entry: reason for entry, reason in refusals.items() if entry.refusal != reason}
-            for entry in (*added.values(), *refusals):
-                entry.refusal = refusals.get(entry)
-        for entry, reason in new_refusals.items():
-            log.warning("The tool %r from %s is not used: %s.", entry.name, entry.origin, reason)
+            clashes = NameClashes(
+                self.entries, self._names.entries, self._on_duplicate, refuses_server_clashes=refuses_server_clashes
+            )
+            for entry in entries:
+                clashes.add(entry)
+            duplicates = self._put_entries(clashes, groups)
+        for duplicate in duplicates:
+            fix = "" if duplicate.new_name is not None else "; use prefix=… or rename=… to have both"
+            log.warning("%s%s.", duplicate, fix)
+
+    def _put_entries(self, clashes: NameClashes, groups: Mapping[str, Group]) -> list[Duplicate]:
+        """Make the changes that were decided, and return the duplicates that are new."""
+        added = clashes.added
+        for entry in added.values():
+            if entry.group not in self.groups:  # a group that was never defined is only a label, and so active
+                self._put_group(groups.get(entry.group) or Group(name=entry.group, is_active=True))
+        self._remember_secrets([*added, *(entry.name for entry in clashes.removed)])
+        for entry, name in clashes.new_names.items():
+            entry.rename(name)
+        keep_bindings(added, self.entries)
+        if clashes.removed:
+            lost = clashes.removed - clashes.new_names.keys()
+            self.entries = {**{entry.name: entry for entry in self.entries.values() if entry not in lost}, **added}
+            self._names.reset(self.entries.values())
+        else:
+            self.entries.update(added)
+            self._names.add(added.values())
+        if any(entry.has_secret_parameter(name) for name in self.bindings for entry in added.values()):
+            self._mark_secrets(self.bindings, added.values())
+        self.tools_revision += 1
+        new = [
+            duplicate
+            for entry, duplicate in clashes.duplicates
+            if entry not in clashes.refusals or entry.refusal != clashes.refusals[entry]
+        ]
+        for entry in (*added.values(), *clashes.refusals):
+            entry.refusal = clashes.refusals.get(entry)
+        if new:
+            self.duplicates = tuple(dict.fromkeys([*self.duplicates, *new]))
+        return new
 
     def remove(self, names: list[str]) -> None:
         """Remove all of these tools or none. Raises ToolLookupError for an unknown name."""
@@ -165,6 +165,18 @@ class ToolStore:
             if removed:
                 self._remove_entries(lambda entry: entry in removed)
             return removed
+
+    def change_tags(self, names: Iterable[str], added: frozenset[str], removed: frozenset[str]) -> None:
+        """Change the tags of all of these tools or of none. Raises ToolLookupError for an unknown tool or tag."""
+        with self._lock:
+            entries = [self.entry(name) for name in self.require_names(names)]
+            for entry in entries:
+                if unknown := sorted(removed - entry.tags):
+                    near = near_misses(unknown[0], sorted(entry.tags))
+                    raise ToolLookupError(f"{entry.name!r} has no tag {unknown[0]!r}. {near}")
+            for entry in entries:
+                entry.set_tags((entry.tags | added) - removed)
+            self.bindings_revision += 1
 
     def update_tool(self, entry: Entry, template: ToolTemplate, body: Any) -> None:
         """Replace the definition of a tool."""
@@ -187,14 +199,19 @@ class ToolStore:
         """Return a tool. Raises ToolLookupError for an unknown name."""
         return lookup("tool", name, self.entries)
 
-    def toolset(self, name: str) -> Selection:
-        """Return a saved selection. Raises ToolLookupError for an unknown name."""
-        return lookup("toolset", name, self.toolsets)
+    def group(self, name: str) -> Group:
+        """Return a group. Raises ToolLookupError for an unknown name."""
+        return lookup("group", name, self.groups, " A group is defined with `add_group`.")
 
-    def define_group(self, group: Group) -> None:
+    def toolset(self, name: str) -> Toolset:
+        """Return a toolset. Raises ToolLookupError for an unknown name."""
+        return lookup("toolset", name, self.toolsets, " A toolset is saved with `add_toolset`.")
+
+    def add_group(self, group: Group) -> None:
         """Add a group, or replace its definition. Raises ToolkitError for the basic group."""
         if group.name == BASIC_GROUP:
             raise ToolkitError(f"The group {BASIC_GROUP!r} always exists and is active. Choose another name.")
+        _validate_description("group", group.description)
         _validate_is_active(validate_name("name of a group", group.name), group.is_active)
         with self._lock:
             self._put_group(group)
@@ -234,12 +251,14 @@ class ToolStore:
             self.has_structured_outputs = True
             switches.structured_outputs = {**switches.structured_outputs, entry: structured_output}
 
-    def save_toolset(self, name: str, selection: Selection) -> None:
-        """Save a selection. Raises ToolLookupError for an unknown toolset in it, ToolkitError for a cycle."""
+    def add_toolset(self, toolset: Toolset) -> None:
+        """Add or replace a toolset. Raises ToolLookupError for an unknown toolset in it, ToolkitError for a cycle."""
+        validate_name("name of a toolset", toolset.name)
+        _validate_description("toolset", toolset.description)
         with self._lock:
-            self.toolsets = _merge_toolsets(self.toolsets, {name: selection})
+            self.toolsets = _merge_toolsets(self.toolsets, {toolset.name: toolset})
 
-    def restore(self, switches: GroupSwitches, active: Mapping[str, bool], toolsets: Mapping[str, Selection]) -> None:
+    def restore(self, switches: GroupSwitches, active: Mapping[str, bool], toolsets: Mapping[str, Toolset]) -> None:
         """Switch just these groups, and add these toolsets; all or nothing.
 
         Raises ToolLookupError for an unknown group or toolset, ToolkitError for the basic group off and for a cycle of
@@ -325,10 +344,10 @@ class ToolStore:
         return undo
 
 
-def lookup(kind: str, name: str, known: Mapping[str, Item]) -> Item:
-    """Return the item of this name. Raises ToolLookupError for an unknown name."""
+def lookup(kind: str, name: str, known: Mapping[str, Item], hint: str = "") -> Item:
+    """Return the item of this name. Raises ToolLookupError for an unknown name; `hint` ends the message."""
     if name not in known:
-        raise ToolLookupError(f"There is no {kind} {quote_name(name)}. {near_misses(name, known)}")
+        raise ToolLookupError(f"There is no {kind} {quote_name(name)}. {near_misses(name, known)}{hint}")
     return known[name]
 
 
@@ -346,15 +365,24 @@ def _validate_is_active(group: str, is_active: bool) -> bool:
     return is_active
 
 
-def _merge_toolsets(toolsets: Mapping[str, Selection], added: Mapping[str, Selection]) -> dict[str, Selection]:
+def _validate_description(kind: str, description: Any) -> None:
+    """Raise ToolkitError unless a description is a text."""
+    if not isinstance(description, str):
+        raise ToolkitError(
+            f"The description of a {kind} is a text, not a {type(description).__name__}. Pass other options by name."
+        )
+
+
+def _merge_toolsets(toolsets: Mapping[str, Toolset], added: Mapping[str, Toolset]) -> dict[str, Toolset]:
     """Return both. Raises ToolLookupError for a toolset that refers to an unknown one, ToolkitError for a cycle."""
     merged = {**toolsets, **added}
     for name in added:
-        visited: set[str] = set()
-        inner: str | None = name
-        while inner is not None:
-            if inner in visited:
+        reached: set[str] = set()
+        waiting = [name]
+        while waiting:
+            inner_names = lookup("toolset", waiting.pop(), merged).selection.toolset_names()
+            if name in inner_names:
                 raise ToolkitError(f"The toolset {name!r} cannot be made of itself.")
-            visited.add(inner)
-            inner = lookup("toolset", inner, merged).toolset
+            waiting.extend(inner for inner in inner_names if inner not in reached)
+            reached.update(inner_names)
     return merged

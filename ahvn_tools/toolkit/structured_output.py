@@ -37,13 +37,17 @@ class StructuredOutput:
             [inspect.Parameter(_STRUCTURED_KEY, inspect.Parameter.KEYWORD_ONLY, annotation=model)]
         )
         inputs = FunctionInputs(entry.name, signature, {_STRUCTURED_KEY: model})
+        if inputs.parameters_without_schema:
+            raise ToolkitError(
+                f"{model.__name__!r} has a field whose type has no JSON form, and a model would have to write it."
+            )
         self._model = model
         self._validate = inputs.validator(frozenset())
         self._schema: JsonObject = _model_schema(inputs.schema(frozenset()))
         self._accepts_fields = _accepts_any_keyword(entry)
         self._cache: tuple[ToolDefinition, ToolDefinition] | None = None
         self._refuse_clashes(entry)
-        self.definition(entry.spec.definition)
+        self._merge_schema(entry.spec.compiled.input_schema)
 
     def _refuse_clashes(self, entry: Entry) -> None:
         parameters = entry.spec.compiled.template.inputs.parameters

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+import types
 from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping
 from dataclasses import replace
 from typing import Any, NoReturn, Self, Unpack
@@ -18,8 +20,10 @@ from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.toolkit import calls
+from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import EntryOptions
+from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -30,6 +34,11 @@ class ToolkitTool(ToolSpec):
     `bind` binds in that toolkit only, and stores a default in its state. On a session or a selection it raises
     ToolkitError.
     """
+
+    @classmethod
+    def create(cls, view: StoreView, entry: Entry) -> ToolkitTool:
+        """Return a tool that has the methods and attributes of a host's own class of specs, too."""
+        return _tool_class(type(_original(entry.spec)))(view, entry)  # type: ignore[arg-type]  # mypy doubts that classes are hashable
 
     def __init__(self, view: StoreView, entry: Entry) -> None:
         self._view = view
@@ -89,9 +98,9 @@ class ToolkitTool(ToolSpec):
         return None if access is None else replace(access, accepted=declared_names(self.compiled.template))
 
     @property
-    def follows_server(self) -> bool:
-        """Whether the tool was added with all tools of an MCP server."""
-        return self._entry.follows_server
+    def server_name(self) -> str | None:
+        """The MCP server with all tools of which the tool was added; None for other tools."""
+        return self._entry.server_name
 
     def effective_middleware(self) -> tuple[Middleware, ...]:
         """Return the middleware of its calls, outermost first; another toolkit that takes the tool runs it, too."""
@@ -119,10 +128,13 @@ class ToolkitTool(ToolSpec):
     def unbind(self, param: str) -> Self:
         """Remove a binding that was made here. Bindings of the toolkit and of the spec stay.
 
-        Raises ToolkitError on a session or a selection, BindError for a preset parameter.
+        Raises ToolkitError on a session or a selection, BindError for a preset parameter and for one that must stay
+        bound, because its type has no JSON form.
         """
         self._view.refuse_change("unbind")
         self._entry.refuse_preset(param)
+        if param in self._entry.own_bindings:
+            self._entry.refuse_unbinding(param, others=self._view.store.bindings)
         self._view.store.unbind(param, self._entry)
         return self
 
@@ -180,6 +192,28 @@ class ToolkitTool(ToolSpec):
     async def _serve(self, arguments: JsonObject) -> ToolResult:
         """Run the call of an MCP client."""
         return await calls.aexecute(self._view, self._entry.name, arguments, calls.CallOptions(is_served=True))
+
+
+def _original(spec: ToolSpec) -> ToolSpec:
+    """Return the host's own spec, without what toolkits have changed."""
+    while isinstance(spec, ChangedSpec | ToolkitTool):
+        spec = spec.original if isinstance(spec, ChangedSpec) else spec._entry.spec  # noqa: SLF001  # of another tool
+    return spec
+
+
+@functools.cache
+def _tool_class(spec_class: type[ToolSpec]) -> type[ToolkitTool]:
+    """Return ToolkitTool or, for the host's own class of specs, a subclass of both."""
+    if spec_class in {ToolSpec, GroupsTool}:
+        return ToolkitTool
+    members = {"__doc__": ToolkitTool.__doc__, "__module__": __name__, "__getattr__": _attribute_of_original}
+    name = f"Toolkit{spec_class.__name__}"
+    return types.new_class(name, (ToolkitTool, spec_class), exec_body=lambda body: body.update(members))
+
+
+def _attribute_of_original(tool: ToolkitTool, name: str) -> Any:
+    """Return an attribute that only the host's own spec has, such as one that its constructor has set."""
+    return getattr(_original(tool), name)
 
 
 def _call_options(positional: tuple[Any, ...]) -> calls.CallOptions:

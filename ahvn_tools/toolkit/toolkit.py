@@ -4,36 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from ahvn_tools.binding import Binding
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.middleware.approve import Approver
 from ahvn_tools.registry import ToolRegistry
+from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.annotations import Namespace, caller_locals
 from ahvn_tools.secret_key import SecretKey
-from ahvn_tools.sources.options import ToolOptions
-from ahvn_tools.spec import ToolSpec
+from ahvn_tools.sources.options import OutputForm, ToolOptions, check_output
+from ahvn_tools.spec import ToolSpec, validate_spec_class
 from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.approval_options import DEFAULT_EXPIRY, to_approval_store, validate_expiry
 from ahvn_tools.toolkit.approval_store import ApprovalStore
+from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING, validate_max_background
+from ahvn_tools.toolkit.duplicates import OnDuplicate
+from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_factory import Rename, to_entries
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,
+    to_name_set,
     validate_callable,
     validate_flag,
     validate_name,
     validate_timeout,
 )
+from ahvn_tools.toolkit.group import Group
+from ahvn_tools.toolkit.search_listing import SearchListing
 from ahvn_tools.toolkit.search_rank import Rank
-from ahvn_tools.toolkit.selection import Selection, SelectionOptions
+from ahvn_tools.toolkit.selection import Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import Group, SearchListing, ToolStore, validate_max_concurrency
+from ahvn_tools.toolkit.store import ToolStore, validate_max_concurrency
 from ahvn_tools.toolkit.toolkit_view import ToolkitView, validate_state
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -78,10 +85,13 @@ class Toolkit(ToolkitView):
         timeout: float | None = None,
         middleware_timeout: float | None = None,
         max_concurrency: int = 16,
-        roots: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
-        on_duplicate: str = "raise",
+        max_background: int = DEFAULT_MAX_RUNNING,
+        roots: Roots = (),
+        on_duplicate: OnDuplicate = "raise",
         mask_errors: bool = True,
         strict: bool = False,
+        output: OutputForm = "json",
+        spec_class: type[ToolSpec] = ToolSpec,
     ) -> None:
         """Begin with no tool.
 
@@ -92,26 +102,35 @@ class Toolkit(ToolkitView):
         an ApprovalStore; by default this toolkit remembers them in memory. `approval_expiry` is for how many seconds a
         request can be approved (7 days; None: forever). `timeout` is how many seconds any call may take without its
         middleware, `middleware_timeout` how many its middleware may take. `max_concurrency` is how many calls of one
-        answer run at once, `roots` are folders that a tool finds in its ToolContext. `on_duplicate` decides about a
-        second tool of the same name: `"raise"` ToolkitError, `"keep"` the first, or `"replace"` it.
-        `mask_errors=False` lets a result contain the text of any exception, and not only of a ToolError. With `strict`
-        a finding of `check` raises ToolkitError in `to`, in `add_mcp` and when the toolkit is served.
+        answer run at once, `max_background` how many background calls of one session run at once. `roots` are the
+        folders, as paths or `file:` URIs, that a tool finds in its ToolContext. `on_duplicate` decides about a second
+        tool of the same name: `"raise"` ToolkitError, `"keep"` the first, `"replace"` it, or `"rename"` the second;
+        `add` and `add_mcp` have this option, too. `mask_errors=False` lets a result contain the text of any exception,
+        and not only of a ToolError. With `strict` a finding of `check` raises ToolkitError in `to`, in `add_mcp` and
+        when the toolkit is served. `output="raw"` applies to functions that are added without `output` and
+        `output_schema`: the value of a result is the object that the function returned. `spec_class`, a subclass of
+        ToolSpec, is the class of the specs that the toolkit makes. Raises ToolkitError, and DefinitionError for an
+        unknown `output` and for another class, for what does not fit.
         """
         if approver is not None:
             validate_callable("An approver", "a function of the request", approver)
         self.name = validate_name("name of a toolkit", name)
         store = ToolStore(on_duplicate, timeout, max_concurrency)
-        self._view = StoreView(store, (SessionState(validate_state({} if state is None else state)),))
+        own_state = SessionState(validate_state({} if state is None else state))
+        self._view = StoreView(store, (own_state,), roots=to_roots(roots))
         store.approver = approver
+        check_output("output", output)
+        store.output = output
+        store.spec_class = validate_spec_class(spec_class)
         store.masks_errors = validate_flag("mask_errors", mask_errors)
         store.finding_log.is_strict = validate_flag("strict", strict)
         store.middleware_timeout = validate_timeout(middleware_timeout)
         store.secret_key = SecretKey.create(secret_key)
         store.approval_store = to_approval_store(approval_store)
         store.approval_expiry = validate_expiry(approval_expiry)
-        store.make_toolkit = self._with_view
-        folders = [roots] if isinstance(roots, str | PathLike) else roots
-        store.roots = tuple(Path(root).resolve() for root in folders)
+        store.max_background = validate_max_background(max_background)
+        unheld = self._with_view(self._view.without_session())  # the store does not keep the toolkit's calls alive
+        store.make_toolkit = unheld._with_view  # noqa: SLF001  # of this class
         for layer in middleware:
             self.use(layer)
 
@@ -127,25 +146,37 @@ class Toolkit(ToolkitView):
         rename: Rename = None,
         **options: Unpack[AddOptions],
     ) -> Self:
-        """Add ToolSpecs, functions, all tools of a ToolRegistry or of another Toolkit, or FastMCP tools.
+        """Add ToolSpecs, functions, all tools of a ToolRegistry or Toolkit, tools of FastMCP or LangChain.
 
         The toolkit uses a spec itself and no copy: what is bound on it later applies here. What the toolkit adds (the
         options, a `prefix` to the name, a new name from `rename`) never changes the spec. The options are those of the
         toolkit, for all of these tools, and those of `@tool`. Raises ToolkitError for a name that is taken, BindError
         for a `preset` that does not fit, DefinitionError for an option of `@tool` that does not; nothing is added then.
+        `on_duplicate` decides here about names that are taken: `"raise"`, `"keep"` the other tool, `"replace"` it, or
+        `"rename"` the new one, `find` to `find_2`.
         """
-        return self._add(things, prefix, rename, options, caller_locals())
+        self._add(things, prefix, rename, options, caller_locals())
+        return self
 
     def _add(
         self, things: tuple[Any, ...], prefix: str, rename: Rename, options: AddOptions, namespace: Namespace
-    ) -> Self:
+    ) -> list[Entry]:
         store = self._store_for("add")
-        entries = to_entries(things, namespace, options, store.locks, prefix=prefix, rename=rename)
+        entries = to_entries(
+            things,
+            namespace,
+            options,
+            store.locks,
+            prefix=prefix,
+            rename=rename,
+            output=store.output,
+            spec_class=store.spec_class,
+        )
         groups: dict[str, Group] = {}
         for thing in things:
             groups |= thing._view.groups() if isinstance(thing, Toolkit) else {}  # noqa: SLF001  # of this class
         store.add(entries, groups)
-        return self
+        return entries
 
     @overload
     def tool(self, function: Function, /) -> Function: ...
@@ -172,9 +203,10 @@ class Toolkit(ToolkitView):
         """Add the tools of an MCP server, or of all servers of an `mcp.json`; `servers` describes each.
 
         `server` is a URL, a command as a string or as a list of words, an `mcp.json` (its path or its data), the path
-        of a script, a FastMCP server, a client, or what `mcp.connect` returned. `name` is for `remove_mcp` and
-        messages; `timeout`, in seconds, applies to each call. A tool whose name is taken is refused, whatever
-        `on_duplicate` is. `binds` names the parameters that secret bindings may fill, and any binding in later tools.
+        of a script, a FastMCP server, client or transport, or what `mcp.connect` returned. `name` is for `remove_mcp`
+        and messages; `timeout`, in seconds, applies to each call. A tool whose name is taken is refused, unless
+        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `binds` names the parameters that secret
+        bindings may fill, and any binding in later tools.
 
         Raises ToolConnectionError when no server can be reached, ToolkitError, ToolLookupError and BindError for what
         does not fit; nothing is added then.
@@ -247,8 +279,14 @@ class Toolkit(ToolkitView):
         return self
 
     def unbind(self, param: str) -> Self:
-        """Undo `bind`. What a spec itself has bound stays bound."""
-        self._store_for("unbind").unbind(param)
+        """Undo `bind`. What a spec itself has bound stays bound.
+
+        Raises BindError for a parameter that must stay bound in a tool, because its type has no JSON form.
+        """
+        store = self._store_for("unbind")
+        for entry in list(store.entries.values()) if param in store.bindings else ():
+            entry.refuse_unbinding(param, others=entry.own_bindings)
+        store.unbind(param)
         return self
 
     def use(self, middleware: Middleware) -> Callable[[], None]:
@@ -264,10 +302,14 @@ class Toolkit(ToolkitView):
     def max_concurrency(self, value: int) -> None:
         self._store_for("set max_concurrency").max_concurrency = validate_max_concurrency(value)
 
-    def group(self, name: str, description: str = "", *, active: bool = False, notes: str | None = None) -> Self:
-        """Define a group of tools to switch on and off together; `notes` are for the model while it is active."""
+    def add_group(self, name: str, description: str = "", *, active: bool = False, notes: str | None = None) -> Self:
+        """Define a group of tools to switch on and off together; `notes` are for the model while it is active.
+
+        A group of this name gets the new description, notes and default; its tools and switches stay. Raises
+        ToolkitError for the basic group.
+        """
         group = Group(name=name, description=description, is_active=active, notes=notes)
-        self._store_for("define a group").define_group(group)
+        self._store_for("define a group").add_group(group)
         return self
 
     def remove_group(self, name: str) -> Self:
@@ -283,9 +325,27 @@ class Toolkit(ToolkitView):
         """
         return model_tools.GroupsTool(self._view.store, options)
 
-    def toolset(self, name: str, **selection: Unpack[SelectionOptions]) -> Self:
-        """Save a selection under a name, for `select(toolset=name)`."""
-        self._store_for("save a toolset").save_toolset(name, Selection.from_options(selection))
+    def add_toolset(self, name: str, description: str = "", **selection: Unpack[SelectionOptions]) -> Self:
+        """Save a selection under a name, for `select(toolset=name)`; it replaces a toolset of this name.
+
+        Raises ToolLookupError for an unknown toolset in it, ToolkitError for a toolset that is made of itself.
+        """
+        toolset = Toolset(name=name, description=description, selection=Selection.from_options(selection))
+        self._store_for("add a toolset").add_toolset(toolset)
+        return self
+
+    def tag(self, names: str | Iterable[str], *tags: str) -> Self:
+        """Add tags to a tool or to several, in this toolkit. Raises ToolLookupError for an unknown tool."""
+        self._store_for("tag").change_tags(names, _to_tags(tags), frozenset())
+        return self
+
+    def untag(self, names: str | Iterable[str], *tags: str) -> Self:
+        """Remove tags from a tool or from several, in this toolkit: also tags that the tool was defined with.
+
+        Raises ToolLookupError for an unknown tool and for a tag that one of them does not have; nothing is changed
+        then.
+        """
+        self._store_for("untag").change_tags(names, frozenset(), _to_tags(tags))
         return self
 
     def add_search(
@@ -306,12 +366,19 @@ class Toolkit(ToolkitView):
         """
         if rank is not None:
             validate_callable("`rank`", "a function `(query, definitions) -> names`", rank)
-        search_spec = ToolSpec.from_function(model_tools.search_tools, **(search_tool or {}))
-        call_spec = ToolSpec.from_function(model_tools.call_tool, **(call_tool or {}))
+        search_options: ToolOptions = {"output": "json", **(search_tool or {})}
+        call_options: ToolOptions = {"output": "json", **(call_tool or {})}
+        search_spec = ToolSpec.from_function(model_tools.search_tools, **search_options)
+        call_spec = ToolSpec.from_function(model_tools.call_tool, **call_options)
         pair = Toolkit("search").add(search_spec).add(call_spec)
         store = self._view.store
         core = store.require_names(core)
-        self.add(pair, **options)
-        names = tuple(tool.name for tool in pair)
+        names = tuple(entry.name for entry in self._add((pair,), "", None, cast("AddOptions", options), {}))
         store.search_listing = SearchListing(core=core, search_tool_names=names, rank=rank)
         return self
+
+
+def _to_tags(tags: tuple[str, ...]) -> frozenset[str]:
+    if not tags:
+        raise ToolkitError('Name at least one tag after the tool: tag("find", "read").')
+    return to_name_set("tags of a tool", tags)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
+from ahvn_tools.roots import Roots
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.answer import parse_answer
 from ahvn_tools.toolkit.batch import Batch
 from ahvn_tools.toolkit.resume import Approved, Reason, Waiting, aresumed_batch, resumed_batch
 from ahvn_tools.toolkit.run import Run
-from ahvn_tools.toolkit.visibility import StoreView
+from ahvn_tools.toolkit.toolkit_background import ToolkitBackground
 
 if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName
@@ -21,63 +22,105 @@ Arguments = JsonObject | None
 """Arguments by parameter; None for no argument."""
 
 
-class ToolkitCalls:
+class ToolkitCalls(ToolkitBackground):
     """Base class of ToolkitView: calls run here, through the groups, the state and the middleware of the view."""
 
-    __slots__ = ("_view",)
-
-    _view: StoreView
+    __slots__ = ()
 
     def call(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
     ) -> Any:
         """Call a tool and return the value, or raise as a spec does.
 
         Also raises ToolNotFoundError, and ToolNotAvailableError for a tool that is not visible here. `timeout`, in
         seconds: the shortest of this, the toolkit's and the tool's own applies. Raises ToolkitError when it cannot
-        interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`.
+        interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`. `roots` are the folders that a tool finds
+        in its ToolContext, in place of those of the session and the toolkit.
         """
-        return calls.call(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+        return calls.call(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     async def acall(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
     ) -> Any:
         """Call a tool from async code and return the value, or raise as `call` does."""
-        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     def exec(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
     ) -> ToolResult:
         """Call a tool and return a ToolResult, also for an error of the tool."""
-        return calls.execute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+        return calls.execute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     async def aexec(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
     ) -> ToolResult:
         """Call a tool from async code and return a ToolResult, also for an error of the tool."""
-        return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+        return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     def stream(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
     ) -> Generator[ToolResult, None, None]:
         """Call a tool and yield one result per item as it is produced, then the whole with `is_last=True`."""
-        return calls.stream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+        return calls.stream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     def astream(
-        self, name: str, arguments: Arguments = None, /, *, timeout: float | None = None, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
     ) -> AsyncGenerator[ToolResult, None]:
         """Call a tool from async code and yield results as `stream` does."""
-        return calls.astream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id))
+        return calls.astream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel the calls of this id, from any thread, and return whether there are any; a session cancels its own.
+        """Cancel the calls of this id, from any thread, and return whether any run; a session cancels its own.
 
         Their last result is `is_interrupted`, with the items so far as its value and the code `cancelled`; `call`
         raises CallCancelledError. An async body is cancelled. A sync body can read the cancellation in its ToolContext:
         in its caller's thread it ends when it does so, elsewhere its thread is left running. Calls of a `run` have the
         ids of the model's calls; a ToolContext, chunks, logs and results contain the ids of others.
         """
-        return self._view.store.active_calls.cancel(call_id, self._view.session_state)
+        cancelled = self._view.background_calls.cancel(call_id)
+        return self._view.store.active_calls.cancel(call_id, self._view.session_state) or cancelled
 
     def run(self, answer: Any, *, format: FormatName | str | None = None, run_in_thread: bool = True) -> Run:  # noqa: A002  # the word for it
         """Run all calls of a model's answer, in parallel, and return the messages that answer them.
@@ -133,7 +176,7 @@ class ToolkitCalls:
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
     ) -> Run:
-        """Run or reject the calls that waited for an approval, and return the finished Run.
+        """Run or reject the calls that waited for an approval, and return the Run, which may wait for further ones.
 
         `waiting` is a Run with pending calls, or one request (also as its JSON data, in another process); for one
         request the Run has results and no messages. `approved` applies to all of a Run's calls, or decides by call id.
@@ -144,7 +187,9 @@ class ToolkitCalls:
         Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
         and for secret arguments that differ from the requested ones.
         """
-        return resumed_batch(self._view, waiting, approved, arguments, reason).run()
+        run = resumed_batch(self._view, waiting, approved, arguments, reason).run()
+        self._view.background_calls.set_resumed_results(run.results)
+        return run
 
     async def aresume(
         self,
@@ -155,7 +200,9 @@ class ToolkitCalls:
         reason: Reason = None,
     ) -> Run:
         """Run or reject the calls that waited from async code, as `resume` does."""
-        return await (await aresumed_batch(self._view, waiting, approved, arguments, reason)).arun()
+        run = await (await aresumed_batch(self._view, waiting, approved, arguments, reason)).arun()
+        self._view.background_calls.set_resumed_results(run.results)
+        return run
 
     def _batch(self, answer: Any, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         calls, format = parse_answer(self._view, answer, format)  # noqa: A001  # as above

@@ -11,10 +11,13 @@ from ahvn_tools import formats, text
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import check, snapshot
+from ahvn_tools.toolkit.duplicates import Duplicate
 from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.group_view import GroupView, ToolsetView
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.structured_output import StructuredOutput
@@ -49,7 +52,7 @@ class ToolkitView(ToolkitCalls):
         The toolkit itself has the tools of inactive groups, too. A session or a selection has them only if it was made
         with `select(inactive=True)`. They are exported and called only while their group is active.
         """
-        return (ToolkitTool(self._view, entry) for entry in self._view.contained_entries())
+        return (ToolkitTool.create(self._view, entry) for entry in self._view.contained_entries())
 
     def __len__(self) -> int:
         return sum(1 for _ in self._view.contained_entries())
@@ -69,7 +72,7 @@ class ToolkitView(ToolkitCalls):
         """Return one of the tools that iteration gives. Raises ToolLookupError (a KeyError) for another name."""
         entry = self._find_entry(name)
         if entry is not None and self._view.contains(entry):
-            return ToolkitTool(self._view, entry)
+            return ToolkitTool.create(self._view, entry)
         if entry is not None and self._view.is_selected(entry) and not self._view.is_active(entry.group):
             raise ToolLookupError(
                 f"The tool {name!r} is in the group {entry.group!r}, which is not active here. "
@@ -94,7 +97,8 @@ class ToolkitView(ToolkitCalls):
         """Return a table of the tools here, for notebooks."""
         from ahvn_tools.toolkit.html_tables import tools_table  # only a notebook needs it
 
-        return tools_table(repr(self), (ToolkitTool(self._view, entry) for entry in self._view.contained_entries()))
+        tools = (ToolkitTool.create(self._view, entry) for entry in self._view.contained_entries())
+        return tools_table(repr(self), tools)
 
     @property
     def state(self) -> MutableMapping[str, Any]:
@@ -111,29 +115,40 @@ class ToolkitView(ToolkitCalls):
         return self._view.session_state.session_id if self._view.is_session else None
 
     def session(
-        self, /, state: MutableMapping[str, Any] | None = None, *, session_id: str | None = None, **values: Any
+        self,
+        /,
+        state: MutableMapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        roots: Roots | None = None,
+        **values: Any,
     ) -> Self:
         """Return the toolkit for one session: with its own state, and its own active groups.
 
         A call reads the session's state first, then the toolkit's, then the tool's own. The session uses `state` itself
         and no copy; `values` are put into it. Tools that are added to the toolkit later appear in the session, too.
-        Raises TypeError for a state that is not a mutable mapping, ToolkitError for a value named `id`.
+        `roots` are the folders that tools may use here, in place of the toolkit's; a value of that name goes into the
+        state: `session({"roots": …})`. Raises TypeError for a state that is not a mutable mapping, ToolkitError for a
+        value named `id` and for roots that are no paths.
         """
         if "id" in values:
             raise ToolkitError(
                 "`session` has no option 'id'. Did you mean session_id=…? Pass a value named 'id' in the state: "
                 "session({'id': …})."
             )
+        own_roots = None if roots is None else to_roots(roots)
         if state is not None:
             validate_state(state).update(values)
-        return self._with_view(self._view.session(SessionState(values if state is None else state, session_id)))
+        session_state = SessionState(values if state is None else state, session_id)
+        return self._with_view(self._view.session(session_state, roots=own_roots))
 
     def select(self, *, inactive: bool = False, **selection: Unpack[SelectionOptions]) -> Self:
         """Return a live view of the tools that meet all of these conditions; others cannot be called in it.
 
         `names`, `tags` (one of them), `groups`, `audience`, `toolset` (a saved selection), `where` (a function of the
-        definition). Views nest and share state with what they are taken from. With `inactive` the view also lists and
-        indexes the tools of inactive groups. It neither exports nor calls them.
+        definition), `any_of` (at least one of these toolsets and conditions: `["reading", {"names": ["find"]}]`). Views
+        nest and share state with what they are taken from. With `inactive` the view also lists and indexes the tools of
+        inactive groups. It neither exports nor calls them.
         """
         return self._with_view(self._view.select(Selection.from_options(selection), inactive=inactive))
 
@@ -141,6 +156,30 @@ class ToolkitView(ToolkitCalls):
     def groups(self) -> dict[str, bool]:
         """The groups by name, and whether they are active here."""
         return {name: group.is_active for name, group in self._view.groups().items()}
+
+    def group(self, name: str) -> GroupView:
+        """Return a group as it is here: its `name`, `description`, `notes`, `tools`, and whether it is `active`.
+
+        Raises ToolLookupError for an unknown group.
+        """
+        return GroupView(self._view, name)
+
+    @property
+    def toolsets(self) -> dict[str, ToolsetView]:
+        """The toolsets by name."""
+        return {name: self.toolset(name) for name in list(self._view.store.toolsets)}
+
+    def toolset(self, name: str) -> ToolsetView:
+        """Return a toolset: its `name` and `description`, and the `tools` here that are in it.
+
+        `select(toolset=name)` is a view of them. Raises ToolLookupError for an unknown toolset.
+        """
+        return ToolsetView(self._view, name)
+
+    @property
+    def duplicates(self) -> list[Duplicate]:
+        """What was done about tools whose names were taken, each once, in the order in which it happened."""
+        return list(self._view.store.duplicates)
 
     @property
     def notes(self) -> str:
@@ -195,7 +234,8 @@ class ToolkitView(ToolkitCalls):
         """Return what has no effect in this toolkit, or cannot be used as it is; in a session or selection as well.
 
         Bindings that no tool has, presets and patterns of `add_mcp` that match nothing, tools of servers that are not
-        used, empty groups and toolsets, names that are one name to a model, and tools without a description.
+        used, empty groups and toolsets, names that are one name to a model, tools with a parameter that must be bound,
+        and tools without a description.
         """
         return check.find_all(self._view)
 
@@ -244,7 +284,7 @@ class ToolkitView(ToolkitCalls):
         Words are looked for in names, descriptions, parameters, tags and examples; one match is enough. Raises
         ToolkitError where SQLite has no full-text index.
         """
-        return [ToolkitTool(self._view, entry) for entry in self._view.search(query, k)]
+        return [ToolkitTool.create(self._view, entry) for entry in self._view.search(query, k)]
 
 
 def validate_state(state: Any) -> MutableMapping[str, Any]:

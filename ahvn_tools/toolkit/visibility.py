@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import copy
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.toolkit.background_calls import BackgroundCalls, session_ended_error
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.group import Group
 from ahvn_tools.toolkit.search_rank import rank_names
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import Group, ToolStore
+from ahvn_tools.toolkit.store import ToolStore
 from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 
 class StoreView:
     """A store as one toolkit, session or selection sees it. It never changes."""
 
-    __slots__ = ("_selects_inactive", "selections", "session_state", "session_states", "store")
+    __slots__ = (
+        "_background_calls",
+        "_selects_inactive",
+        "roots",
+        "selections",
+        "session_state",
+        "session_states",
+        "store",
+    )
 
     def __init__(
         self,
@@ -29,16 +42,30 @@ class StoreView:
         selections: tuple[Selection, ...] = (),
         *,
         selects_inactive: bool = False,
+        background_calls: BackgroundCalls | weakref.ref[BackgroundCalls] | None = None,
+        roots: tuple[Path, ...] = (),
     ) -> None:
         """`session_states`: the innermost first, the toolkit's last. A visible tool matches all `selections`.
 
         `selects_inactive`: the view contains tools of inactive groups, too, as the toolkit itself does.
+        `background_calls`: those of the session; None for a new session. `roots`: the folders that tools may use.
         """
         self.store = store
         self.session_state = session_states[0]
         self.session_states = session_states
         self.selections = selections
+        self.roots = roots
         self._selects_inactive = selects_inactive
+        self._background_calls = BackgroundCalls() if background_calls is None else background_calls
+
+    @property
+    def background_calls(self) -> BackgroundCalls:
+        """The background calls of the session. Raises ToolkitError in a call that has outlived its session."""
+        calls = self._background_calls
+        found = calls() if isinstance(calls, weakref.ref) else calls
+        if found is None:
+            raise session_ended_error()
+        return found
 
     @property
     def is_session(self) -> bool:
@@ -50,18 +77,52 @@ class StoreView:
         """Whether this is the toolkit itself."""
         return not (self.is_session or self.selections)
 
-    def session(self, session_state: SessionState) -> StoreView:
-        """Return this view with one more session state."""
-        states = (session_state, *self.session_states)
-        return StoreView(self.store, states, self.selections, selects_inactive=self._selects_inactive)
+    def session(
+        self,
+        session_state: SessionState,
+        background_calls: BackgroundCalls | None = None,
+        roots: tuple[Path, ...] | None = None,
+    ) -> StoreView:
+        """Return this view with one more session state; `background_calls` are those of the session, if it has any."""
+        return StoreView(
+            self.store,
+            (session_state, *self.session_states),
+            self.selections,
+            selects_inactive=self._selects_inactive,
+            background_calls=background_calls,
+            roots=self.roots if roots is None else roots,
+        )
+
+    def with_roots(self, roots: tuple[Path, ...]) -> StoreView:
+        """Return this view for a call with its own roots."""
+        view = copy.copy(self)
+        view.roots = roots
+        return view
+
+    def without_session(self) -> StoreView:
+        """Return this view for a background call, which does not keep its session's background calls alive."""
+        calls = self._background_calls
+        return StoreView(
+            self.store,
+            self.session_states,
+            self.selections,
+            selects_inactive=self._selects_inactive,
+            background_calls=calls if isinstance(calls, weakref.ref) else weakref.ref(calls),
+            roots=self.roots,
+        )
 
     def select(self, selection: Selection, *, inactive: bool = False) -> StoreView:
-        """Return this view with one more selection. Raises ToolLookupError for its toolset."""
-        if selection.toolset is not None:
-            self.store.toolset(selection.toolset)
+        """Return this view with one more selection. Raises ToolLookupError for its toolsets."""
+        for name in selection.toolset_names():
+            self.store.toolset(name)
         selections = (*self.selections, selection)
         return StoreView(
-            self.store, self.session_states, selections, selects_inactive=inactive or self._selects_inactive
+            self.store,
+            self.session_states,
+            selections,
+            selects_inactive=inactive or self._selects_inactive,
+            background_calls=self._background_calls,
+            roots=self.roots,
         )
 
     def refuse_change(self, action: str) -> None:
@@ -78,6 +139,11 @@ class StoreView:
         """Return the definition that a model receives."""
         definition, structured_output = self.compiled_tool(entry).definition, self.structured_output(entry)
         return definition if structured_output is None else structured_output.definition(definition)
+
+    def known_definitions(self) -> list[ToolDefinition]:
+        """Return the definitions of all tools, visible or not, except those with a parameter that must be bound."""
+        entries = list(self.store.entries.values())
+        return [self.definition(e) for e in entries if self.compiled_tool(e).plan.unbound_parameter is None]
 
     def structured_output(self, entry: Entry) -> StructuredOutput | None:
         """Return the model whose fields a tool also takes here."""
@@ -125,6 +191,10 @@ class StoreView:
     def contained_entries(self) -> Iterator[Entry]:
         """Yield the tools that the host finds here in the order in which they were added."""
         return (entry for entry in list(self.store.entries.values()) if self.contains(entry))
+
+    def usable_entries(self) -> Iterator[Entry]:
+        """Yield the tools that the host finds here, and those of inactive groups."""
+        return (entry for entry in list(self.store.entries.values()) if self._is_usable(entry))
 
     def visible_entries(self) -> Iterator[Entry]:
         """Yield the visible tools in the order in which they were added."""
@@ -175,6 +245,10 @@ class StoreView:
         return True
 
     def _matches(self, selection: Selection, entry: Entry) -> bool:
-        if selection.toolset is not None and not self._matches(self.store.toolset(selection.toolset), entry):
+        if selection.toolset is not None:
+            toolset = self.store.toolset(selection.toolset)
+            if not self._matches(toolset.selection, entry):
+                return False
+        if selection.any_of is not None and not any(self._matches(part, entry) for part in selection.any_of):
             return False
         return selection.matches(entry, self.definition)

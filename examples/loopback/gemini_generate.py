@@ -13,6 +13,8 @@ ROUTE = re.compile(r"v1\w*/models/(?P<model>[^:]+):(?P<stream>stream)?[gG]enerat
 CONTENT_TYPE = frames.SERVER_SENT
 NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}"
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBsb29wYmFjayBzZXJ2ZXI="
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""What Gemini accepts in the place of a signature, for calls that it has not made."""
 RAW = {"args", "parametersJsonSchema", "response", "responseJsonSchema"}
 """Members whose insides are the tools' own."""
 
@@ -78,7 +80,10 @@ def results(request: dict[str, Any]) -> list[str]:
         waiting = [part["functionCall"] for part in parts if "functionCall" in part]
         if waiting and _is_third(request["model"]):
             signed = next(part for part in parts if "functionCall" in part).get("thoughtSignature")
-            refuse(signed != SIGNATURE, "Function call is missing a thought_signature in functionCall parts.")
+            refuse(
+                signed not in {SIGNATURE, NO_SIGNATURE},
+                "Function call is missing a thought_signature in functionCall parts.",
+            )
     refuse(waiting, "Please ensure that function call turn is followed by a function response turn.")
     return texts
 

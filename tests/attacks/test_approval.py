@@ -245,7 +245,7 @@ def out_of_the_selection() -> list[Any]:
 
 def group_switched_off() -> list[Any]:
     bank = Bank()
-    bank.kit.group("money", "Money.").add(bank.paid.append, rename="give", group="money", requires_approval=True)
+    bank.kit.add_group("money", "Money.").add(bank.paid.append, rename="give", group="money", requires_approval=True)
     bank.session.activate("money")
     data = bank.ask({"to": "ann"}, name="give").pending[0].to_json()
     bank.session.set_groups({"money": False})

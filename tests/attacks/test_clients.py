@@ -52,7 +52,7 @@ def with_groups(attack: Callable[[Desk, Raw], Awaitable[Any]], **options: Any) -
     """Attack a server whose clients may switch groups."""
 
     async def prepared(desk: Desk, raw: Raw) -> Any:
-        desk.kit.group("rare", "Rare.").add(desk.kit.groups_tool())
+        desk.kit.add_group("rare", "Rare.").add(desk.kit.groups_tool())
         return await attack(desk, raw)
 
     return by_http(prepared, **options)

@@ -38,7 +38,7 @@ import sys
 from ahvn_tools import ToolContext, Toolkit
 
 print("loaded")
-kit = Toolkit("shed").group("heavy").group("light", active=True)
+kit = Toolkit("shed").add_group("heavy").add_group("light", active=True)
 
 @kit.tool
 def greet(name: str, times: int = 1) -> str:
@@ -133,6 +133,7 @@ async def test_a_client_over_stdio_lists_and_calls_tools_that_print(file):
         (["--group", "heavy", "--group", "light"], ["lift", "blow"]),
     ],
 )
+@pytest.mark.exhaustive
 async def test_audiences_and_groups_can_be_chosen(file, arguments, names):
     assert await listed(over_stdio(file, *arguments)) == names
 
@@ -154,6 +155,7 @@ async def test_a_toolkit_in_a_module_can_be_served_under_another_name(file, monk
         pytest.param("shed.py", "uvicorn.py", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 async def test_a_file_or_its_neighbour_may_have_the_name_of_a_dependency(tmp_path, name, neighbour):
     written = tmp_path / name
     written.write_text("from ahvn_tools import tool\n\n@tool\ndef greet() -> str:\n    return 'hello'\n")
@@ -190,6 +192,7 @@ def test_output_of_tools_over_stdio_is_written_to_stderr_at_once(tmp_path):
         assert serving.wait(LONGEST) == 0
 
 
+@pytest.mark.exhaustive
 async def test_a_process_over_stdio_ends_with_its_client(file):
     transport = StdioTransport(
         sys.executable, ["-m", "ahvn_tools", "serve", f"{file}:pid"], env=ENVIRONMENT, keep_alive=False
@@ -251,6 +254,7 @@ async def test_only_allowed_host_names_are_served_over_http(file):
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 0, marks=pytest.mark.exhaustive)]
 )
+@pytest.mark.exhaustive
 def test_a_signal_ends_a_server_over_http(file, number, status):
     with Served.over_http(file) as served:
         assert served.end(number) == status
@@ -333,6 +337,7 @@ def test_the_command_prints_the_version_of_the_package():
     assert run("--version").stdout == f"{ahvn_tools.__version__}\n"
 
 
+@pytest.mark.exhaustive
 def test_the_installed_script_runs_the_command():
     script = Path(sysconfig.get_path("scripts")) / "ahvn-tools"
     if not script.exists():

@@ -18,7 +18,7 @@ import pytest
 import ahvn_tools
 from ahvn_tools import ToolResult, ToolSpec
 
-WAIT = 10.0
+WAIT = 30.0
 """How many seconds a test waits for something that should happen at once."""
 
 EntryPoint = Callable[..., Any]

@@ -382,6 +382,7 @@ ALIKE = st.recursive(
 
 @sample_formats
 @given(response=st.lists(ALIKE) | st.dictionaries(WORDS, ALIKE))
+@pytest.mark.exhaustive
 def test_no_similar_response_raises(name, response):
     read = formats.get(name).calls(response)
     assert all(isinstance(call.name, str) and call.id and (call.name or call.error) for call in read)
@@ -593,6 +594,7 @@ EVENTS = st.dictionaries(
 
 @sample_formats
 @given(events=st.lists(EVENTS))
+@pytest.mark.exhaustive
 def test_no_stream_of_similar_events_raises(name, events):
     read = list(formats.get(name).stream(events))
     assert all(isinstance(call.name, str) and call.id and (call.name or call.error) for call in read)
@@ -624,7 +626,7 @@ def recorded(name: str, file: str) -> list[dict[str, Any]]:
         return [row for row in map(json.loads, lines) if provider(name).is_ours(row)]
 
 
-NOT_RECORDED = {"ollama", "mcp", "prompt"}
+NOT_RECORDED = {"langchain", "ollama", "mcp", "prompt"}
 """Formats of which the corpus holds no response."""
 
 

@@ -381,8 +381,8 @@ def output(result: ToolResult) -> Any:
 def test_a_value_is_sent_as_data_if_the_text_contains_nothing_more():
     text = TextContent(type="text", text='{"a": 1}')
     assert output(ToolResult({"a": 1}, {"a": 1}, blocks=(text,))) == {"a": 1}
-    assert output(ToolResult(1, {"a": 1}, blocks=(text,))) == {"a": 1}
-    assert output(ToolResult(1, {"a": 1})) == {"a": 1}
+    assert output(ToolResult(1, {"a": 1}, blocks=(text,), is_unwrapped=True)) == {"a": 1}
+    assert output(ToolResult(1, {"a": 1}, is_unwrapped=True)) == {"a": 1}
     assert output(ToolResult(1, {"result": 1})) == 1
     assert output(ToolResult(2, {"a": 2}, blocks=(text,))) == '{"a": 1}'
     assert output(ToolResult("Rome", blocks=(TextContent(type="text", text="Rome"),))) == "Rome"
@@ -427,3 +427,21 @@ def test_the_older_form_does_not_allow_a_null_that_an_enum_excludes():
     schema = {"type": "object", "properties": {"a": {"type": ["string", "null"], "enum": ["x", "y"]}}}
     (declared,) = gemini.export([ToolDefinition(name="f", input_schema=schema)], form="parameters")
     assert declared["parameters"]["properties"]["a"] == {"type": "string", "enum": ["x", "y"]}
+
+
+# message
+
+
+def test_the_text_in_the_place_of_a_signature_is_written_for_the_first_call_and_is_no_provider_data():
+    calls = [ToolCall(id="c1", name="look"), ToolCall(id="c2", name="look")]
+    (content,) = gemini.message(calls, skip_signature_check=True)
+    assert [part.get("thoughtSignature") for part in content["parts"]] == ["skip_thought_signature_validator", None]
+    assert [call.provider for call in gemini.calls(content)] == [{}, {}]
+    assert "thoughtSignature" not in gemini.message(calls)[0]["parts"][0]
+    assert gemini.message([], skip_signature_check=True) == []
+
+
+def test_a_signature_of_gemini_is_not_replaced():
+    call = ToolCall(id="c1", name="look", provider={"thoughtSignature": "c2ln"})
+    (content,) = gemini.message([call], skip_signature_check=True)
+    assert content["parts"][0]["thoughtSignature"] == "c2ln"

@@ -172,7 +172,7 @@ def test_a_request_that_names_no_tool_is_an_error_with_its_id():
 
 
 def test_a_response_contains_text_and_structured_content():
-    (message,) = mcp.results([(CALL, ToolResult(3, {"result": 3}, meta={"duration": 0.5}))])
+    (message,) = mcp.results([(CALL, ToolResult(3, {"result": 3}, meta={"duration": 0.5, "attempts": 2}))])
     assert message == snapshot(
         {
             "jsonrpc": "2.0",
@@ -180,7 +180,7 @@ def test_a_response_contains_text_and_structured_content():
             "result": {
                 "content": [{"type": "text", "text": "3"}],
                 "structuredContent": {"result": 3},
-                "_meta": {"duration": 0.5},
+                "_meta": {"attempts": 2},
                 "resultType": "complete",
             },
         }
@@ -193,7 +193,7 @@ def test_a_response_contains_text_and_structured_content():
     [
         ToolResult(3, {"result": 3}),
         ToolResult(None),
-        ToolResult("", meta={"duration": 0.5}),
+        ToolResult("", meta={"attempts": 2}),
         ToolResult(error=ErrorDetail(code="tool_error", message="disk full")),
         ToolResult(
             blocks=(
@@ -243,3 +243,20 @@ def test_one_call_at_a_time_is_refused():
     with pytest.raises(ToolSpecError, match="Leave `parallel` out"):
         mcp.choice("auto", parallel=False)
     assert mcp.choice("auto", parallel=True) == {"toolChoice": {"mode": "auto"}}
+
+
+# message
+
+
+def test_a_call_is_written_as_a_request_of_mcp():
+    (request,) = mcp.message([ToolCall(id="7", name="look", arguments={"a": 1}, provider={"id": 7, "_meta": {"x": 1}})])
+    assert dumped(JSONRPCRequest.model_validate(request)) == request
+    params = {"name": "look", "arguments": {"a": 1}, "_meta": {"x": 1}}
+    assert request == {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+    assert CallToolRequestParams.model_validate(request["params"]).arguments == {"a": 1}
+
+
+def test_the_id_of_a_request_that_is_a_text_is_that_of_the_call():
+    (call,) = mcp.calls({"jsonrpc": "2.0", "id": "r7", "method": "tools/call", "params": {"name": "look"}})
+    assert (call.id, call.provider) == ("r7", {})
+    assert mcp.results([(call, ToolResult(1))])[0]["id"] == "r7"

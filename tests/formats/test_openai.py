@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -16,8 +17,10 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
-from ahvn_tools.formats import openai
+from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, formats
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats import detection, openai
+from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL
 from ahvn_tools.results import ErrorDetail
 
 IMAGE = ImageContent(type="image", data="cG5n", mime_type="image/png")
@@ -263,3 +266,90 @@ def test_choices():
             }
         }
     )
+
+
+# the older field `function_call`
+
+
+LEGACY = {"role": "assistant", "content": None, "function_call": {"name": "notes_add", "arguments": '{"a": 1}'}}
+LEGACY_CALL = ToolCall(id="c1", name="notes_add", arguments={"a": 1}, provider={"legacy": True})
+
+
+def of_choice(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, **fields}]}
+
+
+@pytest.mark.parametrize(
+    "response", [LEGACY, [LEGACY], of_choice(message=LEGACY, finish_reason="function_call"),
+                 {"function_call": LEGACY["function_call"]}, {**LEGACY, "tool_calls": None}],
+)  # fmt: skip
+def test_a_call_in_the_older_field_is_read_and_answered_by_a_function_message(response):
+    (call,) = openai.calls(response)
+    assert (call.name, call.arguments, call.error, call.provider) == ("notes_add", {"a": 1}, None, {"legacy": True})
+    assert openai.results([(call, ToolResult(3))]) == [{"role": "function", "name": "notes_add", "content": "3"}]
+    assert openai.message([call], text="Hm.") == [{**LEGACY, "content": "Hm."}]
+    assert detection.matching_formats(response) == ["openai"]
+
+
+def test_a_call_in_the_older_field_is_read_from_a_stream():
+    name, *arguments = [{"name": "notes_add"}, {"arguments": '{"a"'}, {"arguments": ": 1}"}]
+    deltas = [{"role": "assistant", "content": None, "function_call": name}]
+    deltas += [{"function_call": piece} for piece in arguments]
+    chunks = [of_choice(delta=delta, finish_reason=None) for delta in deltas]
+    whole = [*chunks, of_choice(delta={}, finish_reason="function_call")]
+    (call,) = openai.stream(whole)
+    assert (call.name, call.arguments, call.provider) == ("notes_add", {"a": 1}, {"legacy": True})
+    assert detection.matching_formats(whole) == ["openai"]
+    (broken,) = openai.stream(chunks[:-1])
+    assert broken.error == TRUNCATED_CALL
+
+
+def test_the_older_field_beside_the_newer_one_is_the_same_call():
+    items = [{"id": "c1", "type": "function", "function": LEGACY["function_call"]}]
+    (call,) = openai.calls({**LEGACY, "tool_calls": items})
+    assert (call.id, call.provider) == ("c1", {})
+
+
+@pytest.mark.parametrize("field", [None, {}, "x", [], {"name": "", "arguments": ""}])
+def test_an_empty_older_field_is_no_call(field):
+    assert openai.calls({"role": "assistant", "content": "Hello!", "function_call": field}) == []
+
+
+def test_calls_are_written_into_the_older_field_if_asked():
+    call = ToolCall(id="c1", name="notes_add", arguments={"a": 1})
+    assert openai.message([call], legacy=True) == [LEGACY]
+    assert openai.results([(call, ToolResult(3))], legacy=True) == [
+        {"role": "function", "name": "notes_add", "content": "3"}
+    ]
+    assert openai.message([], text="Hello!", legacy=True) == [{"role": "assistant", "content": "Hello!"}]
+
+
+@pytest.mark.parametrize("calls", [[LEGACY_CALL, LEGACY_CALL], [LEGACY_CALL, ToolCall(id="c2", name="ping")]])
+def test_the_older_field_contains_one_call(calls):
+    with pytest.raises(ToolSpecError, match=r"`function_call` contains one call\. Write a message for each call\."):
+        openai.message(calls)
+
+
+def test_images_of_a_function_message_follow_after_its_name():
+    image = ToolResult(blocks=(ImageContent(type="image", data="aGk=", mime_type="image/png"),))
+    answer, images = openai.results([(LEGACY_CALL, image)])
+    assert answer["role"] == "function"
+    assert images["content"][0]["text"] == "Images of the result of call notes_add:"
+
+
+def test_a_toolkit_runs_a_call_in_the_older_field():
+    kit = Toolkit("notes")
+
+    @kit.tool(name="notes_add")
+    def add(a: int) -> int:
+        """Add it."""
+        return a + 1
+
+    run = kit.run(LEGACY)
+    assert list(run) == [{"role": "function", "name": "notes_add", "content": "2"}]
+    assert list(type(run).from_json(run.to_json())) == list(run)
+
+
+def test_other_formats_do_not_read_the_older_field():
+    for name in ("mistral", "ollama", "openai-responses", "anthropic"):
+        assert formats.get(name).calls(LEGACY) == []

@@ -23,7 +23,7 @@ from tests.formats.providers import provider
 from tests.formats.test_contract import leaves, sample_formats
 from tests.formats.test_rules import broken_rules
 
-NULL_FOR_ABSENT = frozenset({"openai", "openai-responses", "mistral"})
+NULL_FOR_ABSENT = frozenset({"langchain", "mistral", "openai", "openai-responses"})
 """The formats whose strict exports require optional members, with null for an absent one."""
 
 ANSWERED_BY_NAME = frozenset({"ollama", "prompt"})
@@ -371,6 +371,7 @@ def test_exports_of_any_schema_change_nothing_and_keep_the_rules(name, schema):
 @sample_formats
 @no_deadline
 @given(tool=tools())
+@pytest.mark.exhaustive
 def test_exports_of_any_function_change_nothing(name, tool):
     definition = tool.spec.definition
     before = (definition.input_schema, definition.output_schema, definition.fingerprint)

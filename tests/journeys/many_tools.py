@@ -28,7 +28,7 @@ class Shop(ToolRegistry):
 
 kit = Toolkit("market").bind("user")
 for kind in KINDS:
-    kit.group(kind, f"Everything about {kind}.", active=True)
+    kit.add_group(kind, f"Everything about {kind}.", active=True)
     for number in range(25):
         kit.add(Shop(kind, number), prefix=f"{kind}_{number}_", group=kind)
 assert len(kit) == 500

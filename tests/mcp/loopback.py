@@ -7,16 +7,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 from fastmcp import FastMCP
 
 
 @contextlib.contextmanager
-def over_http(server: FastMCP) -> Iterator[str]:
-    """Serve over HTTP in a thread, and yield the URL."""
+def over_http(server: FastMCP, **options: Any) -> Iterator[str]:
+    """Serve over HTTP in a thread, and yield the URL; `options` are those of the server's `http_app`."""
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(server.http_app(), log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(server.http_app(**options), log_level="error", lifespan="on", timeout_graceful_shutdown=1)
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

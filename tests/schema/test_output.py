@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import json
 import pathlib
 import traceback
 import uuid
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Uni
 
 import pytest
 import typing_extensions
+from fastmcp.tools import FunctionTool
 from fastmcp.utilities.types import Image
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_serializer
 from typing_extensions import TypeAliasType
@@ -575,3 +577,67 @@ def test_fields_may_be_named_like_keys_of_a_core_schema(entry_point: EntryPoint)
 
     assert entry_point(ToolSpec.from_function(one)).structured_content == {"type": "a", "cls": 1}
     assert entry_point(ToolSpec.from_function(many)).value == [{"type": "a", "cls": 1}]
+
+
+OPEN = {
+    "str": (str, "a", "a", None),
+    "int": (int, 3, 3, None),
+    "list": (list[int], [1], [1], None),
+    "model": (Point, Point(x=1), {"x": 1, "y": 0}, {"x": 1, "y": 0}),
+    "one property": (One, One(only=1), {"only": 1}, {"only": 1}),
+    "aliased": (Aliased, Aliased(outerName=1), {"outerName": 1, "other": 0}, {"outerName": 1, "other": 0}),
+    "none": (None, None, None, None),
+}
+"""A return annotation, a value of it, and the value and the structured content without an output schema."""
+
+UNFIT = {"another type": (int, "text", "text", None), "no list": (list, 3, 3, None)}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "returned", "value", "structured"), [*OPEN.values(), *UNFIT.values()], ids=[*OPEN, *UNFIT]
+)
+@each_entry_point
+def test_an_output_schema_of_none_means_no_schema(
+    annotation: Any, returned: Any, value: Any, structured: Any, entry_point: EntryPoint
+) -> None:
+    spec = returning(annotation, returned, output_schema=None)
+    result = entry_point(spec)
+    assert (spec.output_schema, spec.definition.output_schema, spec.to_mcp().output_schema) == (None, None, None)
+    assert (result.value, result.structured_content, result.error) == (value, structured, None)
+
+
+@pytest.mark.parametrize(("annotation", "returned", "value", "structured"), OPEN.values(), ids=OPEN)
+def test_without_an_output_schema_a_result_is_that_of_fastmcp(
+    annotation: Any, returned: Any, value: Any, structured: Any
+) -> None:
+    def subject() -> Any:
+        return returned
+
+    subject.__annotations__["return"] = annotation
+    theirs = run(FunctionTool.from_function(subject, output_schema=None).run, {})
+    ours = ToolSpec.from_function(subject, output_schema=None).exec()
+    assert (ours.structured_content, [block.text for block in ours.content]) == (
+        theirs.structured_content,
+        [json.dumps(json.loads(block.text)) if structured else block.text for block in theirs.content],
+    )
+
+
+@pytest.mark.parametrize("entry_point", STREAM_ENTRY_POINTS.values(), ids=STREAM_ENTRY_POINTS)
+def test_items_need_not_fit_where_there_is_no_output_schema(entry_point: EntryPoint) -> None:
+    def subject() -> Iterator[int]:
+        yield "text"
+        yield 1
+
+    spec = ToolSpec.from_function(subject, output_schema=None)
+    results = entry_point(spec)
+    assert [result.value for result in results] == ["text", 1, ["text", 1]]
+    assert (spec.output_schema, any(result.is_error for result in results)) == (None, False)
+
+
+def test_an_mcp_tool_without_its_output_schema() -> None:
+    listed = returning(Point, Point(x=1)).to_mcp()
+    assert ToolSpec.from_mcp(listed).output_schema is not None
+    assert ToolSpec.from_mcp(listed, output_schema=None).output_schema is None
+    inner = returning(One, One(only=1)).to_fastmcp()
+    assert ToolSpec.from_mcp(inner)() == 1
+    assert ToolSpec.from_mcp(inner, output_schema=None)() == {"only": 1}

@@ -102,7 +102,14 @@ def test_options_take_precedence_over_the_tools_own_fields():
 
 @pytest.mark.parametrize(
     "option",
-    ["parse_docstring", "include_long_description", "include_var_positional", "include_var_keyword", "run_in_thread"],
+    [
+        "parse_docstring",
+        "include_long_description",
+        "description_separator",
+        "include_var_positional",
+        "include_var_keyword",
+        "run_in_thread",
+    ],
 )
 def test_options_of_functions_are_refused(option):
     with pytest.raises(DefinitionError, match=option):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+import textwrap
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from mcp_types import Icon, ToolAnnotations
 
-from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec, tool
+from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import DefinitionError, StateKeyError
 
 
@@ -87,11 +90,13 @@ def test_from_code_refuses_an_option_before_the_code_runs():
         ({"examples": ["x"]}, "An example must be a dict"),
         ({"examples": {"query": "x"}}, "An example must be a dict"),
         ({"examples": [{"inputs": 3}]}, "An example must be a dict"),
-        ({"examples": iter([{"query": "x"}])}, "pass a list"),
+        ({"examples": iter(["x"])}, "An example must be a dict"),
+        ({"examples": 3}, "examples are a list of sample calls, not 3"),
         ({"annotations": 5}, "annotations must be a dict"),
         ({"annotations": {"readOnly": True}}, "'readOnly', which is not an MCP hint.*'readOnlyHint'"),
         ({"annotations": {"nope": True}}, "'nope'"),
         ({"icons": ["x"]}, "icons must be a dict"),
+        ({"description_separator": 3}, "description_separator must be a str, not 3"),
         ({"icons": 3}, "icons must be a list of MCP icons, not 3"),
         ({"icons": {"src": "x"}}, "icons must be a list of MCP icons, not {'src'"),
         ({"icons": [{"href": "x"}]}, "An icon is a dict"),
@@ -180,6 +185,48 @@ def test_examples_of_both_forms_do_not_contain_bound_parameters():
     assert spec.definition.examples[0] == {"inputs": {"query": "x", "limit": 1}}
 
 
+def registered(examples: Any) -> ToolSpec:
+    class Shelf(ToolRegistry):
+        @reg_toolspec(examples=examples)
+        def search(self, query: str, limit: int = 10) -> list[str]: ...
+
+    class LowerShelf(Shelf):
+        pass
+
+    assert Shelf().toolspec("search").examples
+    return LowerShelf().toolspec("search")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda examples: ToolSpec.from_function(search, examples=examples),
+        lambda examples: tool(examples=examples)(search),
+        lambda examples: ToolSpec.from_function(search).transform(examples=examples),
+        lambda examples: ToolSpec.from_mcp(ToolSpec.from_function(search).to_mcp(), examples=examples),
+        lambda examples: ToolSpec.from_code("def f(query: str): ...", examples=examples),
+        lambda examples: Toolkit("k").add(search, examples=examples)["search"],
+        lambda examples: Toolkit("k").add(ToolSpec.from_function(search), examples=examples)["search"],
+        registered,
+    ],
+)
+def test_examples_are_read_once_from_any_iterable(make: Callable[[Any], ToolSpec]):
+    calls = {"first": {"query": "x"}, "second": {"query": "y"}}
+    for examples in (iter(calls.values()), (call for call in calls.values()), calls.values(), deque(calls.values())):
+        spec = make(examples)
+        assert spec.examples == [{"query": "x"}, {"query": "y"}]
+        assert spec.bind("query").definition.examples == [{"inputs": {}}, {"inputs": {}}]
+
+
+def test_examples_from_an_iterator_survive_changes_and_pickles():
+    spec = ToolSpec.from_function(search, examples=({"query": text} for text in "ab"))
+    added = Toolkit("k").add(spec, examples=iter([{"query": "c"}]))["search"]
+    for twin in (spec.clone(), spec.transform(timeout=1), pickle.loads(pickle.dumps(spec))):
+        assert twin.examples == [{"query": "a"}, {"query": "b"}]
+    spec.bind("limit", default=1)  # the toolkit applies its options again
+    assert added.definition.examples == [{"inputs": {"query": "c"}}]
+
+
 def test_an_example_may_set_a_parameter_called_inputs():
     def run(inputs: dict[str, int], steps: int = 1) -> None: ...
 
@@ -246,6 +293,24 @@ def test_the_long_description_can_be_left_out():
     assert ToolSpec.from_function(search, include_long_description=False).description == "Search the shelf."
 
 
+@pytest.mark.parametrize("separator", [" ", "\n", ""])
+def test_the_short_and_the_long_description_are_joined_by_a_separator(separator):
+    spec = ToolSpec.from_function(search, description_separator=separator)
+    expected = f"Search the shelf.{separator}All of it, from left to right."
+    assert spec.description == expected
+    assert spec.docstring.startswith(expected)
+    assert spec.to("openai")["function"]["description"] == expected
+    assert expected in textwrap.dedent(spec.to_prompt().partition("\n")[2])
+    again = ToolSpec.from_code(spec.code, env={"List": list}, description_separator=separator)
+    assert again.description == expected
+    assert pickle.loads(pickle.dumps(spec)).description == expected
+
+
+def test_a_separator_of_none_is_a_blank_line():
+    spec = ToolSpec.from_function(search, description_separator=None)
+    assert spec.description == ToolSpec.from_function(search).description
+
+
 def test_without_parsing_the_whole_docstring_is_the_description():
     spec = ToolSpec.from_function(search, parse_docstring=False)
     assert spec.description.startswith("Search the shelf.")
@@ -309,3 +374,34 @@ def test_the_same_options_work_on_methods_and_code():
         "def search(query: str) -> str: return query", **NAMES, tags={"a"}, examples=[{"query": "x"}]
     )
     assert result.definition == coded.definition
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output": "rwa"}, r"^output must be 'json' or 'raw', not 'rwa'\.$"),
+        ({"output": ["raw"]}, r"^output must be 'json' or 'raw', not \['raw'\]\.$"),
+        ({"render": repr}, r'^render is an option of raw results: add output="raw", or remove it\.$'),
+        ({"output": "json", "render": repr}, 'add output="raw"'),
+        ({"output": "raw", "render": 3}, "^render must be a function of the returned value, not 3"),
+        (
+            {"output": "raw", "output_schema": {"type": "object"}},
+            r'^A raw result has no output schema: remove output_schema, or output="raw"\.$',
+        ),
+    ],
+)
+def test_options_of_results_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(DefinitionError, match=message):
+        ToolSpec.from_function(search, **options)
+    with pytest.raises(DefinitionError, match=message):
+        Toolkit("kit").add(search, **options)
+
+
+def test_a_toolkit_refuses_an_unknown_form_of_results():
+    with pytest.raises(DefinitionError, match="output must be 'json' or 'raw', not 'rwa'"):
+        Toolkit("kit", output="rwa")
+
+
+def test_an_mcp_tool_has_no_raw_results():
+    with pytest.raises(DefinitionError, match="'output' is an option for Python functions, not for MCP tools"):
+        ToolSpec.from_mcp(ToolSpec.from_function(search).to_mcp(), output="raw", render=repr)

@@ -54,6 +54,15 @@ def test_presets_and_binds_of_a_server_use_the_new_names_and_hidden_arguments_ar
     kit.remove_mcp("notes")
 
 
+def test_tools_of_a_server_may_refuse_numbers_for_texts():
+    kit = Toolkit("k").add_mcp(server(), include=["wipe"], coerce_numbers_to_str=False)
+    lenient = Toolkit("k").add_mcp(server(), include=["wipe"])
+    assert kit.exec("wipe", {"usr": 1}).error.code == "invalid_parameters"
+    assert lenient.call("wipe", {"usr": 1}) == "1"
+    kit.remove_mcp("notes")
+    lenient.remove_mcp("notes")
+
+
 def test_a_tool_of_a_server_in_an_inner_toolkit_is_bound_by_its_name_in_the_outer_one():
     inner = Toolkit("inner").add_mcp(server(), include=["find"])
     outer = Toolkit("outer", state={"user": "ann"}).bind("user")
@@ -155,6 +164,7 @@ def test_the_tool_that_switches_groups_is_changed_where_it_is_made():
         ({"arguments": {"fnd": {}}}, ToolLookupError, "Did you mean 'find'"),
         ({"arguments": {"find": {"qq": {"name": "x"}}}}, DefinitionError, "There is no argument 'qq' to change"),
         ({"arguments": {"find": {"q": {"name": "usr"}}}}, DefinitionError, "would be named 'usr'"),
+        ({"coerce_numbers_to_str": "no"}, DefinitionError, "coerce_numbers_to_str must be True or False"),
     ],
 )
 def test_changes_that_do_not_fit_are_refused_and_nothing_is_added(options, error, message):

@@ -6,8 +6,10 @@ import logging
 
 import pytest
 from fastmcp import FastMCP
+from fastmcp.utilities.types import Image
 
-from ahvn_tools import Toolkit
+from ahvn_tools import Toolkit, register_encoder
+from ahvn_tools.encoders import registry
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.serve import aserve
 from tests.toolkit.subjects import Notes, add, search
@@ -45,8 +47,8 @@ def server() -> FastMCP:
 
 
 def test_a_toolkit_in_order_has_no_finding():
-    kit = Toolkit("k").group("math", "Numbers.").add(add, group="math", tags={"sum"}).add(search).bind("user")
-    kit.toolset("sums", tags=["sum"]).toolset("all", groups=["basic", "math"], names=["add", "search"])
+    kit = Toolkit("k").add_group("math", "Numbers.").add(add, group="math", tags={"sum"}).add(search).bind("user")
+    kit.add_toolset("sums", tags=["sum"]).add_toolset("all", groups=["basic", "math"], names=["add", "search"])
     assert Toolkit("empty").check() == kit.check() == kit.session().check() == kit.select(names=[]).check() == []
 
 
@@ -55,11 +57,11 @@ def test_a_toolkit_in_order_has_no_finding():
     [
         (lambda kit: kit.bind("usr"), [("the binding of 'usr': no tool has this parameter", "Did you mean 'user'?")]),
         (
-            lambda kit: kit.group("math"),
+            lambda kit: kit.add_group("math"),
             [("the group 'math': it has no tool", "Add a tool with group=…, or remove the group.")],
         ),
         (
-            lambda kit: kit.toolset("t", names=["search", "serch"], tags=["wirte"]),
+            lambda kit: kit.add_toolset("t", names=["search", "serch"], tags=["wirte"]),
             [
                 ("the toolset 't': there is no tool 'serch'", "Did you mean 'search'?"),
                 ("the toolset 't': no tool has the tag 'wirte'", "Did you mean 'write'?"),
@@ -67,7 +69,7 @@ def test_a_toolkit_in_order_has_no_finding():
             ],
         ),
         (
-            lambda kit: kit.toolset("t", groups=["mats"]).toolset("u", toolset="t"),
+            lambda kit: kit.add_toolset("t", groups=["mats"]).add_toolset("u", toolset="t"),
             [
                 ("the toolset 't': no tool has the group 'mats'", "Known: 'basic'."),
                 ("the toolset 't': no tool matches it", "Change its conditions, or add a tool that meets them."),
@@ -75,7 +77,14 @@ def test_a_toolkit_in_order_has_no_finding():
             ],
         ),
         (
-            lambda kit: kit.toolset("t", where=lambda definition: definition.nothing),
+            lambda kit: kit.add_toolset("t", any_of=[{"names": ["search"]}, {"names": ["serch"], "tags": ["wirte"]}]),
+            [
+                ("the toolset 't': there is no tool 'serch'", "Did you mean 'search'?"),
+                ("the toolset 't': no tool has the tag 'wirte'", "Did you mean 'write'?"),
+            ],
+        ),
+        (
+            lambda kit: kit.add_toolset("t", where=lambda definition: definition.nothing),
             [("the toolset 't': its `where` raised AttributeError", "Let it return True or False.")],
         ),
         (
@@ -105,6 +114,13 @@ def test_what_has_no_effect_or_cannot_be_used_is_a_finding(change, expected):
     assert [(str(finding), finding.fix) for finding in kit.check()] == expected
 
 
+def test_members_of_a_selection_that_no_tool_has_are_findings_of_the_selection_alone(caplog):
+    kit = Toolkit("k", strict=True).add(search)
+    view = kit.select(any_of=[{"names": ["search", "serch"]}]).session().select(tags=["wirte"])
+    assert problems(view) == ["the selection: there is no tool 'serch'", "the selection: no tool has the tag 'wirte'"]
+    assert (kit.check(), view.to("openai"), logged(caplog)) == ([], [], [])
+
+
 def test_patterns_and_presets_of_a_server_that_match_nothing_are_findings():
     options = {"include": ["fin*", "zz*", "wipe"], "exclude": ["yy*"], "preset": {"*": {"usr": 1, "user": "ann"}}}
     kit = Toolkit("k").add(add).add_mcp(server(), **options)
@@ -129,7 +145,7 @@ def test_each_finding_is_logged_once_and_a_new_one_again(caplog):
     kit.to("anthropic")
     kit.session().select(tags=[]).to("openai")
     assert logged(caplog) == ["The binding of 'usr': no tool has this parameter. Did you mean 'user'?"]
-    kit.group("math")
+    kit.add_group("math")
     kit.to("openai")
     kit.to("openai")
     assert logged(caplog)[1:] == ["The group 'math': it has no tool. Add a tool with group=…, or remove the group."]
@@ -181,3 +197,29 @@ def test_a_docstring_is_not_parsed_to_find_out_that_there_is_a_description():
     kit = Toolkit("k").add(search)
     kit.check()
     assert "_parsed_docstring" not in vars(kit["search"].compiled.template.texts)
+
+
+class Connection:
+    """A type without a JSON form."""
+
+
+def connect() -> Connection:
+    """Connect to the database."""
+    return Connection()
+
+
+def look() -> Image:
+    """Look out of the window."""
+    return Image(data=b"png", format="png")
+
+
+def test_raw_results_that_models_cannot_read_are_a_finding(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    kit = Toolkit("kit", output="raw").add(connect)
+    assert problems(kit) == [
+        "the tool 'connect': models cannot read its raw results, whose type has no JSON form",
+    ]
+    readable = Toolkit("kit", output="raw").add(connect, render=str).add(add, search, look)
+    assert problems(readable) == []
+    register_encoder(Connection, str)
+    assert problems(kit) == []

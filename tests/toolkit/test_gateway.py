@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, Context, FastMCP
+from fastmcp.tools.base import ToolResult as FastMCPResult
+from mcp_types import CallToolResult, ImageContent, TextContent
 
 from ahvn_tools import Toolkit
 from ahvn_tools.middleware.log import log
@@ -102,3 +104,37 @@ async def test_an_error_of_the_server_behind_is_an_error_here(gateway, mode):
         answer = await client.call_tool("up_fail", {}, raise_on_error=False)
         assert answer.is_error
         assert (await client.call_tool("local", {"number": 1})).data == 2
+
+
+@each_wire
+async def test_a_result_of_the_server_behind_passes_as_it_was_sent(mode: str):
+    upstream: FastMCP = FastMCP("upstream")
+    image = ImageContent(type="image", data="cG5n", mime_type="image/png")
+
+    @upstream.tool
+    def describe() -> FastMCPResult:
+        """Describe an image."""
+        content = [TextContent(type="text", text="a dot"), image]
+        return FastMCPResult(content=content, structured_content={"width": 1}, meta={"trace": "t1"})
+
+    @upstream.tool
+    def count() -> int:
+        """Count."""
+        return 1
+
+    kit = await Toolkit("gateway").aadd_mcp(upstream)
+    try:
+        async with Client(upstream, mode=mode) as direct, Client(kit.to_fastmcp_server(), mode=mode) as client:
+            for name in ("describe", "count"):
+                sent = _without_sender(await direct.call_tool_mcp(name, {}))
+                assert _without_sender((await kit.aexec(name)).to_mcp()) == sent
+                assert _without_sender(await client.call_tool_mcp(name, {})) == sent
+    finally:
+        await kit.aremove_mcp("upstream")
+
+
+def _without_sender(result: CallToolResult) -> dict[str, Any]:
+    """Return a result as JSON, without the name of the server that has sent it."""
+    data = result.model_dump(by_alias=True)
+    data["_meta"] = {key: value for key, value in (data["_meta"] or {}).items() if "serverInfo" not in key}
+    return data

@@ -199,7 +199,7 @@ class TestAdding:
                 bound.bind("x")
         kit.remove_mcp("s")
 
-    @pytest.mark.parametrize("policy", ["raise", "replace", "keep"])
+    @pytest.mark.parametrize("policy", ["raise", "replace", "keep"])  # `test_duplicates` has those of `add_mcp`
     def test_a_taken_name_is_never_overwritten(self, policy):
         kit = Toolkit("k", on_duplicate=policy)
 

@@ -233,12 +233,18 @@ async def test_an_async_function_may_return_the_audience(wire: str):
 
 async def test_a_selection_that_names_an_audience_is_served_to_it(wire: str):
     kit = for_roles()
-    kit.toolset("work", audience="staff")
+    kit.add_toolset("work", audience="staff")
     for view in (kit.select(audience="staff"), kit.select(toolset="work")):
         async with served(view, wire) as client:
             assert await names(client) == ["all", "staff", "both"]
     async with served(kit.select(audience="staff"), wire, audience="boss") as client:
         assert await names(client) == ["all", "both"]
+    for any_of, listed in (
+        (["work", {"audience": "boss"}], ["all", "staff", "boss", "both"]),
+        (["work", {"names": ["boss"]}], ["all"]),
+    ):
+        async with served(kit.select(any_of=any_of), wire) as client:
+            assert await names(client) == listed
 
 
 async def test_a_failing_audience_function_is_an_error_and_no_empty_list(wire: str, caplog: pytest.LogCaptureFixture):
@@ -353,7 +359,7 @@ def test_options_that_do_not_fit_are_refused(option: dict[str, Any]):
 
 
 def grouped() -> Toolkit:
-    kit = Toolkit("grouped").group("math", "Numbers.", notes="Be exact.")
+    kit = Toolkit("grouped").add_group("math", "Numbers.", notes="Be exact.")
     kit.add(giving(1), rename="one", group="math")
     return kit.add(kit.groups_tool())
 
@@ -497,7 +503,10 @@ async def test_search_finds_only_tools_for_this_client(wire: str):
 
 async def test_call_tool_reveals_no_tool_of_another_audience(wire: str):
     kit = (
-        for_roles().group("night", "Late.").add(giving(1), rename="alarm", group="night", audience="boss").add_search()
+        for_roles()
+        .add_group("night", "Late.")
+        .add(giving(1), rename="alarm", group="night", audience="boss")
+        .add_search()
     )
     async with served(kit, wire) as client:
         for name in ("staff", "alarm", "nobody"):
@@ -855,7 +864,7 @@ async def test_a_thousand_calls_at_once_are_all_right(wire: str):
 
 
 def test_the_notes_of_active_groups_are_the_instructions_for_clients():
-    kit = Toolkit("grouped").group("math", active=True, notes="Be exact.").group("art", notes="Be bold.")
+    kit = Toolkit("grouped").add_group("math", active=True, notes="Be exact.").add_group("art", notes="Be bold.")
     assert kit.to_fastmcp_server().instructions == "Be exact."
     assert kit.to_fastmcp_server(instructions="Other.", name="x", version="3").instructions == "Other."
     assert noting().to_fastmcp_server().instructions is None

@@ -26,7 +26,7 @@ def listed(toolkit: Toolkit) -> list[str]:
 
 def grouped_kit() -> Toolkit:
     toolkit = Toolkit("k").add(search, group="web").add(add, group="math")
-    toolkit.group("web", "Look around.", notes="Be kind to servers.").group("math", "Count.", active=True)
+    toolkit.add_group("web", "Look around.", notes="Be kind to servers.").add_group("math", "Count.", active=True)
     return toolkit.add(toolkit.groups_tool())
 
 
@@ -78,9 +78,9 @@ class TestSearchTools:
         assert toolkit.call("use", {"name": found["name"], "arguments": {"a": 1}}) == 2
 
     def test_the_name_and_the_text_of_the_groups_tool_can_be_replaced(self):
-        toolkit = Toolkit("k").group("web")
+        toolkit = Toolkit("k").add_group("web")
         toolkit.add(toolkit.groups_tool(name="equip", description="Take what you need."))
-        toolkit.group("math")
+        toolkit.add_group("math")
         definition = toolkit["equip"].definition
         assert (definition.description, list(definition.input_schema["properties"])) == (
             "Take what you need.", ["web", "math"],
@@ -252,7 +252,7 @@ class TestGroupsTool:
     def test_its_parameters_follow_the_groups(self):
         toolkit = grouped_kit()
         before = toolkit["set_groups"].definition
-        toolkit.group("e-mail & more").remove_group("math")
+        toolkit.add_group("e-mail & more").remove_group("math")
         assert list(toolkit["set_groups"].input_schema["properties"]) == ["web", "e-mail & more"]
         assert toolkit["set_groups"].definition.fingerprint != before.fingerprint
         toolkit.call("set_groups", {"e-mail & more": True})
@@ -276,20 +276,20 @@ class TestGroupsTool:
 
     @pytest.mark.parametrize("name", ["context", "group_", "self", "name", "数学", "a b", "user"])
     def test_a_group_may_have_any_name(self, name):
-        toolkit = Toolkit("k", state={"user": True}).group(name).bind("user")
+        toolkit = Toolkit("k", state={"user": True}).add_group(name).bind("user")
         toolkit.add(toolkit.groups_tool())
         session = toolkit.session()
         session.call("set_groups", {name: True})
         assert session.groups == {"basic": True, name: True}
 
     def test_it_takes_a_name_a_group_and_an_audience_like_any_tool(self):
-        toolkit = Toolkit("k").group("web")
+        toolkit = Toolkit("k").add_group("web")
         toolkit.add(toolkit.groups_tool(), rename="reset_equipped_tools", audience="main")
         assert toolkit.select(audience="main").call("reset_equipped_tools", {"web": True}) == "Active groups: web."
         assert "reset_equipped_tools" not in toolkit.select(audience="sub")
 
     def test_when_it_is_exclusive_later_calls_of_the_answer_see_the_switched_groups(self):
-        toolkit = Toolkit("k").group("math").add(add, group="math")
+        toolkit = Toolkit("k").add_group("math").add(add, group="math")
         toolkit.add(toolkit.groups_tool(), exclusive=True)
         calls = [("add", {"a": 1}), ("set_groups", {"math": True}), ("add", {"a": 1})]
         run = toolkit.session().run([ToolCall(id=name, name=name, arguments=passed) for name, passed in calls])

@@ -45,6 +45,16 @@ def test_a_cell_that_runs_again_replaces_its_tool(interactive, policy):
     assert [spec.name for spec in kit] == ["add", "other"]
 
 
+def test_a_cell_whose_tool_was_renamed_replaces_it_under_its_new_name(interactive):
+    kit = Toolkit("k").add(cell(module="mathematics"))
+    for extra in (1, 100):
+        kit.add(cell(extra), on_duplicate="rename")
+        if extra == 1:
+            kit["add_2"].bind("b", default=5)
+    assert [spec.name for spec in kit] == ["add", "add_2"]
+    assert (kit.call("add_2", {"a": 1}), len(kit.duplicates)) == (106, 1)
+
+
 def test_a_program_may_not_define_a_tool_twice():
     kit = Toolkit("k").add(cell())
     with pytest.raises(ToolkitError, match="two tools 'add'"):

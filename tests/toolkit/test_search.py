@@ -184,7 +184,7 @@ def test_a_rank_is_a_function():
 
 
 def test_only_visible_tools_are_found():
-    toolkit = kit().group("web").add(tool(name="web_weather")(lambda: 1), group="web")
+    toolkit = kit().add_group("web").add(tool(name="web_weather")(lambda: 1), group="web")
     toolkit.add(tool(name="weather_for_hosts")(lambda: 1), audience="host")
     assert names(toolkit.select(audience="main"), "weather") == ["get_weather", "weigh"]
     session = toolkit.session().activate("web")

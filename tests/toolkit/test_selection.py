@@ -140,10 +140,17 @@ def test_a_selection_shares_the_state_of_its_toolkit_or_session():
         ({"names": 3}, "'names' of a selection is a list of names"),
         ({"tags": [None]}, "name among the tags of a selection must be a string"),
         ({"where": "add"}, "'where' of a selection is a function"),
+        ({"any_of": "reading"}, "'any_of' of a selection is a list; put 'reading' in one"),
+        ({"any_of": {"names": ["add"]}}, "'any_of' of a selection is a list; put"),
+        ({"any_of": 3}, "'any_of' of a selection is a list"),
+        ({"any_of": [["add"]]}, "names of toolsets, and conditions such as .*, not a list"),
+        ({"any_of": [{"name": ["add"]}]}, r"\['name'\]; known: names, tags"),
+        ({"any_of": [{"any_of": []}]}, r"\['any_of'\]; known: names, tags"),
+        ({"any_of": [{"names": "add"}]}, "put 'add' in one"),
     ],
 )
 def test_an_invalid_selection_is_refused_by_select(kit, selection, message):
-    for ask in (kit.select, lambda **options: kit.toolset("new", **options)):
+    for ask in (kit.select, lambda **options: kit.add_toolset("new", **options)):
         with pytest.raises(ToolkitError, match=message):
             ask(**selection)
 
@@ -154,9 +161,11 @@ CHANGES = {
     "remove": lambda view: view.remove("search"),
     "bind": lambda view: view.bind("user"),
     "unbind": lambda view: view.unbind("user"),
-    "group": lambda view: view.group("new"),
+    "group": lambda view: view.add_group("new"),
     "remove_group": lambda view: view.remove_group("math"),
-    "toolset": lambda view: view.toolset("new"),
+    "toolset": lambda view: view.add_toolset("new"),
+    "tag": lambda view: view.tag("search", "new"),
+    "untag": lambda view: view.untag("search", "look"),
     "bind a tool": lambda view: view["search"].bind("user"),
     "max_concurrency": lambda view: setattr(view, "max_concurrency", 1),
     "unbind a tool": lambda view: view["search"].unbind("user"),
@@ -179,6 +188,41 @@ def test_a_session_or_selection_cannot_change_the_toolkit_and_says_where_to_do_i
     with pytest.raises(ToolkitError, match=f"A {kind} cannot change the toolkit: .* on the toolkit itself"):
         change(derive(kit))
     assert (names(kit), kit.groups, dict(kit["search"].binds)) == before
+
+
+def test_any_of_is_the_union_of_toolsets_and_conditions(kit):
+    kit.add_toolset("lookers", tags=["look"]).add_toolset("numbers", groups=["math"])
+    agent = {"tools": ["get", "search"], "tool_sets": ["lookers"]}
+    view = kit.select(any_of=[{"names": agent["tools"]}, *agent["tool_sets"]])
+    expected = [tool.name for tool in kit if tool.name in {"get", "search"} or "look" in tool.tags]
+    assert names(view) == expected
+    assert len(expected) == len(set(expected)) > 2
+    kit.tag("add", "look")
+    assert [tool.name for tool in view.select(inactive=True)] == [
+        tool.name for tool in kit if tool.name in {*expected, "add"}
+    ]
+
+
+def test_any_of_is_one_condition_among_others(kit):
+    alternatives = [{"names": ["search"]}, {"names": ["add"], "tags": ["no such tag"]}]
+    view = kit.select(any_of=alternatives, names=["search", "add"])
+    assert names(view) == ["search"]
+    assert names(view.select(any_of=[{"names": ["add"]}])) == names(kit.select(any_of=[])) == []
+    assert view.exec("add", {"a": 1}).error.code == "not_available"
+
+
+def test_any_of_follows_a_toolset_and_refuses_unknown_ones_and_circles(kit):
+    kit.add_toolset("one", names=["search"]).add_toolset("two", any_of=["one", {"names": ["get"]}])
+    view = kit.select(toolset="two")
+    assert set(names(view)) == {"search", "get"}
+    kit.add_toolset("one", names=["put"])
+    assert set(names(view)) == {"put", "get"}
+    for ask in (kit.select, lambda **options: kit.add_toolset("new", **options)):
+        with pytest.raises(ToolLookupError, match="Did you mean 'two'"):
+            ask(any_of=["one", "twos"])
+    with pytest.raises(ToolkitError, match="'one' cannot be made of itself"):
+        kit.add_toolset("one", any_of=[{"names": ["put"]}, "two"])
+    assert set(names(view)) == {"put", "get"}
 
 
 def test_a_spec_is_not_changed_by_its_labels_in_a_toolkit():

@@ -12,7 +12,9 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.toolkit import sessions as session_module
+from ahvn_tools.toolkit.background_calls import BackgroundCall
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from tests.toolkit.subjects import acount, add, asearch, count, search
 
@@ -124,7 +126,7 @@ def test_a_session_has_an_id_and_the_toolkit_has_none(kit):
 
 
 def test_groups_are_switched_in_one_session_alone(kit):
-    kit.group("math").add(add, group="math")
+    kit.add_group("math").add(add, group="math")
     first, second = kit.session(), kit.session()
     first.activate("math")
     assert [toolkit.groups["math"] for toolkit in (first, second, kit)] == [True, False, False]
@@ -136,7 +138,7 @@ def test_groups_are_switched_in_one_session_alone(kit):
 
 
 def test_an_inner_session_follows_the_outer_one_until_it_switches_itself(kit):
-    kit.group("math").add(add, group="math")
+    kit.add_group("math").add(add, group="math")
     outer = kit.session()
     inner = outer.session()
     outer.activate("math")
@@ -255,3 +257,25 @@ def test_switches_of_a_request_belong_to_its_client_and_its_state_does_not():
     assert (two.switches.group_overrides, two.state) == ({1: True}, {})
     clients = ClientStates()
     assert (clients.get("a").is_anonymous, clients.get(None).is_anonymous) == (False, True)
+
+
+def test_the_background_calls_of_a_client_that_is_forgotten_are_cancelled(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session_module, "MAX_CLIENTS", 1)
+    clients = ClientStates()
+    clients.get("a")
+    calls = weakref.ref(clients.background_calls("a", lambda _: None))
+    assert clients.background_calls("a", lambda _: None) is calls()
+    clients.get("b")
+    gc.collect()
+    assert calls() is None
+
+
+def test_a_client_that_leaves_starts_no_background_calls_any_more():
+    left = []
+    clients = ClientStates()
+    clients.get("a")
+    calls = clients.background_calls("a", left.append)
+    left[0]()
+    with pytest.raises(ToolkitError, match="has ended"):
+        calls.start(BackgroundCall("c", "tool", CallScope(), lambda emit: None), 1)
+    assert clients.background_calls("a", left.append) is not calls

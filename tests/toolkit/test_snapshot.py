@@ -21,7 +21,7 @@ def login(user: str, password: str, key: Annotated[str, Secret] = "none") -> str
 
 def kit(**state) -> Toolkit:
     toolkit = Toolkit("k", state=state).add(search, group="web").add(add, group="math")
-    return toolkit.toolset("small", names=["add"], tags=["a", "b"], audience="main")
+    return toolkit.add_toolset("small", names=["add"], tags=["a", "b"], audience="main")
 
 
 def over_the_wire(saved):
@@ -82,14 +82,40 @@ class TestSaving:
 
     def test_strict_refuses_what_would_be_omitted(self):
         with pytest.raises(ToolkitError, match=r"state\.db, toolsets\.odd\."):
-            Toolkit("k", state={"db": object()}).toolset("odd", where=bool).state_dict(strict=True)
+            Toolkit("k", state={"db": object()}).add_toolset("odd", where=bool).state_dict(strict=True)
         assert kit(a=1).state_dict(strict=True)["omitted"] == []
 
     def test_toolsets_with_a_function_and_those_that_refer_to_them_are_omitted(self):
-        toolkit = kit().toolset("odd", where=bool).toolset("of odd", toolset="odd").toolset("of small", toolset="small")
+        toolkit = kit().add_toolset("odd", where=bool).add_toolset("of odd", toolset="odd")
+        toolkit.add_toolset("of small", toolset="small")
         saved = toolkit.state_dict()
         assert list(saved["toolsets"]) == ["small", "of small"]
         assert saved["omitted"] == ["toolsets.odd", "toolsets.of odd"]
+
+    def test_descriptions_and_unions_of_toolsets_are_saved_and_restored(self):
+        saved = kit().add_toolset("more", "Much.", any_of=["small", {"names": ["search"]}]).state_dict()["toolsets"]
+        assert saved["more"] == {"description": "Much.", "any_of": [{"toolset": "small"}, {"names": ["search"]}]}
+        restored = kit().load_state_dict(over_the_wire({"version": 1, "toolsets": saved}))
+        assert restored.toolset("more").description == "Much."
+        assert [tool.name for tool in restored.toolset("more").tools] == ["search"]
+        assert restored.state_dict()["toolsets"] == saved
+
+    def test_a_function_in_a_union_is_omitted(self):
+        toolkit = kit().add_toolset("odd", any_of=[{"where": bool}]).add_toolset("of odd", any_of=["small", "odd"])
+        assert list(toolkit.state_dict()["toolsets"]) == ["small"]
+
+    @pytest.mark.parametrize(
+        "toolset",
+        [
+            {"any_of": "small"}, {"any_of": [["small"]]}, {"any_of": [{"any_of": []}]},
+            {"any_of": [{"where": "bool"}]}, {"any_of": None}, {"description": ["text"]}, {"description": None}, [],
+        ],
+    )  # fmt: skip
+    def test_a_toolset_of_another_shape_is_refused(self, toolset):
+        toolkit = kit()
+        with pytest.raises(ToolkitError, match=r"The toolset 'new' of a saved state|Unknown options"):
+            toolkit.load_state_dict({"version": 1, "toolsets": {"new": toolset}})
+        assert list(toolkit.toolsets) == ["small"]
 
     def test_a_snapshot_is_a_copy(self):
         toolkit = kit(user={"id": 1})
@@ -147,7 +173,7 @@ class TestSecrets:
 
 class TestLoading:
     def test_loading_restores_a_toolkit(self):
-        toolkit = kit(user={"id": 1}).deactivate("web").toolset("of small", toolset="small")
+        toolkit = kit(user={"id": 1}).deactivate("web").add_toolset("of small", toolset="small")
         saved = over_the_wire(toolkit.state_dict())
         other = Toolkit("other").add(search, group="web").add(add, group="math").deactivate("math")
         assert other.load_state_dict(saved) is other
@@ -170,7 +196,7 @@ class TestLoading:
         saved = over_the_wire(toolkit.state_dict())
         held = toolkit.state["user"]
         held["id"] = 2
-        toolkit.toolset("odd", where=bool).load_state_dict(saved)
+        toolkit.add_toolset("odd", where=bool).load_state_dict(saved)
         assert toolkit.state == {"user": {"id": 1, "db": db}}
         assert held["id"] == 2
         assert len(toolkit.select(toolset="odd")) == 2
@@ -235,7 +261,7 @@ class TestLoading:
 
     def test_toolsets_are_loaded_on_the_toolkit_alone(self):
         toolkit = kit()
-        saved = toolkit.toolset("more", names=["search"]).state_dict()
+        saved = toolkit.add_toolset("more", names=["search"]).state_dict()
         for view in (toolkit.session(), toolkit.select(names=["add"])):
             with pytest.raises(ToolkitError, match="'toolsets', which belong to the toolkit itself"):
                 view.load_state_dict(saved)

@@ -28,6 +28,7 @@ SELECTION = st.fixed_dictionaries(
         "audience": st.sampled_from(["main", "sub"]),
     },
 )
+ANY_OF = st.none() | st.lists(SELECTION, max_size=2)
 USERS = st.sampled_from(["ann", "bob", None])
 NOTHING = object()
 
@@ -54,19 +55,43 @@ class Toolkits(RuleBasedStateMachine):
 
     # the toolkit
 
-    @rule(name=NAMES, group=ANY_GROUP, tags=TAGS, audience=AUDIENCE, preset=st.sampled_from([NOTHING, "preset", None]))
-    def add(self, name: str, group: str, tags: frozenset[str], audience: str | None, preset: Any) -> None:
+    @rule(
+        name=NAMES,
+        group=ANY_GROUP,
+        tags=TAGS,
+        audience=AUDIENCE,
+        preset=st.sampled_from([NOTHING, "preset", None]),
+        policy=st.sampled_from([None, "keep", "replace", "rename"]),
+    )
+    def add(
+        self, name: str, group: str, tags: frozenset[str], audience: str | None, preset: Any, policy: str | None
+    ) -> None:
         options: dict[str, Any] = {"group": group, "tags": tags, "audience": audience or ()}
         if preset is not NOTHING:
             options["preset"] = {"user": preset}
+        if policy is not None:
+            options["on_duplicate"] = policy
         try:
             self.kit.add(self.spec, rename=name, **options)
         except ToolkitError:
-            assert name in self.tools
+            assert (name in self.tools, policy) == (True, None)
             return
-        assert name not in self.tools
+        if name in self.tools and policy == "keep":
+            return
+        if name in self.tools and policy == "rename":
+            name = next(f"{name}_{n}" for n in range(2, 1000) if f"{name}_{n}" not in self.tools)
         self.groups.setdefault(group, True)
         self.tools[name] = {"group": group, "tags": tags, "audience": audience, "preset": preset, "is_bound": False}
+
+    @rule(name=NAMES, tags=st.frozensets(st.sampled_from(["a", "b"]), min_size=1), on=st.booleans())
+    def tag(self, name: str, tags: frozenset[str], on: bool) -> None:
+        had = self.tools[name]["tags"] if name in self.tools else frozenset()
+        try:
+            (self.kit.tag if on else self.kit.untag)(name, *tags)
+        except ToolLookupError:
+            assert name not in self.tools or not (on or tags <= had)
+            return
+        self.tools[name]["tags"] = had | tags if on else had - tags
 
     @rule(names=st.lists(NAMES, max_size=2))
     def remove(self, names: list[str]) -> None:
@@ -80,7 +105,7 @@ class Toolkits(RuleBasedStateMachine):
 
     @rule(name=GROUPS, active=st.booleans())
     def define(self, name: str, active: bool) -> None:
-        self.kit.group(name, active=active)
+        self.kit.add_group(name, active=active)
         self.groups[name] = active
 
     @rule(name=GROUPS)
@@ -114,9 +139,11 @@ class Toolkits(RuleBasedStateMachine):
         else:
             self.tools[name]["is_bound"] = on
 
-    @rule(name=TOOLSETS, selection=SELECTION)
-    def save(self, name: str, selection: dict[str, Any]) -> None:
-        self.kit.toolset(name, **selection)
+    @rule(name=TOOLSETS, selection=SELECTION, any_of=ANY_OF)
+    def save(self, name: str, selection: dict[str, Any], any_of: list[dict[str, Any]] | None) -> None:
+        if any_of is not None:
+            selection = {**selection, "any_of": any_of}
+        self.kit.add_toolset(name, **selection)
         self.toolsets[name] = selection
 
     # views
@@ -196,6 +223,7 @@ class Toolkits(RuleBasedStateMachine):
             and ("tags" not in condition or bool(condition["tags"] & tool["tags"]))
             and tool["group"] in condition.get("groups", {tool["group"]})
             and (tool["audience"] is None or condition.get("audience", tool["audience"]) == tool["audience"])
+            and ("any_of" not in condition or any(self.admits(part, name) for part in condition["any_of"]))
             and ("toolset" not in condition or self.admits(self.toolsets[condition["toolset"]], name))
         )
 
@@ -218,6 +246,12 @@ class Toolkits(RuleBasedStateMachine):
             assert [tool.name for tool in kit.select(inactive=True)] == selected
             assert [definition.name for definition in kit.definitions()] == listed
             assert len(kit) == len(found)
+            assert {name: [tool.name for tool in kit.group(name).tools] for name in kit.groups} == {
+                group: [name for name in selected if self.tools[name]["group"] == group] for group in self.groups
+            }
+            for toolset, condition in self.toolsets.items():
+                members = [name for name in selected if self.admits(condition, name)]
+                assert [tool.name for tool in kit.toolset(toolset).tools] == members
             assert kit.groups == {name: self.is_active(view, name) for name in self.groups}
             for name in ("one", "two", "three", "four"):
                 assert (name in kit) == (name in found)

@@ -79,7 +79,7 @@ def test_groups_are_defined_and_removed_while_others_list_and_call():
     session = kit.session()
 
     def come_and_go() -> None:
-        kit.group("math", active=True, notes="Be exact.").add(spec, group="math")
+        kit.add_group("math", active=True, notes="Be exact.").add(spec, group="math")
         kit.remove_group("math")
 
     def look() -> None:
@@ -100,8 +100,8 @@ def test_no_group_or_toolset_is_lost_when_threads_define_them_at_once():
     def make(thread: int) -> Callable[[], None]:
         def work() -> None:
             for number in range(200):
-                kit.group(f"defined-{thread}-{number}")
-                kit.toolset(f"set-{thread}-{number}")
+                kit.add_group(f"defined-{thread}-{number}")
+                kit.add_toolset(f"set-{thread}-{number}")
                 kit.add(spec, rename=f"tool-{thread}-{number}", group=f"named-{thread}-{number}")
 
         return work
@@ -118,7 +118,7 @@ def test_no_group_or_toolset_is_lost_when_threads_define_them_at_once():
 def test_no_switch_is_lost_when_threads_switch_groups_at_once():
     kit = Toolkit("k")
     for number in range(400):
-        kit.group(f"g{number}")
+        kit.add_group(f"g{number}")
     session = kit.session()
     threads = [
         threading.Thread(target=lambda start=start: [session.activate(f"g{n}") for n in range(start, 400, 4)])

@@ -356,7 +356,7 @@ def test_a_duplicate_name_is_refused_with_both_origins_and_the_fixes():
     assert "two tools 'get'" in message
     assert "Notes.get" in message
     assert f"{__name__}.{get.__qualname__}" in message
-    for way in ("prefix=", "rename=", "on_duplicate=", "keep", "replace"):
+    for way in ("prefix=", "rename=", "on_duplicate=", "keep", "replace", "'rename'"):
         assert way in message
 
 
@@ -388,7 +388,7 @@ def test_on_duplicate_replace_replaces_the_first_tool():
 
 
 def test_an_unknown_policy_is_refused():
-    with pytest.raises(ToolkitError, match="'raise', 'keep', 'replace', not 'overwrite'"):
+    with pytest.raises(ToolkitError, match="'raise', 'keep', 'replace', 'rename', not 'overwrite'"):
         Toolkit("k", on_duplicate="overwrite")
 
 
@@ -478,7 +478,7 @@ def test_labels_in_the_options_win_over_those_of_an_inner_toolkit():
 
 
 def test_adding_a_toolkit_copies_its_groups():
-    inner = Toolkit("inner").group("math", notes="Be exact.").add(add, group="math").add(search)
+    inner = Toolkit("inner").add_group("math", notes="Be exact.").add(add, group="math").add(search)
     outer = Toolkit("outer").add(inner)
     assert (names(outer.select()), outer.groups) == (["search"], {"basic": True, "math": False})
     outer.activate("math")
@@ -487,8 +487,8 @@ def test_adding_a_toolkit_copies_its_groups():
 
 
 def test_a_group_of_the_outer_toolkit_is_not_replaced():
-    inner = Toolkit("inner").group("math", active=True, notes="Be exact.").add(add, group="math")
-    outer = Toolkit("outer").group("math").add(inner)
+    inner = Toolkit("inner").add_group("math", active=True, notes="Be exact.").add(add, group="math")
+    outer = Toolkit("outer").add_group("math").add(inner)
     assert (outer.groups["math"], outer.activate("math").notes) == (False, "")
 
 

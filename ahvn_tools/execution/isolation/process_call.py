@@ -167,9 +167,21 @@ class ProcessCall:
                 self._context.append_output(*payload)
             elif kind == "progress":
                 self._context.report_progress(*payload)
+            elif kind == "ask":
+                with self._slots.lend():
+                    error = self._ask(*payload)
+                process.send(self._call_id, protocol.ANSWER + dumps(error))
             else:
                 return self._to_outcome(kind, *payload)
         raise self._process_lost_error(process)
+
+    def _ask(self, action: str, details: Any) -> Exception | None:
+        """Ask for the worker, and return what `ask` raises."""
+        try:
+            self._context.ask_sync(action, details)
+        except Exception as error:  # noqa: BLE001  # raised again in the worker
+            return error
+        return None
 
     def _unpickle_reply(self, frame: bytes) -> tuple[Any, ...]:
         try:

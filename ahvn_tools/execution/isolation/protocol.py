@@ -3,8 +3,9 @@
 A frame is the id of its call, which is random, a length in eight bytes and that many bytes. The worker sends the frame
 READY once. A request is one frame: a pickled ProcessEnvironment and CallRequest. The worker replies with the frame
 ACCEPTED and then with pickled tuples that start with their kind: `started` when the body starts, any number of `chunk`,
-`output` and `progress`, and one of `value`, `error`, `load_failed` and `unpicklable`, which ends the call. After a
-chunk the worker waits for NEXT_CHUNK. At the end of the call it sends REUSABLE or LEFTOVERS.
+`output`, `progress` and `ask`, and one of `value`, `error`, `load_failed` and `unpicklable`, which ends the call. After
+a chunk the worker waits for NEXT_CHUNK, after `ask` for ANSWER with the pickled exception that `ask` raises, or None.
+At the end of the call it sends REUSABLE or LEFTOVERS.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ahvn_tools.context import ToolContext
+from ahvn_tools.context import Asker, ToolContext
 from ahvn_tools.execution.isolation import slots
 from ahvn_tools.execution.item_limits import ItemLimits
 
@@ -35,6 +36,8 @@ IDLE_EXIT_SECONDS = 1.0
 READY = b"ready"
 ACCEPTED = b"accepted"
 NEXT_CHUNK = b""
+ANSWER = b"answer "
+"""The beginning of a frame; no pickled request begins so."""
 REUSABLE = b"reusable"
 LEFTOVERS = b"leftovers"
 
@@ -93,12 +96,13 @@ class ContextSnapshot:
         names = ("call_id", "tool", "run_id", "session_id", "roots", "is_approved")
         return cls({name: getattr(context, name) for name in names})
 
-    def restore(self, send: Callable[..., None]) -> ToolContext:
-        """Return a context that sends output and progress to the calling process."""
+    def restore(self, send: Callable[..., None], asker: Asker) -> ToolContext:
+        """Return a context that sends output, progress and, with `asker`, questions to the calling process."""
         return ToolContext(
             **self.fields,
             emit=lambda chunk: send("output", chunk.value),
             report=lambda *progress: send("progress", *progress),
+            asker=asker,
         )
 
 

@@ -13,16 +13,17 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import ToolError, exception_text
+from ahvn_tools.errors import CallCancelledError, ToolError, exception_text
 from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.isolation import leftovers
 from ahvn_tools.execution.isolation.protocol import (
     ACCEPTED,
+    ANSWER,
     IDLE_EXIT_SECONDS,
     LEFTOVERS,
     NEXT_CHUNK,
@@ -98,6 +99,8 @@ class Worker:
         self._requests, self._replies = requests, replies
         self._process_id = os.getpid()
         self._inbox: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._ask_lock = threading.Lock()
         self._lock = threading.Lock()
         self._is_busy = False
         self._call_id = NO_CALL
@@ -145,6 +148,9 @@ class Worker:
         This thread cannot run while a body is in C code that holds the GIL: the worker ends when it releases the GIL.
         """
         while (frame := read_frame(self._requests)) is not None:
+            if frame.content.startswith(ANSWER):
+                self._answers.put(frame.content.removeprefix(ANSWER))
+                continue
             if frame.content != NEXT_CHUNK:
                 self._is_busy = True
             self._inbox.put(frame)
@@ -167,6 +173,17 @@ class Worker:
             raise ChunkPickleError(type(item).__name__, type(error).__name__) from error
         self._send_pickled(call_id, pickled)
         self._inbox.get()
+
+    def ask(self, call_id: bytes, action: str, details: Any) -> None:
+        """Ask in the calling process, and raise what is raised there."""
+        question = dumps(("ask", action, dict(details) if isinstance(details, Mapping) else details))
+        with self._ask_lock:
+            if call_id != self._call_id:
+                raise CallCancelledError("The call that asks for an approval has ended.")
+            self._send_pickled(call_id, question)
+            error = pickle.loads(self._answers.get())  # noqa: S301  # from the process that started this one
+        if error is not None:
+            raise error
 
     def _send_pickled(self, call_id: bytes, reply: bytes) -> None:
         with self._lock:
@@ -196,6 +213,7 @@ class _BodyRun:
 
     def __init__(self, worker: Worker, call_id: bytes, request: CallRequest, body: Callable[..., Any]) -> None:
         self._send = functools.partial(worker.send, call_id)
+        self._asker = _RemoteAsker(functools.partial(worker.ask, call_id))
         self._is_async = request.is_async
         self._limits = request.limits
         self._emit = functools.partial(worker.emit, call_id) if request.has_reader else None
@@ -207,7 +225,7 @@ class _BodyRun:
     def _restore_argument(self, value: Any) -> Any:
         if not isinstance(value, ContextSnapshot):
             return value
-        context = value.restore(self._send)
+        context = value.restore(self._send, self._asker)
         self._contexts.append(context)
         return context
 
@@ -247,6 +265,21 @@ class _BodyRun:
             return await aconsume(start(), self._limits, emit if send_chunk else None)
 
         return asyncio.run(start_and_consume())
+
+
+class _RemoteAsker:
+    """Asks in the calling process."""
+
+    def __init__(self, ask: Callable[[str, Any], None]) -> None:
+        self.ask_sync = ask
+
+    async def ask(self, action: str, details: Any) -> None:
+        from ahvn_tools.execution.threads import run_in_thread
+
+        (await run_in_thread(lambda _: self.ask_sync(action, details))).get()
+
+    def cancel(self) -> None:
+        """Do nothing: the process of a cancelled call is killed."""
 
 
 class ChunkPickleError(Exception):

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.formats.json_data import filter_objects
 from ahvn_tools.formats.parsing.tool_calls import ARGUMENTS_NOT_OBJECT, RawCall
 from ahvn_tools.json_types import JsonObject
+
+NO_SIGNATURE: Final = "skip_thought_signature_validator"
+"""Google's text in the place of a signature, for calls that Gemini has not made."""
 
 _PATH_STEP = re.compile(r"""\.?([^.\[\]]+)|\[(\d+)\]|\[(['"])((?:\\.|(?!\3).)*)\3\]""", re.DOTALL)
 
@@ -72,7 +75,8 @@ def _get_signature(part: JsonObject) -> str | None:
     value = get_field(part, "thoughtSignature")
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    return value.replace("-", "+").replace("_", "/") if isinstance(value, str) else None
+    is_signature = isinstance(value, str) and value != NO_SIGNATURE
+    return value.replace("-", "+").replace("_", "/") if is_signature else None
 
 
 def _get_value(fragment: JsonObject) -> Any:

@@ -35,6 +35,8 @@ _TEXT_TYPES = frozenset({
 })  # fmt: skip
 """The types of text parts, messages, events, and LangChain's messages. Most providers set no type."""
 
+_LANGCHAIN_TYPES = ("ai", "AIMessageChunk")
+
 _MODEL_ROLES = frozenset({None, "assistant", "model"})
 
 _TEXT_KEYS = (
@@ -64,6 +66,8 @@ class TextReader(Reader):
 
     def extract(self, data: Any) -> list[RawCall]:
         """Return the calls that JSON data consists of, else the calls in its text if it is a provider's response."""
+        if isinstance(data, dict) and data.get("type") in _LANGCHAIN_TYPES:  # `tool_calls` are not in its text
+            return _extract_from_choices(data, self._known)
         raw_calls = list(_extract_from_value(data, self._known))
         if isinstance(data, list):
             return raw_calls  # a list without calls is a list of events

@@ -16,6 +16,7 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats.json_data import replace_surrogates, to_json_data
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream, parse_payload
 from ahvn_tools.formats.rendering.names import index_by_wire_name
+from ahvn_tools.formats.sdk_objects import refuse_other_sdk
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall
 
@@ -23,6 +24,8 @@ TRUNCATED_CALL = "The call was cut off because the response reached its length l
 INVALID_RESPONSE = "The response is not valid JSON, so its calls cannot be read. Send it again."
 MISSING_NAME = "The call does not name a tool. Send it again with the name of the tool."
 ARGUMENTS_NOT_OBJECT = "The arguments are not a JSON object. Send one JSON object with the arguments by name."
+
+_MODEL_ROLES = ("assistant", "model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +116,8 @@ class StreamParser:
     """Creates a reader for one stream."""
     needs_definitions: bool = False
     """Whether a reader is created from the exported tools by wire name; otherwise from nothing."""
+    format: str | None = None
+    """The name of the format, for the `format` of the calls."""
 
     @overload
     def __call__(self, events: Iterable[Any], definitions: Iterable[ToolDefinition] = ()) -> Iterator[ToolCall]: ...
@@ -129,46 +134,70 @@ class StreamParser:
         known = index_by_wire_name(definitions)
         reader = self.get_reader(known)
         if isinstance(events, AsyncIterable):
-            return _parse_async(events, reader, known)
-        return (_to_tool_call(raw_call, known) for raw_call in _read_events(map(dump_models, events), reader))
+            return self._parse_async(events, reader, known)
+        raw_calls = _read_events(map(self._dump, events), reader)
+        return (self.to_tool_call(raw_call, known) for raw_call in raw_calls)
 
     def get_reader(self, known: Mapping[str, ToolDefinition]) -> Reader:
         """Return a new reader. `known` are the exported tools by wire name."""
         return self.make_reader(known) if self.needs_definitions else self.make_reader()
 
+    def _dump(self, event: Any) -> Any:
+        data = dump_models(event)
+        refuse_other_sdk(event, data, self.format)
+        return data
+
+    def to_tool_call(self, raw_call: RawCall, known: Mapping[str, ToolDefinition]) -> ToolCall:
+        """Return the checked call, under the tool's own name if the tool is among `known`, by wire name.
+
+        Its id, name and provider data can be sent back: lone surrogates are replaced.
+        """
+        wire = replace_surrogates(raw_call.name) if isinstance(raw_call.name, str) else ""
+        arguments, error = ({}, raw_call.error) if raw_call.error else _parse_arguments(raw_call)
+        return ToolCall(
+            id=replace_surrogates(raw_call.id) if isinstance(raw_call.id, str) and raw_call.id else _make_call_id(),
+            name=known[wire].name if wire in known else wire,
+            arguments=arguments,
+            provider=to_json_data(raw_call.provider),
+            error=error if wire else MISSING_NAME,
+            wire_name=wire,
+            format=self.format,
+        )
+
+    async def _parse_async(
+        self, events: AsyncIterable[Any], reader: Reader, known: Mapping[str, ToolDefinition]
+    ) -> AsyncIterator[ToolCall]:
+        async for event in events:
+            for raw_call in reader.feed(self._dump(event)):
+                yield self.to_tool_call(raw_call, known)
+        for raw_call in reader.end():
+            yield self.to_tool_call(raw_call, known)
+
 
 def parse_calls(response: Any, definitions: Iterable[ToolDefinition], stream: StreamParser) -> list[ToolCall]:
     """Return the calls that the reader of `stream` extracts from a response; unreadable calls have an `error`.
 
-    A list from which it extracts none is read as the events of a stream. Raises TypeError for a `response` that is no
-    response, text or stream.
+    A list from which it extracts none is read as the events of a stream, and then as messages of the model. Raises
+    TypeError for a `response` that is no response, text or stream, and for an SDK's object of another format.
     """
     known = index_by_wire_name(definitions)
     try:
         data = parse_payload(response)
     except (ValueError, RecursionError):
-        return [ToolCall(id=_make_call_id(), name="", error=INVALID_RESPONSE)]
+        return [ToolCall(id=_make_call_id(), name="", error=INVALID_RESPONSE, format=stream.format)]
     raw_calls = list(stream.get_reader(known).extract(data))
     if not raw_calls and isinstance(data, list):
         raw_calls = list(_read_events(data, stream.get_reader(known)))
-    return [_to_tool_call(raw_call, known) for raw_call in raw_calls]
+    if not raw_calls and _are_messages(data):
+        raw_calls = [raw_call for message in data for raw_call in stream.get_reader(known).extract(message)]
+    if not raw_calls:
+        refuse_other_sdk(response, data, stream.format)
+    return [stream.to_tool_call(raw_call, known) for raw_call in raw_calls]
 
 
-def _to_tool_call(raw_call: RawCall, known: dict[str, ToolDefinition]) -> ToolCall:
-    """Return the checked call, under the tool's own name if the tool is among `known`, by wire name.
-
-    Its id, name and provider data can be sent back: lone surrogates are replaced.
-    """
-    wire = replace_surrogates(raw_call.name) if isinstance(raw_call.name, str) else ""
-    arguments, error = ({}, raw_call.error) if raw_call.error else _parse_arguments(raw_call)
-    return ToolCall(
-        id=replace_surrogates(raw_call.id) if isinstance(raw_call.id, str) and raw_call.id else _make_call_id(),
-        name=known[wire].name if wire in known else wire,
-        arguments=arguments,
-        provider=to_json_data(raw_call.provider),
-        error=error if wire else MISSING_NAME,
-        wire_name=wire,
-    )
+def _are_messages(data: Any) -> bool:
+    """Return whether data is a list of a model's messages, as `message` returns it; a whole history is none."""
+    return isinstance(data, list) and all(isinstance(item, dict) and item.get("role") in _MODEL_ROLES for item in data)
 
 
 def _make_call_id() -> str:
@@ -197,13 +226,3 @@ def _read_events(events: Iterable[Any], reader: Reader) -> Iterator[RawCall]:
     for event in events:
         yield from reader.feed(event)
     yield from reader.end()
-
-
-async def _parse_async(
-    events: AsyncIterable[Any], reader: Reader, known: dict[str, ToolDefinition]
-) -> AsyncIterator[ToolCall]:
-    async for event in events:
-        for raw_call in reader.feed(dump_models(event)):
-            yield _to_tool_call(raw_call, known)
-    for raw_call in reader.end():
-        yield _to_tool_call(raw_call, known)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.formats.json_data import replace_surrogates
+from ahvn_tools.formats.rendering.calls import with_ids
 from ahvn_tools.results import ToolCall, ToolResult, as_readable, to_text
 
 IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -39,8 +40,10 @@ class ImagePart:
 
 
 def to_readable(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> Iterator[tuple[ToolCall, ToolResult]]:
-    """Yield the calls with their results, with an error result where the value has no JSON form."""
-    return ((call, as_readable(result)) for call, result in pairs)
+    """Yield the calls, each with an id, and their results: an error result where the value has no JSON form."""
+    known = list(pairs)
+    calls = with_ids([call for call, _ in known])
+    return ((call, as_readable(result)) for call, (_, result) in zip(calls, known, strict=True))
 
 
 def to_parts(result: ToolResult) -> list[str | ImagePart]:

@@ -113,10 +113,10 @@ def make_stdio_transport(
 
 
 def make_http_client(
-    url: str, settings: ClientSettings, *, headers: Mapping[str, str], auth: Any, is_sse: bool
+    url: str, settings: ClientSettings, *, headers: Mapping[str, str], auth: Any, is_sse: bool, verify: Any = None
 ) -> Client[Any]:
-    """Return a client of a server over HTTP."""
-    factory = BoundedHTTPFactory(settings.limits, settings.status)
+    """Return a client of a server over HTTP; `verify` is httpx2's, for the server's certificate."""
+    factory = BoundedHTTPFactory(settings.limits, settings.status, verify)
     kind = SSETransport if is_sse else StreamableHttpTransport
     return make_client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory), settings)
 
@@ -144,10 +144,11 @@ def clone(client: Client[Any], settings: ClientSettings) -> Client[Any]:
 
 
 def get_client_config(client: Any) -> dict[str, Any] | None:
-    """Return the configuration that a client is made of; None where there is none, or where it changes the tools."""
-    if not (isinstance(client, Client) and isinstance(client.transport, MCPConfigTransport)):
+    """Return the configuration of a client or transport; None where there is none, or where it changes the tools."""
+    transport = client.transport if isinstance(client, Client) else client
+    if not isinstance(transport, MCPConfigTransport):
         return None
-    config: dict[str, Any] = client.transport.config.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    config: dict[str, Any] = transport.config.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     is_plain = all(_TRANSFORM_KEYS.isdisjoint(entry) for entry in config.get("mcpServers", {}).values())
     return config if is_plain else None
 

@@ -23,9 +23,11 @@ MIN_ERROR_STATUS = 400
 class BoundedHTTPFactory:
     """Makes HTTP clients for FastMCP, and records their failures in `status`."""
 
-    def __init__(self, limits: Limits, status: ConnectionStatus) -> None:
+    def __init__(self, limits: Limits, status: ConnectionStatus, verify: Any = None) -> None:
+        """`verify` is httpx2's: how the certificate of the server is verified; None: as httpx2 does."""
         self._limits = limits
         self._status = status
+        self._verify = {} if verify is None else {"verify": verify}
 
     def __call__(
         self,
@@ -43,6 +45,7 @@ class BoundedHTTPFactory:
             timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=None, pool=None),
             limits=httpx2.Limits(max_connections=MAX_HTTP_CONNECTIONS, keepalive_expiry=KEEPALIVE_EXPIRY),
             auth=auth,
+            **self._verify,
         )
         add_log_filter()  # httpx2 has imported httpcore2 now
         client.event_hooks = {"response": [self._check_response]}

@@ -32,6 +32,10 @@ class ServerEntry:
     auth: Any = None
     transport: str | None = None
     """`"sse"`, another name for Streamable HTTP, or None where the entry does not say."""
+    verify: Any = None
+    """How the certificate of the server is verified, as httpx2 takes it."""
+    log_file: Any = None
+    """The file that the stderr of the server is written to: its path, or an open one."""
 
 
 def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:

@@ -44,8 +44,8 @@ def resolve_targets(
     """Return the servers that `server` names: usually one, for an mcp.json all that are not disabled.
 
     `server` is a URL, a command as a string or as a list of words, a path of a script (.py, .js) or of an mcp.json, its
-    content, a FastMCP server object, or a FastMCP client. The options are those of `ConnectOptions`; `auth` is no
-    function here. Raises DefinitionError.
+    content, a FastMCP server object, a FastMCP client, or a FastMCP transport. The options are those of
+    `ConnectOptions`; `auth` is no function here. Raises DefinitionError.
     """
     auth, env, inputs = reveal_secrets(auth), reveal_secrets(env or {}), inputs or {}
     if auth == {}:
@@ -76,10 +76,13 @@ def _find_sources(server: Any, env: Mapping[str, str], inputs: Mapping[str, str]
     elif isinstance(server, Sequence) and not isinstance(server, bytes | bytearray):
         return {"": ServerEntry(command=tuple(map(str, server)))}
     elif not isinstance(server, Mapping):
-        from ahvn_tools.mcp.client import fastmcp_clients
+        from ahvn_tools.mcp.client import fastmcp_clients, fastmcp_transports
 
-        if (config := fastmcp_clients.get_client_config(server)) is None:
-            return {"": server}
+        if isinstance(source := fastmcp_transports.read_transport(server), ServerEntry):
+            return {"": source}
+        config = source if isinstance(source, Mapping) else fastmcp_clients.get_client_config(server)
+        if config is None:
+            return {"": server if source is None else source}
     return dict(parse_entries(config, folder, env={**os.environ, **env}, inputs=inputs))
 
 
@@ -117,7 +120,7 @@ def _command_target(entry: ServerEntry, name: str, stderr: str | os.PathLike[str
     for variable, value in entry.env.items():
         if not isinstance(value, str):
             raise DefinitionError(f"`env` has a {type(value).__name__} for {variable!r}; write it as a string.")
-    log_file = None if stderr is None else Path(stderr)
+    log_file = entry.log_file if stderr is None else Path(stderr)
 
     def make_client(settings: ClientSettings) -> Any:
         from ahvn_tools.mcp.client import fastmcp_clients
@@ -144,6 +147,7 @@ def _command_name(words: Sequence[str]) -> str:
 
 def _url_target(url: str, entry: ServerEntry, name: str) -> Target:
     _check_credentials(url, entry.auth, entry.headers)
+    verify = entry.verify
     is_sse = entry.transport == "sse" or (entry.transport is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
 
     @functools.cache  # one login for all clients
@@ -158,7 +162,7 @@ def _url_target(url: str, entry: ServerEntry, name: str) -> Target:
         merged = {name.lower(): value for name, value in {**entry.headers, **settings.headers}.items()}
         has_own_auth = "authorization" in map(str.lower, settings.headers)  # a call's credentials have priority
         auth = None if has_own_auth else get_auth()
-        return fastmcp_clients.make_http_client(url, settings, headers=merged, auth=auth, is_sse=is_sse)
+        return fastmcp_clients.make_http_client(url, settings, headers=merged, auth=auth, is_sse=is_sse, verify=verify)
 
     return Target(name=name or _host(url), make_client=make_client, takes_headers=True)
 
@@ -204,7 +208,7 @@ def _object_target(server: Any, *, has_options: bool) -> Target:
     if not isinstance(server, Client):
         raise DefinitionError(
             f"A {type(server).__name__} is not an MCP server; pass a URL, a command, a path, an mcp.json or a FastMCP "
-            "server or client."
+            "server, client or transport."
         )
     location = get_location(server)
     name = server.name

@@ -5,17 +5,24 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers
-from mcp_types import ToolListChangedNotification
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    ToolListChangedNotification,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ahvn_tools.mcp.server.progress import ProgressReporter
+from ahvn_tools.results import input_required_error
 
 
 class Request:
@@ -101,7 +108,57 @@ class Request:
         context, request = self._context, self._request_context
         if context is None or request is None or request.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return "stdio" if self.transport == "stdio" else None
+        connection = getattr(request.session, "_connection", None)
+        if self.transport == "streamable-http" and getattr(connection, "session_id", None) is None:
+            return None  # a stateless server: FastMCP makes an id up, or takes any that the client sends
         return context.session_id
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the connection of the client ends; never where each request has its own connection.
+
+        mcp has no public way from a request to its connection.
+        """
+        session = None if self._request_context is None else self._request_context.session
+        connection = getattr(session, "_connection", None)
+        if connection is not None and connection.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            connection.exit_stack.callback(callback)
+
+    @property
+    def can_elicit(self) -> bool:
+        """Whether the client shows forms to its user, and can be asked to do so during this request."""
+        if self._request_context is None:
+            return False
+        session = self._request_context.session
+        capabilities = session.client_capabilities
+        modes = None if capabilities is None else capabilities.elicitation
+        if modes is None or (modes.form is None and modes.url is not None):
+            return False
+        return self._is_modern or session.can_send_request
+
+    @property
+    def state(self) -> str | None:
+        """What `elicit` gave the client to send back with its answers; only this server can read and make it."""
+        return None if self._context is None else self._context.request_state
+
+    async def elicit(self, key: str, message: str, schema: dict[str, Any], state: str) -> ElicitResult:
+        """Return what the user of a client that `can_elicit` answers to a form.
+
+        Clients of the newest protocol answer in another request: this raises InputRequiredError until then. The `key`
+        identifies the question there, and the client sends the `state` back.
+        """
+        assert self._context is not None  # noqa: S101  # `can_elicit`
+        if not self._is_modern:
+            return await self._context.session.elicit_form(message, schema, self._context.request_id)
+        answer = (self._context.input_responses or {}).get(key)
+        if isinstance(answer, ElicitResult):
+            return answer
+        form = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+        raise input_required_error(InputRequiredResult(input_requests={key: form}, request_state=state))
+
+    @property
+    def _is_modern(self) -> bool:
+        request = self._request_context
+        return request is not None and request.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     def create_progress_reporter(self) -> ProgressReporter | None:
         """Return what sends progress messages to the client; None when it did not ask for them."""

@@ -17,7 +17,7 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.execution.endpoint import MAX_CHARS_ON_LOOP
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import exceeds_size
-from ahvn_tools.results import ErrorDetail, ToolResult, to_sendable
+from ahvn_tools.results import ErrorDetail, ToolResult, sent_meta, to_sendable
 from ahvn_tools.schema.jsonschema import compile_validator
 
 CallHandler = Callable[[dict[str, Any]], Awaitable[ToolResult]]
@@ -46,7 +46,7 @@ class SpecTool(Tool):
             return InputRequiredToolResult(response)
         if isinstance(response, MCPError):
             raise response
-        if exceeds_size([result.value, result.structured_content, result.blocks], MAX_CHARS_ON_LOOP):
+        if exceeds_size([result.whole_value, result.structured_content, result.blocks], MAX_CHARS_ON_LOOP):
             converted: FastMCPResult = (await run_in_thread(lambda _: self._convert(result))).get()
             return converted
         return self._convert(result)
@@ -59,7 +59,7 @@ class SpecTool(Tool):
         # blocks that were made from the value are valid: FastMCP need not validate them again
         create = FastMCPResult.model_construct if result.blocks is None else FastMCPResult
         # reserved metadata comes from another server, whose tool this is, and does not describe this one
-        meta = {key: value for key, value in result.meta.items() if not key.startswith(RESERVED_META_PREFIX)}
+        meta = {key: value for key, value in sent_meta(result).items() if not key.startswith(RESERVED_META_PREFIX)}
         return create(
             content=result.content,
             structured_content=result.structured_content,

@@ -124,7 +124,7 @@ class _CachedCall:
             own = InFlight() if self._call.emit is None else None
             stored = store.get_or_start(self.cache_key, own)
             if isinstance(stored, ToolResult):
-                return self._copy_for_call(stored)
+                return await self._copy_for_call(stored)
             if stored is own or stored is None:
                 return await self._run_and_store(store, own)
             if _has_waiters.get() or stored.loop in background_loop.blocked_loops.get():
@@ -134,7 +134,7 @@ class _CachedCall:
             if stored.future.cancelled():
                 continue
             result = stored.future.result()
-            return await self._run_after_wait(store) if result is None else self._copy_for_call(result)
+            return await (self._run_after_wait(store) if result is None else self._copy_for_call(result))
 
     async def _run_after_wait(self, store: ResultStore) -> ToolResult:
         """Run the call in the time that the wait has left. Raises ToolTimeoutError."""
@@ -151,7 +151,7 @@ class _CachedCall:
         token = _has_waiters.set(_has_waiters.get() or in_flight is not None)
         try:
             result = await self._run(self._call)
-            stored = self._storable_copy(result)
+            stored = await self._storable_copy(result)
         except Exception:
             store.put(self.cache_key, None, None, in_flight)
             raise
@@ -164,17 +164,25 @@ class _CachedCall:
         store.put(self.cache_key, self._call.body, stored, in_flight)
         return result
 
-    def _storable_copy(self, result: ToolResult) -> ToolResult | None:
+    async def _storable_copy(self, result: ToolResult) -> ToolResult | None:
         """Return a copy to cache; None for a result that is not valid for other calls."""
         is_failed = result.is_error or result.is_interrupted
         if is_failed or result.meta.get("ends_session") or self._compute_cache_key() != self.cache_key:
             return None
         try:
-            return copy.deepcopy(result)
+            return await _copy(result)
         except Exception:  # noqa: BLE001  # a ToolResult of the tool may contain any object
             return None
 
-    def _copy_for_call(self, stored: ToolResult) -> ToolResult:
-        result = copy.deepcopy(stored)
+    async def _copy_for_call(self, stored: ToolResult) -> ToolResult:
+        result = await _copy(stored)
         meta = {**result.meta, "duration": monotonic() - self._started, "cached": True}
         return replace(result, id=self._call.id, meta=meta)
+
+
+async def _copy(result: ToolResult) -> ToolResult:
+    """Return a deep copy. A raw value is copied in a thread: code of its class may do that, and block."""
+    if not result.is_raw:
+        return copy.deepcopy(result)
+    copied: ToolResult = (await run_in_thread(lambda _: copy.deepcopy(result))).get()
+    return copied

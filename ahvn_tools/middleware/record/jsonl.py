@@ -16,7 +16,7 @@ from typing import Any, Final
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ErrorDetail, ToolResult, without_raw_value
 
 logger = logging.getLogger("ahvn_tools.middleware.record")
 
@@ -75,7 +75,8 @@ def read(file: Path) -> Iterator[JsonObject]:
 
 
 def dump_result(result: ToolResult, redactor: reporting.Redactor) -> JsonObject:
-    """Return a result as redacted JSON, without empty members."""
+    """Return a result as redacted JSON, without empty members; of a raw value, what models read."""
+    result = without_raw_value(result)
     error, blocks = result.error, result.blocks
     is_content = blocks is not None and result.value == list(blocks)
     parts = {

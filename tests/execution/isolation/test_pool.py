@@ -100,6 +100,7 @@ print(double(point={"x": 2}))
         assert (script_run.stdout, script_run.stderr) == ("main\n4\n", "")
 
     @pytest.mark.parametrize("way", ["thread", pytest.param("asyncio.run", marks=pytest.mark.exhaustive)])
+    @pytest.mark.exhaustive
     def test_a_hung_worker_does_not_delay_the_exit_of_the_interpreter(self, tmp_path: Path, way: str) -> None:
         code = """if True:
             import asyncio, os, sys, threading, time
@@ -126,6 +127,7 @@ print(double(point={"x": 2}))
         assert until(lambda: is_gone(pid))
 
     @pytest.mark.skipif(sys.version_info >= (3, 12), reason="an exiting interpreter starts no threads")
+    @pytest.mark.exhaustive
     def test_an_exiting_interpreter_starts_no_worker(self) -> None:
         code = """if True:
             import atexit
@@ -140,6 +142,7 @@ print(double(point={"x": 2}))
         assert output == "The worker process of tool 'get_pid' could not be started: the interpreter is exiting.\n"
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+    @pytest.mark.exhaustive
     def test_a_forked_child_starts_its_own_workers(self) -> None:
         code = """if True:
             import os
@@ -157,6 +160,7 @@ print(double(point={"x": 2}))
         assert program(code) == (0, "True\nTrue\n", "")
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+    @pytest.mark.exhaustive
     def test_a_worker_ends_with_its_parent_although_a_forked_child_still_runs(self) -> None:
         code = """if True:
             import os, time

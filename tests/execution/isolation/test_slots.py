@@ -95,6 +95,7 @@ class TestLimit:
         second.join(WAIT)
         assert [result.error for result in results] == [None, None]
 
+    @pytest.mark.exhaustive
     def test_isolated_calls_of_an_isolated_tool_have_the_limit_in_its_process(self) -> None:
         def body(depth: int) -> list[int]:
             own = isolated(body, timeout=60)

@@ -9,6 +9,7 @@ One module per format, with the same names in each:
 - `result_texts(messages)`: what the model reads of each result, as text or as JSON data.
 - `read(messages)`: the messages without the parts that only programs read; only in formats with such parts.
 - `IS_TEXT`: whether a response is the model's text: then any text is valid, and calls have no ids.
+- `CALL_DATA`: what an answer may contain beside a call; only in formats with such data.
 - `CHOICES`: what `choice` returns for `"auto"`, `"none"` and `"required"`; None where it raises.
 - `forced_names(fields)`: the names that a choice forces; None instead of the function if no tool can be forced.
 - `is_ours(row)`: whether a recorded row has this format; `recorded_calls(response)`: the calls of a recorded response

@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.formats.providers import Calls, as_input, halves
 
+CALL_DATA = {"caller": {"type": "code_execution_20260120", "tool_id": "srv_1"}, "toolset_name": "notes"}
+
 CHOICES = {
     "auto": {"tool_choice": {"type": "auto"}},
     "none": {"tool_choice": {"type": "none"}},

@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.formats.providers import Calls, as_input, halves
 
+CALL_DATA = {"extra": [1]}
+
 CHOICES: dict[str, Any] = {"auto": {"toolChoice": {"auto": {}}}, "none": None, "required": {"toolChoice": {"any": {}}}}
 
 

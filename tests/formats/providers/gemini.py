@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.formats.providers import Calls, as_input
 
+CALL_DATA = {"id": "call00000", "thoughtSignature": "+/+/+w=="}
+
 
 def _config(mode: str) -> dict[str, Any]:
     return {"toolConfig": {"functionCallingConfig": {"mode": mode}}}

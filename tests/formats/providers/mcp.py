@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.formats.providers import Calls, as_input
 
+CALL_DATA = {"_meta": {"progressToken": "p1"}, "id": 7}
+
 CHOICES = {word: {"toolChoice": {"mode": word}} for word in ("auto", "none", "required")}
 
 forced_names = None

@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.formats.providers import Calls, openai
 
+CALL_DATA = {"extra": "é"}
+
 CHOICES = {"auto": {"tool_choice": "auto"}, "none": {"tool_choice": "none"}, "required": {"tool_choice": "any"}}
 
 exported = openai.exported

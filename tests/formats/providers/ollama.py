@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.formats.providers import Calls, as_input, openai
 
+CALL_DATA = {"extra": True}
+
 CHOICES: dict[str, Any] = {"auto": {}, "none": None, "required": None}
 forced_names = None
 

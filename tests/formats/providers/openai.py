@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.formats.providers import Calls, halves
 
+CALL_DATA = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+
 CHOICES = {
     "auto": {"tool_choice": "auto"},
     "none": {"tool_choice": "none"},

@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.formats.providers import Calls, halves
 
+CALL_DATA = {"id": "fc_1", "status": "completed", "caller": {"type": "direct"}, "namespace": "notes"}
+
 CHOICES = {
     "auto": {"tool_choice": "auto"},
     "none": {"tool_choice": "none"},

@@ -45,7 +45,7 @@ def now() -> str:
 def test_no_parameters():
     assert schemas(now) == snapshot(
         {
-            "anthropic, bedrock, gemini, mcp, mistral, openai, openai-responses, prompt, anthropic strict, bedrock strict": {
+            "anthropic, bedrock, gemini, langchain, mcp, mistral, openai, openai-responses, prompt, anthropic strict, bedrock strict": {
                 "additionalProperties": False,
                 "properties": {},
                 "type": "object",
@@ -86,6 +86,16 @@ def test_the_fields_around_the_schema():
                     "name": "now",
                     "description": "Get the time.",
                     "parametersJsonSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
+                }
+            ],
+            "langchain": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "now",
+                        "description": "Get the time.",
+                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
+                    },
                 }
             ],
             "mcp": [
@@ -241,7 +251,7 @@ def search(
 def test_optional_parameters():
     assert schemas(search) == snapshot(
         {
-            "anthropic, bedrock, mcp, mistral, openai, openai-responses, prompt": {
+            "anthropic, bedrock, langchain, mcp, mistral, openai, openai-responses, prompt": {
                 "additionalProperties": False,
                 "properties": {
                     "query": {"type": "string", "description": "What to look for."},
@@ -370,7 +380,7 @@ def register(customer: Annotated[Customer, pydantic.Field(description="Who is ne
 def test_a_nested_model():
     assert schemas(register) == snapshot(
         {
-            "anthropic, mcp, mistral, openai, openai-responses, prompt": {
+            "anthropic, langchain, mcp, mistral, openai, openai-responses, prompt": {
                 "additionalProperties": False,
                 "properties": {"customer": {"$ref": "#/$defs/Customer", "description": "Who is new."}},
                 "required": ["customer"],
@@ -640,7 +650,7 @@ def make(folder: Folder) -> None:
 def test_a_recursive_type():
     assert schemas(make) == snapshot(
         {
-            "anthropic, mcp, mistral, openai, openai-responses, prompt, anthropic strict": {
+            "anthropic, langchain, mcp, mistral, openai, openai-responses, prompt, anthropic strict": {
                 "additionalProperties": False,
                 "properties": {"folder": {"$ref": "#/$defs/Folder"}},
                 "required": ["folder"],
@@ -770,7 +780,7 @@ def pay(way: Way, amount: Union[int, str] = "all") -> None:
 def test_unions():
     assert schemas(pay) == snapshot(
         {
-            "anthropic, mcp, mistral, openai, openai-responses, prompt": {
+            "anthropic, langchain, mcp, mistral, openai, openai-responses, prompt": {
                 "additionalProperties": False,
                 "properties": {
                     "way": {
@@ -983,7 +993,7 @@ def label(labels: dict[str, int]) -> None:
 def test_a_dict():
     assert schemas(label) == snapshot(
         {
-            "anthropic, bedrock, gemini, mcp, mistral, openai, openai-responses, prompt, anthropic strict, bedrock strict, mistral strict, openai strict, openai-responses strict": {
+            "anthropic, bedrock, gemini, langchain, mcp, mistral, openai, openai-responses, prompt, anthropic strict, bedrock strict, mistral strict, openai strict, openai-responses strict": {
                 "additionalProperties": False,
                 "properties": {
                     "labels": {"additionalProperties": {"type": "integer"}, "type": "object", "properties": {}}
@@ -1024,7 +1034,7 @@ def paint(color: Color, layers: Literal[1, 2] = 1) -> None:
 def test_enums():
     assert schemas(paint) == snapshot(
         {
-            "anthropic, mcp, mistral, openai, openai-responses, prompt": {
+            "anthropic, langchain, mcp, mistral, openai, openai-responses, prompt": {
                 "additionalProperties": False,
                 "properties": {
                     "color": {"$ref": "#/$defs/Color"},
@@ -1164,6 +1174,18 @@ Here it is.
                         {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
                     ],
                 },
+            ],
+            "langchain": [
+                {
+                    "type": "tool",
+                    "tool_call_id": "call00001",
+                    "name": "picture",
+                    "content": [
+                        {"type": "text", "text": "Here it is."},
+                        {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"},
+                    ],
+                    "status": "success",
+                }
             ],
             "mcp": [
                 {

@@ -75,6 +75,10 @@ class Contract:
         """Check messages against the SDK's types."""
         raise NotImplementedError
 
+    def check_message(self, messages: list[dict[str, Any]]) -> None:
+        """Check a model's written message against the SDK's types."""
+        self.check_results(messages)
+
     def check_choice(self, fields: dict[str, Any]) -> None:
         """Check a choice against the SDK's types."""
         raise NotImplementedError
@@ -130,6 +134,17 @@ class Contract:
         assert [text.count(line) for line in expected] == [expected.count(line) for line in expected]
         assert text.startswith("The tool said: ")
         assert len(server.requests) == 2
+
+    def test_a_written_message_replaces_the_models_own(self, server, client):
+        spec = spec_of(forecast)
+        calls = self.get_calls(server, client, spec, OSLO, ROME)
+        written = formats.get(self.FORMAT).message(calls, text="Let me see.")
+        self.check_message(written)
+        messages = [self.QUESTION, *written, *self.results(calls, spec)]
+        text = self.text(self.ask(client, self.request(messages, self.export([spec.definition]), {})))
+        assert "Ann: 2 days of rain in Oslo" in text
+        assert "Ann: 1 days of rain in Rome" in text
+        assert "Let me see." in str(server.requests[-1])
 
     def test_a_bound_value_is_in_no_request(self, server, client):
         self.answer(server, client, ToolSpec.from_function(sink).bind("user", default="S3CRET"), ROME)

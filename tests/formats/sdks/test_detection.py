@@ -27,6 +27,7 @@ ANSWERS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         {**CHAT, "object": "chat.completion", "usage": USAGE},
     ),
     "a chat": ("ollama", "ollama", "ChatResponse", {"message": MESSAGE}),
+    "an AI message": ("langchain", "langchain_core.messages", "AIMessage", {"type": "ai", "content": "Hello!"}),
     "a request": ("mcp", "mcp_types", "CallToolRequest", {"method": "tools/call", "params": {"name": "ping"}}),
 }
 

@@ -11,9 +11,10 @@ pytest.importorskip("google.genai", reason='needs the SDK: pip install "ahvn-too
 
 from google.genai import Client, types
 
-from ahvn_tools import formats
+from ahvn_tools import ToolCall, formats
+from tests.formats.sdks.cases import forecast, spec_of
 from tests.formats.sdks.contexts import awaited_stream
-from tests.formats.sdks.contract import AsyncContract, Contract
+from tests.formats.sdks.contract import OSLO, ROME, AsyncContract, Contract, calls_of
 from tests.formats.sdks.type_checks import fits_model
 
 
@@ -108,6 +109,16 @@ class TestGenerateContent(Contract, AsyncContract):
 
     def check_choice(self, fields):
         fits_model(types.GenerateContentConfig, fields)
+
+    def test_a_call_that_gemini_has_not_made_is_accepted_if_asked(self, server, client):
+        spec = spec_of(forecast)
+        calls = [ToolCall(id="c1", name=spec.name, arguments=OSLO), ToolCall(id="c2", name=spec.name, arguments=ROME)]
+        written = formats.get(self.FORMAT).message(calls, skip_signature_check=True)
+        self.check_message(written)
+        messages = [self.QUESTION, *written, *self.results(calls, spec)]
+        text = self.text(self.ask(client, self.request(messages, self.export([spec.definition]), {})))
+        assert "Ann: 2 days of rain in Oslo" in text
+        assert calls_of(formats.get(self.FORMAT).calls(written, [spec.definition])) == calls_of(calls)
 
     def seen_error(self, message):
         return f"an error, {message}"

@@ -9,11 +9,13 @@ pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[ope
 from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import (
     ChatCompletionFunctionToolParam,
+    ChatCompletionMessage,
     ChatCompletionMessageParam,
     ChatCompletionToolChoiceOptionParam,
 )
 from openai.types.responses import FunctionToolParam, ResponseInputItemParam, response_create_params
 
+from ahvn_tools import ToolCall, ToolResult
 from ahvn_tools.formats import openai
 from tests.formats.sdks.cases import forecast, spec_of
 from tests.formats.sdks.contexts import awaited_stream
@@ -76,6 +78,13 @@ class TestChat(OpenAIContract):
             later.chat.completions.stream(**request) as events,
         ):
             assert calls_of([call async for call in openai.stream(events, [spec.definition])]) == expected
+
+    def test_a_call_in_the_older_field_fits_the_sdks_types(self):
+        answer = openai.message([ToolCall(id="", name="ping", arguments={"a": 1})], text="Hm.", legacy=True)
+        fits(list[ChatCompletionMessageParam], answer)
+        (call,) = openai.calls(ChatCompletionMessage.model_validate(answer[0]))
+        assert calls_of([call]) == [("ping", {"a": 1}, None)]
+        fits(list[ChatCompletionMessageParam], openai.results([(call, ToolResult("pong"))]))
 
 
 class TestResponses(OpenAIContract):

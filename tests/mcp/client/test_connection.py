@@ -692,6 +692,7 @@ asyncio.run(main())
 @pytest.mark.parametrize(
     "how", ["raise", *(pytest.param(how, marks=pytest.mark.exhaustive) for how in ("exit", "block"))]
 )
+@pytest.mark.exhaustive
 def test_no_server_outlives_the_program(mark: Path, tmp_path: Path, how: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(EXIT)

@@ -234,6 +234,7 @@ os._exit(0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.exhaustive
 def test_forked_child_does_not_wait_for_connections_that_its_parent_closes() -> None:
     with process(CLOSE_IN_CHILD) as parent:
         output, errors = parent.communicate(timeout=100)

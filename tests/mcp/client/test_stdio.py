@@ -75,7 +75,6 @@ async def test_result_that_cannot_be_serialized_is_an_error_and_the_server_conti
     for name, answer in zip(names, results, strict=True):
         assert (name, answer.is_error, answer.structured_content) == (name, True, None)
         assert "cannot be sent" in answer.content[0].text or "invalid result" in answer.content[0].text
-        assert answer.meta["duration"] >= 0
     assert (last.is_error, last.structured_content) == (False, {"result": "well"})
 
 

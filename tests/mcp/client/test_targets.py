@@ -11,12 +11,21 @@ from typing import Any
 import httpx2
 import pytest
 from fastmcp import Client, FastMCP
-from fastmcp.client.transports import FastMCPTransport, StdioTransport, StreamableHttpTransport
+from fastmcp.client.transports import (
+    ClientTransport,
+    FastMCPTransport,
+    PythonStdioTransport,
+    SSETransport,
+    StdioTransport,
+    StreamableHttpTransport,
+)
+from fastmcp.client.transports.config import MCPConfigTransport
 from mcp.server.mcpserver import MCPServer
 from pydantic import SecretStr
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.http import BoundedHTTPFactory
 from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
 from ahvn_tools.mcp.client.targets import Target, resolve_targets
@@ -260,6 +269,93 @@ def test_client_whose_configuration_transforms_tools_is_used_unchanged() -> None
     two = {"mcpServers": {"a": entry, "b": {"url": "http://127.0.0.1:1"}}}
     client = one(Client(two, name="both")).make_client(ClientSettings())
     assert type(client.transport).__name__ == "MCPConfigTransport"
+
+
+async def test_the_command_of_a_transport_is_started_with_limits(tmp_path: Path) -> None:
+    command = PythonStdioTransport(RAW, env={"TOKEN": "theirs"}, log_file=tmp_path / "log")
+    target = one(command)
+    assert target.name == "raw_server"
+    assert isinstance(transport(target), BoundedStdioTransport)
+    assert (await environment(target))["TOKEN"] == "theirs"
+    assert (await environment(one(command, env={"TOKEN": "ours"})))["TOKEN"] == "ours"
+    assert command._connect_task is None
+    assert (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize("kind", [StreamableHttpTransport, SSETransport])
+@pytest.mark.parametrize("verify", [None, False])
+def test_the_url_and_credentials_of_a_transport_are_used_with_limits(kind: Any, verify: Any) -> None:
+    theirs = kind("http://somewhere.example/mcp", headers={"a": "1", "b": "1"}, auth="token", verify=verify)
+    target = one(theirs)
+    made = transport(target, B="2")
+    assert (target.name, target.takes_headers) == ("somewhere.example", True)
+    assert (type(made), made.url, made.headers) == (kind, theirs.url, {"a": "1", "b": "2"})
+    assert isinstance(made.httpx_client_factory, BoundedHTTPFactory)
+    assert made.auth.token.get_secret_value() == "token"
+    assert transport(target, Authorization="mine").auth is None
+    assert transport(one(theirs, auth="other")).auth.token.get_secret_value() == "other"
+    assert made.httpx_client_factory()._transport._pool._ssl_context.check_hostname is (verify is None)
+
+
+async def test_the_server_of_a_transport_is_called_in_memory() -> None:
+    server = FastMCP("inside")
+
+    @server.tool
+    def number() -> int:
+        return 1
+
+    connection = ConnectionPool(one(FastMCPTransport(server)))
+    assert connection.target.name == "inside"
+    assert [tool.name for tool in await connection.tools()] == ["number"]
+    await connection.aclose()
+
+
+def test_the_configuration_of_a_transport_resolves_to_its_servers() -> None:
+    two = {"mcpServers": {"a": {"url": "http://127.0.0.1:1"}, "b": {"command": "python", "args": ["-V"]}}}
+    found = resolve_targets(MCPConfigTransport(two))
+    assert [target.name for target in found] == ["a", "b"]
+    assert isinstance(transport(found[1]), BoundedStdioTransport)
+
+
+class OwnTransport(ClientTransport):
+    """A transport with its own code."""
+
+    async def connect_session(self, **options: Any) -> Any:
+        """Connect."""
+
+
+class OwnStdioTransport(StdioTransport):
+    """A process that is talked to by its own code."""
+
+    async def connect_session(self, **options: Any) -> Any:
+        """Connect."""
+
+
+TRANSFORMED = {"mcpServers": {"a": {"url": "http://127.0.0.1:1", "tools": {"find": {"name": "search"}}}}}
+
+
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        (OwnTransport(), "A OwnTransport connects by its own code"),
+        (OwnStdioTransport("python", []), "A OwnStdioTransport connects by its own code"),
+        (
+            StreamableHttpTransport("http://x", httpx_client_factory=httpx2.AsyncClient),
+            "`httpx_client_factory` makes its own HTTP clients",
+        ),
+        (MCPConfigTransport(TRANSFORMED), "The configuration of a MCPConfigTransport changes tools"),
+    ],
+)
+def test_a_transport_whose_messages_cannot_be_limited_is_refused(server: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=rf"{message}.* pass fastmcp\.Client\(transport\)"):
+        resolve_targets(server)
+
+
+def test_a_transport_takes_the_options_of_what_it_connects_to() -> None:
+    with pytest.raises(DefinitionError, match="takes no auth"):
+        resolve_targets(StdioTransport("python", []), auth="t")
+    with pytest.raises(DefinitionError, match="A FastMCP takes no auth"):
+        resolve_targets(FastMCPTransport(FastMCP("inside")), auth="t")
 
 
 def test_name_can_be_passed_for_one_server() -> None:

@@ -166,7 +166,7 @@ async def test_a_signed_token_is_verified_and_its_claims_are_available(wire: str
 
 
 async def test_a_user_activates_groups_only_for_its_own_token(wire: str):
-    kit = Toolkit("grouped").group("math").add(reversed_text, group="math")
+    kit = Toolkit("grouped").add_group("math").add(reversed_text, group="math")
     kit.add(kit.groups_tool())
     users = {name: {"client_id": "app", "sub": name} for name in ("ann", "bob")}
     async with (
@@ -204,6 +204,7 @@ async def test_a_sync_tool_is_cancelled_when_its_client_times_out(wire: str):
         *(pytest.param(*load, marks=pytest.mark.exhaustive) for load in (("legacy", 200), ("auto", 1_000))),
     ],
 )
+@pytest.mark.exhaustive
 async def test_many_calls_at_once_over_http_have_right_results(mode: str, count: int):
     async with over_http(create_kit(), state=lambda request: {"user": "x"}) as url, Client(url, mode=mode) as client:
         answers = await asyncio.gather(*[client.call_tool("who", {"number": n}) for n in range(count)])

@@ -11,6 +11,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from ahvn_tools import Toolkit
+from tests.mcp import loopback
 from tests.mcp.serving import over_http
 
 WIRES = ("legacy", "auto")
@@ -103,3 +104,12 @@ async def test_without_a_token_only_the_legacy_protocol_distinguishes_clients():
         assert first == again != other
         recorder.requests.clear()
         assert await get_session_ids(recorder, url, "auto", None, None) == [None] * 4
+
+
+async def test_a_stateless_server_cannot_distinguish_clients_whatever_they_send():
+    recorder = RequestRecorder()
+    with loopback.over_http(recorder.kit.to_fastmcp_server(state=recorder.record), stateless_http=True) as url:
+        for headers in ({}, {"mcp-session-id": "of-another"}):
+            async with Client(StreamableHttpTransport(url, headers=headers), mode="legacy") as client:
+                await client.call_tool("ping")
+    assert [content["session_id"] for content in recorder.requests] == [None, None]

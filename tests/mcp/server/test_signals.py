@@ -94,6 +94,7 @@ class LineClient:
         ),
     ],
 )
+@pytest.mark.exhaustive
 def test_a_server_over_stdio_ends_although_a_tool_runs(trigger: str, tool: str):
     with process(TOOLS, "stdio") as started:
         server = LineClient(started)

@@ -23,7 +23,7 @@ def add(a: int, b: int) -> int:
 
 @pytest.fixture
 def kit() -> Toolkit:
-    return Toolkit("math").add(add).group("more", "More.", active=False)
+    return Toolkit("math").add(add).add_group("more", "More.", active=False)
 
 
 @contextlib.asynccontextmanager

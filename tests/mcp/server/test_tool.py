@@ -100,7 +100,7 @@ async def test_a_call_returns_text_and_structured_content():
     result = await call(add, a="1")
     assert (result.is_error, result.structured_content) == (False, {"result": 3})
     assert [block.text for block in result.content] == ["3"]
-    assert result.meta["duration"] >= 0
+    assert "duration" not in (result.meta or {})
 
 
 async def test_state_is_read_when_called():
@@ -208,7 +208,7 @@ async def test_a_value_that_does_not_fit_the_output_schema_is_an_error(value):
     refused = await call(count)
     assert (refused.is_error, refused.structured_content) == (True, None)
     assert refused.content[0].text == "The tool returned an invalid result."
-    assert refused.meta["duration"] >= 0
+    assert "duration" not in (refused.meta or {})
 
 
 async def test_a_text_instead_of_an_object_is_an_error():

@@ -236,6 +236,7 @@ def test_references_are_inlined_up_to_a_limit(name):
 @given(schema=SCHEMAS.filter(lambda schema: isinstance(schema, dict)))
 @example(schema={"type": None, "required": ["string", "string"]})
 @example(schema={"allOf": [{"enum": [1, 1.0], "required": ["a", "a"]}]})
+@pytest.mark.exhaustive
 def test_the_translation_of_any_schema_is_valid(name, schema):
     translated = translate_schema(schema, DIALECTS[name])
     jsonschema_rs.meta.validate({key: value for key, value in translated.items() if key != "nullable"})

@@ -41,6 +41,20 @@ def notes(topic: str, user: str) -> str | None:
     return f"{user}: {topic}"
 
 
+class OwnSpec(ToolSpec):
+    """A subclass of the user's."""
+
+    def price(self) -> int:
+        """A method of the user's."""
+        return len(self.name)
+
+
+@tool(spec_class=OwnSpec, binds={"user": "session.user"}, timeout=1)
+async def billed(topic: str, user: str) -> str:
+    """A tool of another class; its calls have any parameters, and Any as their value."""
+    return f"{user}: {topic}"
+
+
 @tool
 def find(name: str) -> City:
     """Return a model."""
@@ -80,6 +94,8 @@ assert_type(forecast.bind("days"), ToolSpec[..., list[str]])
 assert_type(forecast.bind("days")(city="Oslo"), list[str])
 assert_type(population("Oslo"), int)
 assert_type(notes(topic="tea"), str | None)
+assert_type(billed, OwnSpec)
+assert_type(billed.price(), int)
 assert_type(find("Oslo"), Any)
 assert_type(unit(), Any)
 assert_type(count(3), list[int])

@@ -34,6 +34,8 @@ assert_type(openai.calls({"tool_calls": []}), list[ToolCall])
 assert_type(openai.results([(call, result)]), list[dict[str, Any]])
 assert_type(openai.choice("auto", parallel=False), dict[str, Any])
 assert_type(formats.get("anthropic").calls("{}"), list[ToolCall])
+assert_type(formats.get("anthropic").message([ToolCall(id="c1", name="ping")], text="Hm."), list[dict[str, Any]])
+assert_type(openai.message([], legacy=True), list[dict[str, Any]])
 assert_type(formats.choose_format(object(), "openai"), str)
 
 try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from typing import TYPE_CHECKING, Any, assert_type
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, assert_type
 
 from pydantic import BaseModel
 
@@ -60,6 +61,8 @@ assert_type(Toolkit("desk", approver=ask_later), Toolkit)
 def find(topic: str, context: ToolContext) -> str:
     """A function that is added to a toolkit stays the function that it was."""
     assert_type(context.call_id, str | None)
+    assert_type(context.check_path(topic), Path)
+    assert_type(context.ask_sync("find it", {"topic": topic}), Literal[True])
     context.report_progress(1, 2, "half")
     return topic
 
@@ -73,7 +76,7 @@ def write(topic: str) -> int:
 assert_type(write("tea"), int)
 typed: Callable[[str], int] = write
 
-assert_type(kit.add(Shelf(), prefix="shelf_").bind("user", secret=True).group("math", active=True), Toolkit)
+assert_type(kit.add(Shelf(), prefix="shelf_").bind("user", secret=True).add_group("math", active=True), Toolkit)
 assert_type(OwnToolkit("own").add(find, rename="look").bind("user"), OwnToolkit)
 assert_type(Shelf().put("book"), str)
 assert_type(Shelf().to_toolspecs(), dict[str, ToolSpec])
@@ -86,7 +89,7 @@ assert_type("find" in kit, bool)
 assert_type(kit.add(Shelf(), Shelf(), prefix="s_", version="2", meta={}).add(len, name="size", title="Size"), Toolkit)
 assert_type(kit.add(find, describe={"find": "Find."}, arguments={"find": {"topic": {"name": "about"}}}), Toolkit)
 assert_type(kit.check(), list[Finding])
-session = kit.session(user="ann", session_id="s-1")
+session = kit.session(user="ann", session_id="s-1", roots=["notes", Path("more")])
 assert_type(kit.session(state={"user": "ann"}).select(inactive=True, tags=["read"]), Toolkit)
 assert_type(session, Toolkit)
 assert_type(kit.session({"user": "ann"}), Toolkit)
@@ -98,10 +101,19 @@ assert_type(kit.to("bedrock"), list[dict[str, Any]])
 assert_type(kit.to("of another package"), list[dict[str, Any]])
 assert_type(kit.finish_with("find", Verdict), Toolkit)
 assert_type(kit.groups, dict[str, bool])
+assert_type(kit.group("math").active, bool)
+assert_type(kit.group("math").tools, list[ToolSpec])
+assert_type(kit.toolsets["reading"].description, str)
+assert_type(kit.toolset("reading").tools, list[ToolSpec])
+assert_type(kit.add_toolset("both", "Both.", any_of=["reading", {"names": ["find"]}], audience="main"), Toolkit)
+assert_type(kit.select(any_of=["reading", {"tags": {"write"}}]), Toolkit)
+assert_type(kit.tag("find", "read").tag(["find", "write"], "all", "any").untag("find", "read"), Toolkit)
+assert_type(kit.add(find, on_duplicate="rename").add_mcp("mcp.json", on_duplicate="keep"), Toolkit)
+assert_type([duplicate.new_name for duplicate in kit.duplicates], list[str | None])
 assert_type(session.state_dict(), dict[str, Any])
 assert_type(session.load_state_dict({}), Toolkit)
 
-assert_type(kit.exec("find", {"topic": "tea"}, timeout=1.5, call_id="c1"), ToolResult)
+assert_type(kit.exec("find", {"topic": "tea"}, timeout=1.5, call_id="c1", roots="notes"), ToolResult)
 assert_type(kit.stream("find"), Generator[ToolResult, None, None])
 assert_type(kit.astream("find"), AsyncGenerator[ToolResult, None])
 assert_type(kit.cancel("c1"), bool)

@@ -1,0 +1,111 @@
+"""Roots: the folders that tools may use, and the paths inside of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from ahvn_tools.errors import ToolError, ToolkitError
+
+MAX_PATH_CHARS: Final = 4096
+"""The maximum length of a path: looking up each part of a longer one would take long."""
+
+Roots = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""One folder, or several: paths or `file:` URIs."""
+
+_NO_ROOTS: Final = "This tool cannot use files, because no folder was made available to it."
+_OUTSIDE: Final = (
+    "The path is outside of the folders that this tool may use. Pass a path inside of them; a relative path begins in "
+    "the first of them."
+)
+_URI_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_DRIVE_OR_SHARE: Final = re.compile(r"[A-Za-z]:([\\/]|$)|\\\\")
+
+
+class _UnusablePathError(ValueError):
+    """A text is no path that can be used; the message is for a model."""
+
+
+def to_roots(roots: Roots) -> tuple[Path, ...]:
+    """Return folders as absolute paths without symbolic links. Raises ToolkitError for what is no path."""
+    folders = [roots] if isinstance(roots, str | os.PathLike) else roots
+    if not isinstance(folders, Iterable):
+        raise ToolkitError(f"`roots` is a folder or a list of folders, not a {type(roots).__name__}.")
+    return tuple(_to_root(folder) for folder in folders)
+
+
+def resolve_path(path: str | os.PathLike[str], roots: tuple[Path, ...]) -> Path:
+    """Return the path without symbolic links and `..`, which is in one of the roots.
+
+    Raises ToolError for any other path. No message contains a path.
+    """
+    if not roots:
+        fix = "Pass roots=… to the Toolkit, to the session or to the call."
+        raise ToolError(_NO_ROOTS, explanation=f"`ToolContext.check_path` was called without roots. {fix}")
+    try:
+        resolved = _resolve(roots[0] / _to_local(path))
+    except _UnusablePathError as error:
+        raise ToolError(str(error)) from None
+    except (OSError, ValueError, RuntimeError):  # a loop of symbolic links, a text that is no file name
+        raise ToolError("The path cannot be used. Pass another one.") from None
+    if not any(resolved.is_relative_to(root) for root in roots):
+        raise ToolError(_OUTSIDE)
+    return resolved
+
+
+def _to_root(folder: str | os.PathLike[str]) -> Path:
+    try:
+        return _resolve(Path(_to_local(folder)))
+    except (TypeError, OSError, ValueError, RuntimeError) as error:
+        reason = f": {error}" if isinstance(error, _UnusablePathError | TypeError) else "."
+        raise ToolkitError(f"A root is the path of a folder or a file: URI, not {folder!r}{reason}") from None
+
+
+def _resolve(path: Path) -> Path:
+    """Return the path without symbolic links. Raises ValueError where a loop of links hides others from Python."""
+    resolved = path.resolve()
+    if resolved.resolve() != resolved:
+        raise ValueError
+    return resolved
+
+
+def _to_local(path: str | os.PathLike[str]) -> str:
+    """Return a path or a `file:` URI as a path of this system. Raises _UnusablePathError, and TypeError for bytes."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"A path is a text, not {type(text).__name__}.")
+    if len(text) > MAX_PATH_CHARS:
+        raise _UnusablePathError(f"The path has more than {MAX_PATH_CHARS} characters.")
+    if text[:5].lower() == "file:":
+        text = _uri_to_path(text[5:])
+    elif _URI_SCHEME.match(text):
+        raise _UnusablePathError("Only paths and file: URIs can be used, and no other URIs.")
+    if not text:
+        raise _UnusablePathError("The path is empty. Use . for the folder itself.")
+    if "\0" in text:
+        raise _UnusablePathError("The path contains a NUL character.")
+    if re.match(r"~([\\/]|$)", text):
+        raise _UnusablePathError("~ does not mean a home folder here. Pass a path without it.")
+    if os.name != "nt" and _DRIVE_OR_SHARE.match(text):
+        raise _UnusablePathError("There are no drives and network shares here. Pass a path with / between its parts.")
+    return text
+
+
+def _uri_to_path(rest: str) -> str:
+    """Return the path of a `file:` URI, from what follows the scheme."""
+    if "?" in rest or "#" in rest:
+        raise _UnusablePathError("A file: URI has no query and no fragment. Write ? as %3F and # as %23.")
+    host = ""
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        rest = slash + path
+    if host.lower() not in {"", "localhost"}:
+        raise _UnusablePathError("A file: URI of another host cannot be used.")
+    if not rest.startswith("/"):
+        raise _UnusablePathError("A file: URI has an absolute path, as in file:///folder/file.")
+    decoded = unquote(rest, errors="strict")
+    return decoded[1:] if os.name == "nt" and _DRIVE_OR_SHARE.match(decoded[1:]) else decoded

@@ -1,0 +1,226 @@
+"""LangChain's tools as a source: they are read through a Protocol, and LangChain is not imported."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from ahvn_tools.binding import Binding
+from ahvn_tools.context import ToolContext, resolve_transport_context
+from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.errors import DefinitionError, ToolError, exception_text
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.argument_changes import ArgumentChanges
+from ahvn_tools.schema.raw_output import make_output
+from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
+from ahvn_tools.sources.examples import validate_examples
+from ahvn_tools.sources.langchain_inputs import InjectedArgument, LangChainInputs, injected_arguments, visible_schema
+from ahvn_tools.sources.langchain_output import read_output
+from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
+from ahvn_tools.state import StateKey
+from ahvn_tools.template import Texts, ToolTemplate
+
+Body = Callable[..., Any]
+
+_CONTEXT: Final = "tool context"
+"""The argument under which a body receives the ToolContext."""
+
+_UNKNOWN_OPTIONS = frozenset({
+    "parse_docstring", "include_long_description", "description_separator", "include_var_positional",
+    "include_var_keyword", "convert",
+})  # fmt: skip
+
+
+class LangChainTool(Protocol):
+    """What is read of a LangChain tool; `tool_call_schema`, `response_format`, `tags` and `metadata` if it has them."""
+
+    name: str
+    description: str
+    args_schema: Any
+    """A pydantic model, a JSON Schema, or None."""
+
+    def invoke(self, input: Any) -> Any:  # noqa: A002  # LangChain's word
+        """Run a call from sync code."""
+
+    async def ainvoke(self, input: Any) -> Any:  # noqa: A002  # as above
+        """Run a call from async code."""
+
+
+def is_langchain_tool(value: Any) -> bool:
+    """Return whether a value is a LangChain tool."""
+    return hasattr(value, "args_schema") and callable(getattr(value, "invoke", None))
+
+
+def build_template(
+    tool: LangChainTool, options: Mapping[str, Any], *, bindings: Mapping[str, Binding] | None = None
+) -> tuple[ToolTemplate, Body]:
+    """Return the template of a LangChain tool, and the body that invokes it.
+
+    Each injected argument is bound to the state key of its own name, unless the options bind it to another.
+    """
+    options = validate_options(options)
+    _check(tool, options)
+    chosen = {name: value for name, value in options.items() if value is not None}
+    name = chosen.get("name", tool.name)
+    injected = injected_arguments(tool)
+    changes = ArgumentChanges.parse(chosen.get("arguments"))
+    inputs = LangChainInputs(
+        chosen.get("input_schema", visible_schema(tool)),
+        injected,
+        context_parameter=_CONTEXT,
+        coerce_numbers_to_str=chosen.get("coerce_numbers_to_str", True),
+        changes=changes,
+    )
+    validate_examples(name, chosen.get("examples"), inputs)
+    if bindings is None:
+        refuse_unknown_bindings(chosen.get("binds", {}), inputs.parameters)
+        bindings = _initial_bindings(injected, chosen.get("binds", {}))
+    if changes:
+        defaults = convert_defaults(name, inputs, changes)
+        bindings = {**bindings, **hidden_bindings(name, inputs, changes, defaults, known=bindings)}
+    is_async = _is_async(tool)
+    template = ToolTemplate(
+        name=name,
+        texts=Texts(explicit_description=chosen.get("description", tool.description or "")),
+        inputs=inputs,
+        output=make_output(inspect.Signature.empty, options),
+        is_async=is_async,
+        is_coroutine=is_async,
+        **to_definition_fields({"tags": getattr(tool, "tags", None), "meta": _to_meta(tool), **chosen}),
+        timeout=chosen.get("timeout"),
+        run_in_thread=chosen.get("run_in_thread", True),
+        isolation=chosen.get("isolation"),
+        keep_children=chosen.get("keep_children", False),
+        bindings=bindings,
+        options={**options, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
+        rebuild=_rebuild,
+        rebuild_arguments={"tool": tool},
+    )
+    has_call_id = any(argument.is_call_id for argument in injected.values())
+    return template, (_make_async_body if is_async else _make_body)(tool, has_call_id=has_call_id)
+
+
+def _rebuild(
+    _body: Body, options: Mapping[str, Any], *, tool: LangChainTool, bindings: Mapping[str, Binding]
+) -> tuple[ToolTemplate, Body]:
+    return build_template(tool, options, bindings=bindings)
+
+
+def _check(tool: Any, options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name in _UNKNOWN_OPTIONS:
+            raise DefinitionError(f"{name!r} is an option for Python functions, not for LangChain tools; remove it.")
+    if isinstance(tool, type) or not is_langchain_tool(tool):
+        raise DefinitionError(
+            f"A {type(tool).__name__} is not a LangChain tool; pass a BaseTool, such as one that LangChain's `@tool` "
+            "or `StructuredTool.from_function` makes. Of another Runnable make one with `as_tool()`."
+        )
+
+
+def _initial_bindings(injected: Mapping[str, InjectedArgument], binds: Mapping[str, str]) -> dict[str, Binding]:
+    """Return the bindings of the options, those of injected arguments, and that of the ToolContext."""
+    keys = {name: StateKey.from_name(name) for name, argument in injected.items() if not argument.is_call_id}
+    keys |= {name: StateKey.parse(key) for name, key in binds.items()}
+    bindings = {name: Binding(parameter=name, key=key) for name, key in keys.items()}
+    bindings |= {name: Binding(parameter=name) for name, argument in injected.items() if argument.is_call_id}
+    bindings[_CONTEXT] = Binding(parameter=_CONTEXT, resolver=resolve_transport_context, takes_state=True)
+    return bindings
+
+
+def _to_meta(tool: Any) -> JsonObject | None:
+    """Return the tool's metadata as far as it is JSON, and whether an agent returns its results directly."""
+    metadata = getattr(tool, "metadata", None) or {}
+    meta = {str(key): value for key, value in metadata.items() if _is_json(value)}
+    if getattr(tool, "return_direct", False):
+        meta["return_direct"] = True
+    return meta or None
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_async(tool: Any) -> bool:
+    """Return whether a tool has an async body of its own; the inherited one runs the sync body in a thread."""
+    if hasattr(tool, "coroutine"):
+        return tool.coroutine is not None
+    method = getattr(type(tool), "_arun", None)
+    return method is not None and method.__module__ != "langchain_core.tools.base"
+
+
+def _make_body(tool: LangChainTool, *, has_call_id: bool) -> Body:
+    def run(**arguments: Any) -> Any:
+        request = _to_request(tool, arguments, has_call_id=has_call_id)
+        with _converted_errors(tool):
+            output = tool.invoke(request)
+        return read_output(output)
+
+    return run
+
+
+def _make_async_body(tool: LangChainTool, *, has_call_id: bool) -> Body:
+    async def run(**arguments: Any) -> Any:
+        request = _to_request(tool, arguments, has_call_id=has_call_id)
+        with _converted_errors(tool):
+            output = await tool.ainvoke(request)
+        return read_output(output)
+
+    return run
+
+
+def _to_request(tool: Any, arguments: JsonObject, *, has_call_id: bool) -> JsonObject:
+    """Return what a tool is invoked with: the arguments alone, which leave its result unchanged, or a tool call.
+
+    Only a tool call has an id for an injected argument, and only its result has a status and an artifact.
+    """
+    context: ToolContext = arguments.pop(_CONTEXT)
+    is_call = (
+        has_call_id
+        or getattr(tool, "response_format", None) == "content_and_artifact"
+        or getattr(tool, "handle_tool_error", False)
+        or getattr(tool, "handle_validation_error", False)
+    )
+    if not is_call:
+        return arguments
+    call_id = context.call_id or f"call_{uuid.uuid4().hex[:24]}"
+    return {"type": "tool_call", "id": call_id, "name": tool.name, "args": arguments}
+
+
+@contextlib.contextmanager
+def _converted_errors(tool: LangChainTool) -> Iterator[None]:
+    """Raise a ToolError for LangChain's ToolException, and for arguments that the tool itself refuses."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, loaded_classes("langchain_core.tools.base", "ToolException")):
+            raise ToolError(exception_text(error) or "The tool failed.") from error
+        if _is_about_arguments(error, tool):
+            raise ToolError(_validation_message(error, tool)) from None
+        raise
+
+
+def _is_about_arguments(error: Any, tool: LangChainTool) -> bool:
+    """Return whether an exception is that of pydantic about the tool's arguments; a body may raise others."""
+    if type(error).__name__ != "ValidationError" or not hasattr(error, "errors"):
+        return False
+    schema = tool.args_schema
+    return getattr(error, "model", None) is schema or getattr(error, "title", "") == getattr(schema, "__name__", None)
+
+
+def _validation_message(error: Any, tool: LangChainTool) -> str:
+    """Return which arguments the tool refused, without its own text, which would contain their values."""
+    known = visible_schema(tool).get("properties", {})
+    parts = [f"{name!r} is not valid ({item['type']})" for item in error.errors() if (name := _first(item)) in known]
+    return f"Invalid arguments: {'; '.join(parts) or 'the tool refused them'}."
+
+
+def _first(item: Mapping[str, Any]) -> str:
+    return str(item["loc"][0]) if item["loc"] else ""

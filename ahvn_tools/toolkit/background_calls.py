@@ -1,0 +1,265 @@
+"""BackgroundCalls: the calls that one session has started and does not wait for, and their results."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import os
+import threading
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from ahvn_tools.after_fork import reset_after_fork
+from ahvn_tools.errors import (
+    LimitExceededError,
+    ToolkitError,
+    ToolLookupError,
+    ToolNotAvailableError,
+    quote_name,
+)
+from ahvn_tools.execution import background_loop
+from ahvn_tools.execution.call import EmitChunk
+from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
+from ahvn_tools.template import is_count, is_duration
+from ahvn_tools.toolkit import locks
+from ahvn_tools.toolkit.call_status import CallStatus, state_of
+
+DEFAULT_MAX_RUNNING: Final = 16
+"""How many background calls of one session run at once, by default."""
+
+MAX_KEPT_RESULTS: Final = 100
+"""How many results of finished calls a session keeps; the oldest are dropped first."""
+
+KEPT_SECONDS: Final = 3600.0
+"""For how many seconds a session keeps the result of a finished call."""
+
+RunCall = Callable[[EmitChunk], Awaitable[ToolResult]]
+"""Runs a call, whose chunks it passes to its argument. It raises nothing but its own cancellation."""
+
+_lock = threading.RLock()  # reentrant: a result that is dropped may run code of its class
+
+
+@reset_after_fork
+def _replace_lock() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+    global _lock  # noqa: PLW0603
+    _lock = threading.RLock()
+
+
+class BackgroundCall:
+    """One call on the background loop."""
+
+    def __init__(self, id: str, tool: str, scope: CallScope, run: RunCall) -> None:  # noqa: A002  # the id of the call
+        self.id = id
+        self.tool = tool
+        self.ended: float | None = None
+        """When it ended, on the clock of `time.monotonic`."""
+        self.result: ToolResult | None = None
+        self._scope = scope
+        self._run = run
+        self._started = time.monotonic()
+        self._item_count = 0
+        self._progress: dict[str, Any] | None = None
+        self._end = asyncio.Event()
+        self._loop = background_loop.get_loop()
+        self._process_id = os.getpid()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has no result yet."""
+        return self.result is None
+
+    @property
+    def is_of_parent_process(self) -> bool:
+        """Whether it runs in the process that has forked this one, where alone it ends."""
+        return self.is_running and self._process_id != os.getpid()
+
+    def start(self, owner: Callable[[], BackgroundCalls | None]) -> None:
+        """Start it with the context variables of its starter. `owner` returns its session's calls, while there are."""
+        context = contextvars.copy_context()
+        context.run(background_loop.blocked_loops.set, ())  # its starter may block a loop, but not until this call ends
+        context.run(locks.forget_held_keys)
+        background_loop.start_task(self._run_to_end, owner, context=context)
+
+    async def _run_to_end(self, owner: Callable[[], BackgroundCalls | None]) -> None:
+        detail = ErrorDetail(code="cancelled", message=f"The call of {self.tool!r} was cancelled.")
+        result = ToolResult(error=detail, is_interrupted=True, id=self.id)
+        try:
+            result = await self._run(self._count_chunk)
+        finally:
+            self.finish(result)
+            self._end.set()
+            if (calls := owner()) is not None:
+                calls.drop_old_results()
+                calls.schedule_cleanup()
+
+    async def _count_chunk(self, chunk: ToolResult) -> None:
+        progress = chunk.meta.get("progress")
+        if progress is None:
+            self._item_count += 1
+        else:
+            self._progress = {**progress, "message": chunk.value}
+
+    def finish(self, result: ToolResult) -> None:
+        """Set the result."""
+        self.ended = time.monotonic()
+        self.result = result
+
+    async def wait(self, timeout: float | None) -> None:
+        """Wait for the end, for at most `timeout` seconds. Runs on the background loop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._end.wait(), timeout)
+
+    def cancel(self) -> None:
+        """Cancel it, from any thread; also from the garbage collector, which may have interrupted any code."""
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._scope.cancel)
+
+    def status(self) -> CallStatus:
+        """Return what is known of it now."""
+        result, ended = self.result, self.ended
+        return CallStatus(
+            id=self.id,
+            tool=self.tool,
+            state=state_of(result),
+            elapsed=(time.monotonic() if ended is None else ended) - self._started,
+            items=self._item_count,
+            progress=self._progress,
+            result=result,
+        )
+
+
+class BackgroundCalls:
+    """The background calls of one session, by their ids. Once it is no longer referenced, they are cancelled.
+
+    So what runs in a call must not refer to it: see `StoreView.without_session`.
+    """
+
+    __slots__ = ("__weakref__", "_calls", "_has_timer", "_is_closed", "_outlives_request")
+
+    def __init__(self, *, outlives_request: bool = True) -> None:
+        """`outlives_request`: a later request of the same client can find the calls."""
+        self._calls: dict[str, BackgroundCall] = {}  # replaced whenever it changes
+        self._has_timer = self._is_closed = False
+        self._outlives_request = outlives_request
+
+    def start(self, call: BackgroundCall, max_running: int) -> None:
+        """Start a call.
+
+        Raises LimitExceededError while `max_running` run, ToolkitError for the id of one that runs and after `close`,
+        and ToolNotAvailableError for a client whose later requests cannot be recognized.
+        """
+        if not self._outlives_request:
+            raise ToolNotAvailableError(
+                "Calls cannot run in the background: the server cannot distinguish this client from others, so the "
+                "client could not ask for their results.",
+                tool=call.tool,
+            )
+        with _lock:
+            if self._is_closed:
+                raise session_ended_error()
+            self.drop_old_results()
+            running = [other.id for other in self._calls.values() if other.is_running]
+            if call.id in running:
+                raise ToolkitError(f"A background call with the id {quote_name(call.id)} runs. Leave call_id out.")
+            if len(running) >= max_running:
+                raise LimitExceededError(
+                    f"{len(running)} background calls run, which is the maximum. Wait for one of them, or cancel one.",
+                    tool=call.tool,
+                )
+            self._calls = {**{id: other for id, other in self._calls.items() if id != call.id}, call.id: call}  # noqa: A001  # the id of a call
+        call.start(weakref.ref(self))
+
+    def get(self, id: str) -> BackgroundCall:  # noqa: A002  # the id of the call
+        """Return a call. Raises ToolLookupError for an id that is unknown, of another session, or no longer kept."""
+        self.drop_old_results()
+        if (call := self._calls.get(id)) is None:
+            raise ToolLookupError(
+                f"There is no background call {quote_name(id)} in this session: none was started with this id, or its "
+                "result is no longer kept."
+            )
+        return call
+
+    def statuses(self) -> list[CallStatus]:
+        """Return the status of each call, in the order in which they were started."""
+        self.drop_old_results()
+        return [call.status() for call in self._calls.values()]
+
+    def cancel(self, id: str) -> bool:  # noqa: A002  # as above
+        """Cancel the call of this id, and return whether it runs."""
+        call = self._calls.get(id)
+        if call is None or not call.is_running:
+            return False
+        call.cancel()
+        return True
+
+    def set_resumed_results(self, results: Iterable[tuple[ToolCall, ToolResult]]) -> None:
+        """Take over the results of calls that waited for an approval here, and were resumed."""
+        for made, result in results:
+            call = self._calls.get(made.id)
+            if call is not None and call.tool == made.name and call.status().pending is not None:
+                call.finish(result)
+
+    def drop_old_results(self) -> None:
+        """Drop results that are too old or too many, and the calls of a parent process."""
+        with _lock:
+            oldest = time.monotonic() - KEPT_SECONDS
+            ended = sorted(call.ended for call in self._calls.values() if call.ended is not None)
+            if len(ended) > MAX_KEPT_RESULTS:
+                oldest = max(oldest, ended[-MAX_KEPT_RESULTS])
+            calls = {id: call for id, call in self._calls.items() if _is_kept(call, oldest)}  # noqa: A001  # as above
+            if len(calls) < len(self._calls):
+                self._calls = calls
+
+    def schedule_cleanup(self) -> None:
+        """Drop old results later, even if the session is never used again. Runs on the background loop."""
+        if self._calls and not self._has_timer:
+            self._has_timer = True
+            asyncio.get_running_loop().call_later(KEPT_SECONDS, _clean_up, weakref.ref(self))
+
+    def on_timer(self) -> None:
+        """Do what `schedule_cleanup` has scheduled."""
+        self._has_timer = False
+        self.drop_old_results()
+        self.schedule_cleanup()
+
+    def close(self) -> None:
+        """Cancel all calls, drop all results, and start no others: the session has ended."""
+        self._is_closed = True  # a call may still find this while it is being deleted
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            if call.is_running and not call.is_of_parent_process:
+                call.cancel()
+
+    __del__ = close
+
+
+def session_ended_error() -> ToolkitError:
+    """Return the error of a call that has outlived its session."""
+    return ToolkitError("The session of this call has ended, and its background calls with it.")
+
+
+def _clean_up(owner: Callable[[], BackgroundCalls | None]) -> None:
+    if (calls := owner()) is not None:
+        calls.on_timer()
+
+
+def _is_kept(call: BackgroundCall, oldest: float) -> bool:
+    return not call.is_of_parent_process and (call.ended is None or call.ended >= oldest)
+
+
+def validate_max_background(value: Any) -> int:
+    """Return how many calls of a session may run in the background. Raises ToolkitError for no positive integer."""
+    if not is_count(value):
+        raise ToolkitError(f"max_background must be a whole number, at least 1, not {value!r}.")
+    return int(value)
+
+
+def validate_wait(timeout: Any) -> float | None:
+    """Return how many seconds to wait. Raises ToolkitError unless it is a number, at least 0, or None."""
+    if timeout is not None and not (is_duration(timeout) and timeout >= 0):
+        raise ToolkitError(f"The timeout of a wait is a number of seconds, at least 0, or None, not {timeout!r}.")
+    return None if timeout is None else float(timeout)
