@@ -130,12 +130,14 @@ class ToolResult:
             fields["is_interrupted"] = is_interrupted
         if id is not None:
             fields["id"] = id
+        if rendering is not None:
+            fields["rendering"] = rendering
+            if blocks is rendering.blocks and not rendering.is_of(value):
+                blocks = None  # a middleware has replaced the value that they show
         if blocks is not None:
             fields["blocks"] = blocks
         if is_unwrapped:
             fields["is_unwrapped"] = is_unwrapped
-        if rendering is not None:
-            fields["rendering"] = rendering
 
     @property
     def is_error(self) -> bool:
@@ -248,6 +250,11 @@ def to_sendable(result: ToolResult) -> ToolResult:
     error = result.error or ErrorDetail(code="invalid_result", message=UNSENDABLE)
     meta = {key: part for key, part in result.meta.items() if _is_serializable(ToolResult(meta={key: part}))}
     return ToolResult(error=error, meta=meta)
+
+
+def raw_result(value: Any, shown: ToolResult) -> ToolResult:
+    """Return the result of a raw value; models read what `shown` says, which is no error."""
+    return ToolResult(value, blocks=shown.blocks, rendering=Rendering(value, shown.value, shown.blocks))
 
 
 def without_raw_value(result: ToolResult) -> ToolResult:

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import ahvn_tools
 
-PREFIXES = ("ANTHROPIC_", "AWS_", "BEDROCK_", "GEMINI_", "GOOGLE_", "MISTRAL_", "OLLAMA_", "OPENAI_")
+PREFIXES = (
+    "ANTHROPIC_", "AWS_", "BEDROCK_", "GEMINI_", "GOOGLE_", "LANGCHAIN_", "LANGSMITH_", "MISTRAL_", "OLLAMA_",
+    "OPENAI_",
+)  # fmt: skip
 """How the variables of the providers' SDKs begin."""
 
 PROXIES = ("all_proxy", "http_proxy", "https_proxy", "no_proxy")

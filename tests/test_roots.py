@@ -304,6 +304,7 @@ def test_wrong_roots_are_refused_where_they_are_set(roots, match):
             use(roots=roots)
 
 
+@pytest.mark.exhaustive
 def test_a_body_in_a_worker_process_checks_paths_too(place):
     kit = Toolkit("files", roots=place / "root").add(checked, isolation="process")
     assert kit.call("checked", {"path": "sub/../a.txt"}) == "a.txt"

@@ -16,6 +16,8 @@ class Rendering:
     """The raw value."""
     content: Any
     """A text, JSON data, a list of content blocks; or the InvalidResultError about a value that models cannot read."""
+    blocks: tuple[Any, ...] | None = None
+    """The content blocks that belong to it, if any."""
 
     def is_of(self, value: Any) -> bool:
         """Return whether this is the rendering of a value: of that object, or of an equal number (pickles copy it)."""

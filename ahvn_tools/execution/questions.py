@@ -17,7 +17,7 @@ from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.execution.deadline import outcome_of
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.runner import capture_outcome
-from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.execution.scope import CallScope, QuestionApprovals
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.secret_key import SecretKey
@@ -64,12 +64,17 @@ class BodyQuestions:
         self._tool, self._scope, self._key = tool, scope, key
         self.approver = approver
         """None: nobody can be asked now."""
-        self.approved = approved
-        """The digests of the questions of this call that were approved, now or in an earlier run."""
+        if scope.question_approvals is None:
+            scope.question_approvals = QuestionApprovals(approved, list(approved))
+        self._approvals = scope.question_approvals
         self._decide = decide
-        self._unused = list(approved)
         self._waiting: set[queue.SimpleQueue[Outcome]] = set()
         self._is_cancelled = False
+
+    @property
+    def approved(self) -> tuple[str, ...]:
+        """The digests of the questions of this call that were approved, now or in an earlier run."""
+        return self._approvals.approved
 
     async def ask(self, action: str, details: Mapping[str, Any] | None) -> None:
         """Return when the question is approved, else raise."""
@@ -133,7 +138,7 @@ class BodyQuestions:
         deadline = self._scope.deadline
         with contextlib.nullcontext() if deadline is None else deadline.hold():
             await self._decide(question)
-        self.approved = (*self.approved, question.digest)
+        self._approvals.approved = (*self.approved, question.digest)
 
     def _create(self, action: str, details: Mapping[str, Any] | None) -> Question:
         if not isinstance(action, str) or not action:  # type: ignore[redundant-expr]  # a body may pass anything
@@ -145,9 +150,9 @@ class BodyQuestions:
     def _was_approved(self, question: Question) -> bool:
         if self._is_cancelled:
             raise self._cancelled_error()
-        if question.digest not in self._unused:
+        if question.digest not in self._approvals.unused:
             return False
-        self._unused.remove(question.digest)
+        self._approvals.unused.remove(question.digest)
         return True
 
     def _pending_error(self, question: Question) -> ApprovalRequiredError:

@@ -25,6 +25,16 @@ def _no_task() -> None:
     """Return the task of a call that no task runs."""
 
 
+@dataclass(slots=True)
+class QuestionApprovals:
+    """The digests of approved questions of one call. An approval answers one question, also if the body runs again."""
+
+    approved: tuple[str, ...]
+    """All of them, in their order."""
+    unused: list[str]
+    """Those that were given before this call and have answered no question yet."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class CallScope:
     """The error and the partial result of a call, and whether it was cancelled by its id."""
@@ -38,6 +48,8 @@ class CallScope:
     interrupted: ToolResult | None = None
     """The partial result at the moment when the body was interrupted."""
     context: ToolContext | None = None
+    question_approvals: QuestionApprovals | None = None
+    """What the body has asked for with success; None before its first run."""
     deadline: Deadline | None = None
     """The clock of the body, while it runs."""
     pause_middleware: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext

@@ -114,7 +114,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
     [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 't1', 'content': '3'}]}]
     """
-    blocks = [_to_block(call, result) for call, result in content.to_readable(pairs)]
+    blocks = [_to_block(call, result) for call, result in content.to_readable(pairs, FORMAT)]
     return [{"role": "user", "content": blocks}] if blocks else []
 
 

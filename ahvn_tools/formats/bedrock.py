@@ -97,7 +97,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
     [{'role': 'user', 'content': [{'toolResult': {'toolUseId': 't1', 'content': [{'text': '3'}]}}]}]
     """
-    blocks = [{"toolResult": _to_result(call, result)} for call, result in content.to_readable(pairs)]
+    blocks = [{"toolResult": _to_result(call, result)} for call, result in content.to_readable(pairs, FORMAT)]
     return [{"role": "user", "content": blocks}] if blocks else []
 
 

@@ -69,7 +69,8 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     >>> results([(ToolCall(id="FI5qQGzDE", name="add"), ToolResult(3))])
     [{'role': 'tool', 'tool_call_id': 'FI5qQGzDE', 'name': 'add', 'content': '3'}]
     """
-    pairs = [(_with_valid_id(call), result) for call, result in content.to_readable(pairs)]
+    known = content.to_readable(pairs)
+    pairs = [(replace(_with_valid_id(call), format=None, provider={}), result) for call, result in known]
     messages = openai.results(pairs)
     tool_messages, image_messages = messages[: len(pairs)], messages[len(pairs) :]
     named = [

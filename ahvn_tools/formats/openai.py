@@ -90,7 +90,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, legacy: bool = Fals
     """
     messages: list[JsonObject] = []
     image_parts: list[JsonObject] = []
-    for call, result in content.to_readable(pairs):
+    for call, result in content.to_readable(pairs, FORMAT):
         parts = content.to_parts_with_error_prefix(result)
         name = get_wire_name(call) if legacy or _is_legacy(call) else None
         if images := content.get_images(parts):

@@ -96,7 +96,7 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
             "output": _to_output(content.to_parts_with_error_prefix(result)),
             **{key: value for key, value in get_provider_data(call, FORMAT).items() if key in _ECHOED_FIELDS},
         }
-        for call, result in content.to_readable(pairs)
+        for call, result in content.to_readable(pairs, FORMAT)
     ]
 
 

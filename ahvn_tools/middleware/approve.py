@@ -206,6 +206,26 @@ def pending_result(request: ApprovalRequest) -> ToolResult:
     return ToolResult(error=detail, meta={"approval": request.to_json()}, id=request.call_id)
 
 
+def without_other_request(result: ToolResult, key: SecretKey) -> ToolResult:
+    """Return the result of a call, without an approval request that cannot be resumed.
+
+    That is one of an inner call, and one that a tool has made itself.
+    """
+    data = result.meta.get("approval")
+    if data is None or _is_request(data, result.id, key):
+        return result
+    return replace(result, meta={name: value for name, value in result.meta.items() if name != "approval"})
+
+
+def _is_request(data: Any, call_id: str | None, key: SecretKey) -> bool:
+    """Return whether this is a request for a call, signed with the toolkit's key."""
+    try:
+        request = ApprovalRequest.from_json(data)
+    except ToolSpecError:
+        return False
+    return request.call_id == call_id and request.is_signed_by(key)
+
+
 def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:
     """Return the error result of a rejected call."""
     return ToolResult(error=ErrorDetail(code=CallRejectedError.code, message=rejection_text(tool, reason)))

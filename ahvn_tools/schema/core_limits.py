@@ -66,6 +66,11 @@ class CountingValidator:
             _remaining_attempts.reset(token)
 
 
+def is_no_schema(node: Any, key: str) -> bool:
+    """Return whether a part of a core schema contains none that validates; a field may have any name."""
+    return key in NON_SCHEMA_KEYS and isinstance(node.get("type"), str)
+
+
 def has_nested_unions(schemas: list[Any], definitions: list[Any]) -> bool:
     """Whether the number of attempts of a union may multiply with each level of the input."""
     nodes = iter_objects(schemas, NON_SCHEMA_KEYS)
@@ -100,7 +105,7 @@ class CoreSchemaLimiter:
         if not isinstance(node, dict):
             return node
         made = {
-            key: value if key in NON_SCHEMA_KEYS else self._rewrite(value, is_in_text=is_in_text)
+            key: value if is_no_schema(node, key) else self._rewrite(value, is_in_text=is_in_text)
             for key, value in node.items()
         }
         kind = node.get("type")

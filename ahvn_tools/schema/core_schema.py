@@ -9,7 +9,13 @@ from typing import Any, NoReturn
 
 from pydantic_core import CoreConfig, SchemaValidator, core_schema
 
-from ahvn_tools.schema.core_limits import NON_SCHEMA_KEYS, CoreSchemaLimiter, CountingValidator, has_nested_unions
+from ahvn_tools.schema.core_limits import (
+    NON_SCHEMA_KEYS,
+    CoreSchemaLimiter,
+    CountingValidator,
+    has_nested_unions,
+    is_no_schema,
+)
 from ahvn_tools.schema.inputs import UnknownNameError
 from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.schema.unconverted import with_strict_scalars, without_conversion
@@ -148,5 +154,5 @@ def _replace_generators(node: Any) -> Any:
         return [_replace_generators(child) for child in node]
     if not isinstance(node, dict):
         return node
-    replaced = {key: value if key in NON_SCHEMA_KEYS else _replace_generators(value) for key, value in node.items()}
+    replaced = {key: value if is_no_schema(node, key) else _replace_generators(value) for key, value in node.items()}
     return {**replaced, "type": "list"} if replaced.get("type") == "generator" else replaced

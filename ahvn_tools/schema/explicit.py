@@ -12,6 +12,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Validator
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.problems import unknown_arguments
+from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.untyped import UntypedArguments
 
 
@@ -60,8 +61,9 @@ class ExplicitSchemaInputs:
             self.parameters_without_schema = frozenset(required_names)
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
-        """Return a fresh copy of the explicit schema without `hidden`."""
-        return self._explicit.schema(self._property_names(hidden))
+        """Return a fresh copy of the explicit schema without `hidden`, and without defaults of secret parameters."""
+        secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
+        return remove_secret_defaults(self._explicit.schema(self._property_names(hidden)), secret)
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check against the explicit schema, followed by the function's own check."""

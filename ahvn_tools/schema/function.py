@@ -135,7 +135,8 @@ class FunctionInputs:
             return None
         if self._core.is_generator(name):
             return _validate_iterable
-        return functools.partial(_validate_bound_value, self._core.parameter_validator(name))
+        validate = _validate_bound_value if self._converts else _validate_only
+        return functools.partial(validate, self._core.parameter_validator(name))
 
     @functools.cached_property
     def _schema_text(self) -> str:
@@ -298,6 +299,12 @@ def _format_annotation(annotation: Any) -> str:
 def _validate_iterable(value: Any) -> Any:
     """Return the object itself: to check its items would consume it."""
     iter(value)
+    return value
+
+
+def _validate_only(validator: SchemaValidator, value: Any) -> Any:
+    """Return the object itself. Raises ValueError."""
+    validator.validate_python(value)
     return value
 
 

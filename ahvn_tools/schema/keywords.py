@@ -53,13 +53,17 @@ def iter_schemas(schema: JsonObject) -> Iterator[JsonObject]:
 
 
 def iter_objects(value: Any, skipped_keys: Collection[str] = ()) -> Iterator[JsonObject]:
-    """Yield every object in nested objects and lists, whether a schema or literal data."""
+    """Yield every object in nested objects and lists, whether a schema or literal data.
+
+    Keys are skipped in objects with a type. Others map the names of members, which may be any, to objects.
+    """
     pending = [value]
     while pending:
         node = pending.pop()
         if isinstance(node, dict):
             yield node
-            pending.extend(child for key, child in node.items() if key not in skipped_keys)
+            skipped = skipped_keys if isinstance(node.get("type"), str) else ()
+            pending.extend(child for key, child in node.items() if key not in skipped)
         elif isinstance(node, list | tuple):
             pending.extend(node)
 

@@ -18,6 +18,7 @@ from ahvn_tools.results import (
     ToolResult,
     find_input_request,
     input_required_error,
+    raw_result,
     result_classes,
 )
 from ahvn_tools.schema.output import Output, convert, convert_content, is_value_alone
@@ -147,7 +148,7 @@ class RawOutput(Output):
         if len(contents) == 1 and isinstance(contents[0], str):
             return ToolResult(value, rendering=Rendering(value, contents[0]))
         made = convert_content([block for part in contents for block in (part if isinstance(part, list) else [part])])
-        return ToolResult(value, blocks=made.blocks, rendering=Rendering(value, made.value))
+        return raw_result(value, made)
 
     def _to_json_result(self, value: Any, *, is_item: bool) -> ToolResult:
         """Return the result of a value of which models read the JSON form, or the content that it is."""
@@ -158,7 +159,7 @@ class RawOutput(Output):
         except InvalidResultError as error:  # kept without its traceback, which would keep the frames of the call
             unreadable = InvalidResultError(error.message, explanation=error.explanation)
             return ToolResult(value, rendering=Rendering(value, unreadable))
-        return ToolResult(value, blocks=made.blocks, rendering=Rendering(value, made.value))
+        return raw_result(value, made)
 
 
 def _render(render: Render, value: Any) -> str | list[Any]:

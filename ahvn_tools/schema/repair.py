@@ -46,16 +46,18 @@ def repair(
     """
     repaired = _CopyOnWrite(arguments)
     nulls: dict[InstancePath, None] = {}
+    repaired_paths: set[InstancePath] = set()
     has_new_values = False
-    for candidate in candidates:
+    for candidate in sorted(candidates, key=lambda each: each.wants_text):  # a text is the last resort
         path, container, value = _locate(repaired.root, candidate.location)
-        if not path:
+        if not path or path in repaired_paths:
             continue
         if value is None:
             if isinstance(container, dict):
                 nulls[path] = None
         elif (new := _repair_value(value, candidate)) is not None:
             repaired.put(path, new)
+            repaired_paths.add(path)
             has_new_values = has_new_values or isinstance(new, dict | list)
     if nulls and repaired.root is arguments:
         for path in _removable(nulls, get_finder()):

@@ -7,16 +7,13 @@ from typing import Any, Final
 
 from pydantic_core import PydanticKnownError, core_schema
 
-from ahvn_tools.schema.core_limits import NON_SCHEMA_KEYS
+from ahvn_tools.schema.core_limits import is_no_schema
 from ahvn_tools.state import copy_containers
 
 _SCALAR_TYPES: Final = frozenset({"int", "float", "str", "bool"})
 _CHOICE_TYPES: Final = frozenset({"literal", "enum"})
 _CHANGING_TYPES: Final = frozenset({"json", "function-before", "function-wrap", "chain"})
 """Types whose inner schema may validate another value than the one that came."""
-
-_UNCHANGED_KEYS: Final = NON_SCHEMA_KEYS | {"keys_schema"}
-"""The names in a JSON object are always texts, also those of a `dict[int, str]`."""
 
 
 def without_conversion(field: Any) -> Any:
@@ -39,8 +36,13 @@ def with_strict_scalars(node: Any) -> Any:
         return _with_strict_choices(node)
     if kind in _CHANGING_TYPES and not _passes_input_on(node):
         return node
-    changed = {key: item if key in _UNCHANGED_KEYS else with_strict_scalars(item) for key, item in node.items()}
+    changed = {key: item if _is_kept(node, key) else with_strict_scalars(item) for key, item in node.items()}
     return {**changed, "strict": True} if kind in _SCALAR_TYPES else changed
+
+
+def _is_kept(node: Any, key: str) -> bool:
+    """Return whether a part stays as it is, as the schema of keys does: all names in a JSON object are texts."""
+    return is_no_schema(node, key) or (key == "keys_schema" and node.get("type") == "dict")
 
 
 def _keep_input(schema: Any) -> Any:
@@ -55,12 +57,22 @@ def _validate_only(value: Any, validate: Callable[[Any], Any]) -> Any:
 
 def _with_strict_choices(node: Any) -> Any:
     """Return the schema of a Literal or an Enum that takes no other JSON type for an integer."""
-    choices = (getattr(choice, "value", choice) for choice in (*node.get("expected", ()), *node.get("members", ())))
+    choices = [getattr(choice, "value", choice) for choice in (*node.get("expected", ()), *node.get("members", ()))]
     if any(isinstance(choice, float) for choice in choices):
         return node
-    refuse = _refuse_integral_text if node.get("sub_type") == "int" else _refuse_integral_float
+
+    def refuse(value: Any) -> Any:
+        _refuse_equal_choice(choices, value)
+        return _refuse_integral_text(value) if node.get("sub_type") == "int" else _refuse_integral_float(value)
+
     inner: Any = {key: item for key, item in node.items() if key != "ref"}
     return core_schema.no_info_before_validator_function(refuse, inner, ref=node.get("ref"))
+
+
+def _refuse_equal_choice(choices: list[Any], value: Any) -> None:
+    """Refuse a boolean that pydantic would take for an equal integer among the choices, and the reverse."""
+    if isinstance(value, int) and value in choices and type(value) not in {type(c) for c in choices if c == value}:
+        raise PydanticKnownError("int_type" if isinstance(value, bool) else "bool_type")
 
 
 def _refuse_integral_float(value: Any) -> Any:

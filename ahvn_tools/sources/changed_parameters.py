@@ -57,18 +57,14 @@ def change_defaults(
     return _to_signature(parameters)
 
 
-def convert_defaults(tool: str, inputs: Inputs, changes: ArgumentChanges, *, converts: bool = True) -> dict[str, Any]:
-    """Return the new defaults, by the new names, as the body takes them. Raises DefinitionError.
-
-    Unless it `converts`, they are only validated.
-    """
+def convert_defaults(tool: str, inputs: Inputs, changes: ArgumentChanges) -> dict[str, Any]:
+    """Return the new defaults, by the new names, as the body takes them. Raises DefinitionError."""
     converted = {}
     for name, value in changes.defaults().items():
         parameter, validate = inputs.parameters[name], inputs.bound_value_validator(name)
         if parameter.is_secret and not changes.is_hidden(name):
             raise DefinitionError(f"{name!r} of {tool!r} is secret: bind it, or hide it, instead of a default.")
-        fitting = value if validate is None else _convert(tool, name, parameter.expected, value, validate)
-        converted[name] = fitting if converts else value
+        converted[name] = value if validate is None else _convert(tool, name, parameter.expected, value, validate)
     return converted
 
 

@@ -101,7 +101,6 @@ def build_template(
         bindings,
         changes=changes,
         renames=renames,
-        converts=options.get("convert") is not False,
         build=build_inputs,
     )
     validate_examples(name, options.get("examples"), inputs)
@@ -141,7 +140,6 @@ def _inputs(
     *,
     changes: ArgumentChanges,
     renames: Mapping[str, str],
-    converts: bool,
     build: Callable[..., Inputs],
 ) -> tuple[Inputs, Mapping[str, Binding]]:
     """Return the input side, and the bindings with those of the arguments that the changes hide."""
@@ -151,7 +149,7 @@ def _inputs(
     signature, resolved = rename_parameters(signature, resolved, renames)
     hidden = dict.fromkeys(changes.hidden_names())
     plain = build(name, signature, resolved, {**hidden, **bindings})
-    defaults = convert_defaults(name, plain, changes, converts=converts)
+    defaults = convert_defaults(name, plain, changes)
     bindings = {**hidden_bindings(name, plain, changes, defaults, known=bindings), **bindings}
     signature = change_defaults(signature, changes.by_new_name(), defaults)
     return build(name, signature, resolved, bindings), bindings

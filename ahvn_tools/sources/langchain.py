@@ -29,6 +29,9 @@ Body = Callable[..., Any]
 _CONTEXT: Final = "tool context"
 """The argument under which a body receives the ToolContext."""
 
+_TOOL_CALL: Final = "tool_call"
+"""The type by which LangChain tells a tool call from arguments."""
+
 _UNKNOWN_OPTIONS = frozenset({
     "parse_docstring", "include_long_description", "description_separator", "include_var_positional",
     "include_var_keyword", "convert",
@@ -77,7 +80,7 @@ def build_template(
     )
     validate_examples(name, chosen.get("examples"), inputs)
     if bindings is None:
-        refuse_unknown_bindings(chosen.get("binds", {}), inputs.parameters)
+        refuse_unknown_bindings(chosen.get("binds", {}), [name for name in inputs.parameters if name != _CONTEXT])
         bindings = _initial_bindings(injected, chosen.get("binds", {}))
     if changes:
         defaults = convert_defaults(name, inputs, changes)
@@ -179,11 +182,13 @@ def _make_async_body(tool: LangChainTool, *, has_call_id: bool) -> Body:
 def _to_request(tool: Any, arguments: JsonObject, *, has_call_id: bool) -> JsonObject:
     """Return what a tool is invoked with: the arguments alone, which leave its result unchanged, or a tool call.
 
-    Only a tool call has an id for an injected argument, and only its result has a status and an artifact.
+    Only a tool call has an id for an injected argument, and only its result has a status and an artifact. LangChain
+    would take arguments with the type of a tool call for one, and its `args` for all arguments.
     """
     context: ToolContext = arguments.pop(_CONTEXT)
     is_call = (
         has_call_id
+        or arguments.get("type") == _TOOL_CALL
         or getattr(tool, "response_format", None) == "content_and_artifact"
         or getattr(tool, "handle_tool_error", False)
         or getattr(tool, "handle_validation_error", False)
@@ -191,7 +196,7 @@ def _to_request(tool: Any, arguments: JsonObject, *, has_call_id: bool) -> JsonO
     if not is_call:
         return arguments
     call_id = context.call_id or f"call_{uuid.uuid4().hex[:24]}"
-    return {"type": "tool_call", "id": call_id, "name": tool.name, "args": arguments}
+    return {"type": _TOOL_CALL, "id": call_id, "name": tool.name, "args": arguments}
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from ahvn_tools.encoders.binary import UNKNOWN_MIME_TYPE, bytes_block
 from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError, ToolError
-from ahvn_tools.results import ToolResult, join_text_blocks, result_from_content, text_block
+from ahvn_tools.results import ToolResult, join_text_blocks, raw_result, result_from_content, text_block
 
 _BLOCK_TYPES: Final = frozenset({"text", "image", "image_url", "audio", "video", "file"})
 _DATA_URL: Final = "data:"
@@ -43,8 +43,7 @@ def _read_message(message: Any) -> Any:
         return message.content if isinstance(message.content, str) else blocks
     if isinstance(message.content, str):
         return ToolResult(artifact, rendering=Rendering(artifact, message.content))
-    content = result_from_content(blocks)
-    return ToolResult(artifact, blocks=content.blocks, rendering=Rendering(artifact, content.value))
+    return raw_result(artifact, result_from_content(blocks))
 
 
 def _is_content(value: Any) -> bool:

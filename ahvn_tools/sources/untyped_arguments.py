@@ -53,7 +53,9 @@ def split_signature(
     """
     schema = options.get("input_schema")
     if schema is None:
-        return None, signature
+        if has_types:
+            return None, signature
+        raise DefinitionError(f"{tool!r} is a tool from a schema, which it needs: pass another input_schema than None.")
     function = _SchemaFunction(tool=tool, signature=signature, bindings=bindings, schema=schema)
     if not has_types:
         function.refuse_unsuitable(options, is_injected=is_injected)

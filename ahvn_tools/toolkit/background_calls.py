@@ -23,7 +23,8 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.call import EmitChunk
 from ahvn_tools.execution.scope import CallScope
-from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
+from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.template import is_count, is_duration
 from ahvn_tools.toolkit import locks
 from ahvn_tools.toolkit.call_status import CallStatus, state_of
@@ -98,10 +99,10 @@ class BackgroundCall:
 
     async def _count_chunk(self, chunk: ToolResult) -> None:
         progress = chunk.meta.get("progress")
-        if progress is None:
-            self._item_count += 1
-        else:
+        if isinstance(progress, dict):
             self._progress = {**progress, "message": chunk.value}
+        else:
+            self._item_count += 1
 
     def finish(self, result: ToolResult) -> None:
         """Set the result."""
@@ -196,11 +197,11 @@ class BackgroundCalls:
         call.cancel()
         return True
 
-    def set_resumed_results(self, results: Iterable[tuple[ToolCall, ToolResult]]) -> None:
-        """Take over the results of calls that waited for an approval here, and were resumed."""
-        for made, result in results:
-            call = self._calls.get(made.id)
-            if call is not None and call.tool == made.name and call.status().pending is not None:
+    def set_resumed_results(self, results: Iterable[tuple[ApprovalRequest, ToolResult]]) -> None:
+        """Take over the results of calls that waited here for the approval of these requests, and were resumed."""
+        for request, result in results:
+            call = self._calls.get(request.call_id)  # another call may have the same id
+            if call is not None and (pending := call.status().pending) is not None and pending.id == request.id:
                 call.finish(result)
 
     def drop_old_results(self) -> None:

@@ -17,9 +17,9 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ahvn_tools.errors import ToolkitError, ToolSpecError
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.async_to_sync import read_on_loop
 from ahvn_tools.execution.call import EmitChunk
 from ahvn_tools.execution.channel import ChunkReader
@@ -28,9 +28,8 @@ from ahvn_tools.execution.pipeline import make_emit
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.scope import CallScope
-from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.middleware.approve import ApprovalRequest, without_other_request
 from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
-from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit import calls, model_tools
 from ahvn_tools.toolkit.caller_thread import CallerThread
 from ahvn_tools.toolkit.calls import CallOptions
@@ -50,8 +49,8 @@ class Batch:
     format: str | None = None
     known_results: Mapping[int, ToolResult] = field(default_factory=dict)
     """Results of calls that are not run (again), by the index of the call."""
-    approvals: Mapping[int, ApprovalRequest] = field(default_factory=dict)
-    """The approved requests of calls to run, by the index of the call."""
+    requests: Mapping[int, ApprovalRequest] = field(default_factory=dict)
+    """The requests that were decided, by the index of the call; those of calls to run were approved."""
     run_in_thread: bool = True
     """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
@@ -73,6 +72,10 @@ class Batch:
         """Run the calls from async code; exclusive ones in their order."""
         self._refuse_uninterruptible()
         return await self._arun()
+
+    def resumed_results(self, run: Run) -> list[tuple[ApprovalRequest, ToolResult]]:
+        """Return the decided requests, each with the result of its call in the run."""
+        return [(request, run.results[index][1]) for index, request in self.requests.items()]
 
     def stream(self) -> Generator[ToolResult | Run]:
         """Yield the chunks of all calls, then the run, to a sync reader."""
@@ -139,14 +142,8 @@ class Batch:
         return self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
 
     def _to_answer(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Return a result as the answer to a call, without an approval request that cannot be resumed.
-
-        That is one of an inner call, and one that a tool has made itself.
-        """
-        meta, request = result.meta, result.meta.get("approval")
-        if request is not None and not _is_request(request, call, self.view.store.secret_key):
-            meta = {key: value for key, value in meta.items() if key != "approval"}
-        return replace(result, id=call.id, meta=meta)
+        """Return a result as the answer to a call."""
+        return without_other_request(replace(result, id=call.id), self.view.store.secret_key)
 
     def _track(self, stack: contextlib.ExitStack, index: int, call: ToolCall, emit: EmitChunk | None) -> CallOptions:
         """Return the options of a call that can be cancelled from now on, also while it waits."""
@@ -155,7 +152,7 @@ class Batch:
         return replace(self._call_options(index, call, emit), scope=scope)
 
     def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
-        approval = self.approvals.get(index)
+        approval = self.requests.get(index)
         return CallOptions(
             id=call.id,
             run_id=self.id,
@@ -190,15 +187,6 @@ class Batch:
         }
         results = {**unreadable, **self.known_results, **new_results}
         return Run.create([(call, results[index]) for index, call in enumerate(self.calls)], self.format)
-
-
-def _is_request(data: Any, call: ToolCall, key: SecretKey) -> bool:
-    """Return whether this is a request for a call, signed with the toolkit's key."""
-    try:
-        request = ApprovalRequest.from_json(data)
-    except ToolSpecError:
-        return False
-    return request.call_id == call.id and request.is_signed_by(key)
 
 
 async def run_in_order(

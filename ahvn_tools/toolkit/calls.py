@@ -31,7 +31,7 @@ from ahvn_tools.execution.questions import QuestionApprover
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.mcp.client.remote_tool import tool_changed_error
-from ahvn_tools.middleware.approve import approve
+from ahvn_tools.middleware.approve import approve, without_other_request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.problems import unknown_arguments
@@ -174,8 +174,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
             emitting = replace(call, emit=pipeline.make_emit(emit, call.id))
             outcome = await capture_outcome(pipeline.aexecute, middleware, emitting)
         if outcome.error is None:
-            result: ToolResult = outcome.value
-            return result
+            return without_other_request(outcome.value, call.secret_key)
         values, masks = call.scope.bound_values, call.masks_errors
         detail = body_error_detail(outcome.error, values, tool=call.name, is_masked=masks)
         return replace(error_result(detail, started), id=call.id)

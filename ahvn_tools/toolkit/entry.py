@@ -90,6 +90,8 @@ class Entry:
         """Whether it only calls another tool of the toolkit."""
         self.group = entry_options.validate_name("group of a tool", options.get("group", BASIC_GROUP))
         self.tags = spec.tags | entry_options.to_name_set("tags of a tool", options.get("tags", ()))
+        self.has_changed_tags = False
+        """Whether the host has changed its tags since it was added."""
         self.audience = entry_options.to_name_set("audience of a tool", options.get("audience", ()))
         self.timeout = entry_options.validate_timeout(options.get("timeout"))
         self.item_limits = entry_options.to_item_limits(options)
@@ -135,7 +137,7 @@ class Entry:
 
     def set_tags(self, tags: frozenset[str]) -> None:
         """Replace its tags in this toolkit."""
-        self.tags = tags
+        self.tags, self.has_changed_tags = tags, True
         self._compile_again()
 
     def _compile_again(self) -> None:

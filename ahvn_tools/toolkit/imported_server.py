@@ -76,7 +76,7 @@ class ImportedServer:
     entries: dict[str, Entry] = field(default_factory=dict)
     """By the server's names; refused ones and those that the host has removed among them."""
     missing_entries: dict[str, Entry] = field(default_factory=dict)
-    """Tools that the server no longer has: it may add them again, and then they are bound as before."""
+    """Tools that the server no longer has: it may add them again, and then they are bound and tagged as before."""
     option_errors: dict[str, str] = field(default_factory=dict)
     """Why the options do not fit a tool that came later."""
     replaceable: Collection[Entry] = ()
@@ -151,10 +151,10 @@ class ImportedServer:
             self.missing_entries.pop(name, None)
 
     def remember_missing(self, name: str) -> None:
-        """Remove a tool that the server no longer lists, and remember it where the host has accepted or bound it."""
+        """Remove a tool that the server no longer lists, and remember it where the host has said something about it."""
         entry = self.entries.pop(name)
         entry.refusal = None
-        if entry.own_bindings or entry.has_accepted_parameters:
+        if entry.own_bindings or entry.has_changed_tags or entry.has_accepted_parameters:
             self.missing_entries[name] = entry
 
     def new_templates(self) -> dict[str, tuple[ToolTemplate, Any]]:

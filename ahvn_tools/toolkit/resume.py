@@ -52,7 +52,7 @@ def resumed_batch(
     decisions = _decisions(run, approved, edits, reason)
     calls = [call for call, _ in run.results]
     known_results: dict[int, ToolResult] = {}
-    approvals: dict[int, ApprovalRequest] = {}
+    requests: dict[int, ApprovalRequest] = {}
     decided: list[ApprovalRequest] = []
     for index, (call, result) in enumerate(run.results):
         approval = result.meta.get("approval")
@@ -60,16 +60,16 @@ def resumed_batch(
         if request is None or request.call_id not in decisions:
             known_results[index] = result
             continue
+        requests[index] = request
         continued = _continue(view, request, call, decisions[request.call_id])
         if isinstance(continued, ToolResult):
             known_results[index] = continued
         else:
             calls[index] = continued
-            approvals[index] = request
         if request.is_signed_by(view.store.secret_key):  # another one cannot be approved here
             decided.append(request)
     _mark_decided(view, decided)
-    return Batch(view=view, calls=calls, format=run.format, known_results=known_results, approvals=approvals)
+    return Batch(view=view, calls=calls, format=run.format, known_results=known_results, requests=requests)
 
 
 async def aresumed_batch(view: StoreView, *arguments: Any) -> Batch:

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses, quote_name
@@ -36,6 +36,9 @@ from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 from ahvn_tools.toolkit.structured_output import StructuredOutput
 from ahvn_tools.toolkit.wire_names import WireNames
 
+MAX_DUPLICATES: Final = 1000
+"""How many decisions about tools of one name a toolkit remembers: a server could list other names each time."""
+
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
@@ -61,7 +64,7 @@ class ToolStore:
         self.entries: dict[str, Entry] = {}
         self._names = WireNames()
         self.duplicates: tuple[Duplicate, ...] = ()
-        """What was done about tools of one name, each once, in the order in which it happened."""
+        """What was done about tools of one name: the latest decisions, each once, in their order."""
         self.groups: dict[str, Group] = {BASIC_GROUP: Group(name=BASIC_GROUP, is_active=True)}
         self._unique_ids = itertools.count(1)
         self.middleware: tuple[Middleware, ...] = ()
@@ -149,7 +152,7 @@ class ToolStore:
         for entry in (*added.values(), *clashes.refusals):
             entry.refusal = clashes.refusals.get(entry)
         if new:
-            self.duplicates = tuple(dict.fromkeys([*self.duplicates, *new]))
+            self.duplicates = tuple(dict.fromkeys([*self.duplicates, *new]))[-MAX_DUPLICATES:]
         return new
 
     def remove(self, names: list[str]) -> None:

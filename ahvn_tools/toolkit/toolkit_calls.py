@@ -187,8 +187,10 @@ class ToolkitCalls(ToolkitBackground):
         Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
         and for secret arguments that differ from the requested ones.
         """
-        run = resumed_batch(self._view, waiting, approved, arguments, reason).run()
-        self._view.background_calls.set_resumed_results(run.results)
+        background_calls = self._view.background_calls
+        batch = resumed_batch(self._view, waiting, approved, arguments, reason)
+        run = batch.run()
+        background_calls.set_resumed_results(batch.resumed_results(run))
         return run
 
     async def aresume(
@@ -200,8 +202,10 @@ class ToolkitCalls(ToolkitBackground):
         reason: Reason = None,
     ) -> Run:
         """Run or reject the calls that waited from async code, as `resume` does."""
-        run = await (await aresumed_batch(self._view, waiting, approved, arguments, reason)).arun()
-        self._view.background_calls.set_resumed_results(run.results)
+        background_calls = self._view.background_calls
+        batch = await aresumed_batch(self._view, waiting, approved, arguments, reason)
+        run = await batch.arun()
+        background_calls.set_resumed_results(batch.resumed_results(run))
         return run
 
     def _batch(self, answer: Any, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above

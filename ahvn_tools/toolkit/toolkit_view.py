@@ -178,7 +178,7 @@ class ToolkitView(ToolkitCalls):
 
     @property
     def duplicates(self) -> list[Duplicate]:
-        """What was done about tools whose names were taken, each once, in the order in which it happened."""
+        """What was done about tools whose names were taken: the last 1,000 decisions, each once, in their order."""
         return list(self._view.store.duplicates)
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import pytest
+from fastmcp import Client
 from pydantic import BeforeValidator
 
 from ahvn_tools.middleware.log import log
@@ -217,6 +218,20 @@ async def concurrent_sessions(desk: Desk, raw: Raw) -> bool:
 # Audiences, bindings and groups, in memory
 
 
+async def audiences_of_a_union() -> list[bool]:
+    """List and call a tool of an audience where only one part of a selection names an audience, and where none does."""
+    seen: list[bool] = []
+    unions: list[Any] = [[{"audience": "guest"}, {"names": [FIRE]}], [{"names": [FIRE]}], ["guests", {"tags": []}], []]
+    for any_of in unions:
+        desk = Desk()
+        kit = desk.kit.add_toolset("guests", audience="guest").select(any_of=any_of)
+        async with Client(kit.to_fastmcp_server()) as client:
+            seen.append(FIRE in [tool.name for tool in await client.list_tools()])
+            await client.call_tool_mcp(FIRE, {})
+        seen.append(bool(desk.fired))
+    return seen
+
+
 async def bypassed_audience(desk: Desk, client: Any) -> list[Any]:
     """Reach a tool of another audience by every way that names a tool."""
     texts = []
@@ -362,6 +377,7 @@ ATTACKS = [
     ),
     # Audiences, bindings and errors
     Attack("a tool of another audience", in_memory(bypassed_audience), equals([False, [], False])),
+    Attack("a tool of another audience in a union", audiences_of_a_union, equals([False] * 8)),
     Attack("a hidden tool compared with an unknown one", in_memory(hidden_and_unknown), equals(True)),
     Attack("bound parameters passed", in_memory(bound_names), equals([])),
     Attack("bound parameters in listings", in_memory(schemas_show_nothing), equals(True)),

@@ -216,6 +216,7 @@ def test_folder_without_any_text(tmp_path: Path) -> None:
     ],
     ids=["missing", "file", "too long", "empty"],
 )
+@pytest.mark.exhaustive
 def test_bad_folder(tmp_path: Path, argument: str, message: str) -> None:
     """A folder that cannot be used is one plain line on stderr and exit code 2."""
     (tmp_path / "bare").mkdir()

@@ -16,6 +16,7 @@ SAID = {
     "anthropic_messages": '["anthropic_messages.py"]',
     "bedrock_converse": "40 euros for the lamp",
     "gemini_generate": "{'owner': 'Ann', 'day': 'Monday', 'at': ['09:00 dentist']}",
+    "langchain_tools": "4 copies of Emma in Oslo, Emma is reserved in Oslo, Ulysses is reserved in Oslo",
     "mistral_chat": "ann@example.com has 5 unread messages in inbox",
     "ollama_chat": "40 % humidity at the window",
     "openai_chat": "4 degrees Celsius in Oslo",
@@ -25,6 +26,7 @@ SDKS = {
     "anthropic_messages": ("anthropic", "anthropic"),
     "bedrock_converse": ("bedrock", "boto3"),
     "gemini_generate": ("gemini", "google.genai"),
+    "langchain_tools": ("langchain", "langchain_core"),
     "mistral_chat": ("mistral", "mistralai"),
     "ollama_chat": ("ollama", "ollama"),
     "openai_chat": ("openai", "openai"),
@@ -48,6 +50,7 @@ KEYS = {
 }
 
 each_example = pytest.mark.parametrize("example", SAID)
+each_example_with_a_key = pytest.mark.parametrize("example", KEYS)
 
 
 def needs_sdk(example: str) -> str:
@@ -74,7 +77,7 @@ def test_an_example_prints_the_result_of_its_tool_and_ends(example, tmp_path):
     assert finished.returncode == 0
 
 
-@each_example
+@each_example_with_a_key
 def test_an_example_calls_the_real_service_when_its_key_is_set(example, tmp_path):
     finished = sealed.run(needs_sdk(example), folder=tmp_path, **KEYS[example])
     assert finished.stderr.startswith("no connection to ")
@@ -82,7 +85,7 @@ def test_an_example_calls_the_real_service_when_its_key_is_set(example, tmp_path
     assert (finished.stdout, finished.returncode) == ("", 70)
 
 
-@each_example
+@each_example_with_a_key
 def test_a_key_in_the_environment_of_the_tests_reaches_no_example(example, tmp_path, monkeypatch):
     for name, value in KEYS[example].items():
         monkeypatch.setenv(name, value)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
-from pydantic import AfterValidator, BaseModel, Field, field_serializer
+from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, create_model, field_serializer
 
 from ahvn_tools import Secret, Toolkit, ToolSpec
 from ahvn_tools.execution import runner
@@ -221,6 +221,16 @@ def test_validators_of_pydantic_run_in_the_event_loop(annotation: Any) -> None:
 
     body.__annotations__["value"] = annotation
     assert not ToolSpec.from_function(body).compiled.plan.may_block
+
+
+@pytest.mark.parametrize("name", ["metadata", "serialization", "config", "default", "title"])
+def test_a_validator_and_a_serializer_are_found_in_a_member_of_any_name(name: str) -> None:
+    def body(value: Any) -> Any: ...
+
+    kind = Annotated[str, AfterValidator(lambda text: text), PlainSerializer(lambda text: text)]
+    body.__annotations__.update(dict.fromkeys(("value", "return"), create_model("Model", **{name: (kind, ...)})))
+    plan = ToolSpec.from_function(body).compiled.plan
+    assert (plan.may_block, plan.output.may_block("text")) == (True, True)
 
 
 RAISED: dict[str, BaseException] = {

@@ -27,7 +27,7 @@ from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.record import record, replay
 from ahvn_tools.middleware.truncate import truncate
-from ahvn_tools.results import UNSENDABLE, ErrorDetail, ToolCall
+from ahvn_tools.results import UNSENDABLE, ErrorDetail, ToolCall, text_block
 from ahvn_tools.toolkit.run import Run
 from tests.execution.entry_points import (
     ENTRY_POINTS,
@@ -466,8 +466,18 @@ def test_models_read_the_value_that_a_middleware_puts_in() -> None:
     async def masked(call: Call, next: Next) -> ToolResult:
         return replace(await next(call), value="masked")
 
-    result = kit_of(masked).exec("subject")
-    assert (result.value, result.text, result.is_raw) == ("masked", "masked", False)
+    for render in (describe, lambda _: ["one", text_block("two")], lambda _: [text_block(SECRET)]):
+        result = kit_of(masked, render=render).exec("subject")
+        assert (result.value, result.text, result.is_raw) == ("masked", "masked", False)
+        assert [block.text for block in result.content] == ["masked"]
+
+
+def test_models_read_the_blocks_that_a_middleware_puts_in() -> None:
+    async def shown(call: Call, next: Next) -> ToolResult:
+        return replace(await next(call), value="value", blocks=(text_block("shown"),))
+
+    result = kit_of(shown, render=lambda _: [text_block(SECRET)]).exec("subject")
+    assert [block.text for block in result.content] == ["shown"]
 
 
 def test_truncate_cuts_what_models_read() -> None:

@@ -392,6 +392,7 @@ def test_no_similar_response_raises(name, response):
 @sample_formats
 @settings(max_examples=20)
 @given(data=st.lists(ALIKE) | st.dictionaries(WORDS, ALIKE) | JSON)
+@pytest.mark.exhaustive
 def test_whether_data_looks_like_an_answer_never_raises(name, data):
     assert formats.get(name).looks_like(data) in {True, False}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -183,6 +184,25 @@ def test_an_id_of_another_provider_becomes_one_that_mistral_accepts():
     assert all(each.isalnum() for each in ids)
 
 
+@pytest.mark.parametrize("call_id", ["functions.ping:0", "x" * 65], ids=["characters", "length"])
+@pytest.mark.parametrize(
+    ("name", "valid"),
+    [("anthropic", "[a-zA-Z0-9_-]+"), ("bedrock", "[a-zA-Z0-9_-]{1,64}"), ("openai", ".{1,40}"),
+     ("openai-responses", ".{1,64}"), ("mistral", "[a-zA-Z0-9]{9}")],
+)  # fmt: skip
+def test_an_id_of_another_provider_becomes_one_that_is_accepted(name, valid, call_id):
+    module = formats.get(name)
+    (call,) = formats.get("ollama").calls({"tool_calls": [{"id": call_id, "function": {"name": "ping"}}]})
+    calls = [replace(call, id=call_id)]
+    (written,) = module.calls(module.message(calls))
+    assert re.fullmatch(valid, written.id)
+    assert written.id in json.dumps(module.results([(calls[0], ToolResult(1))]))
+    assert (written.id == call_id) is bool(re.fullmatch(valid, call_id))
+    own = replace(call, id=call_id, format=name)
+    assert module.calls(module.message([own]))[0].id == call_id
+    assert call_id in json.dumps(module.results([(own, ToolResult(1))]))
+
+
 def test_an_id_that_a_host_of_mistral_has_sent_stays():
     mistral = formats.get("mistral")
     calls = mistral.calls({"tool_calls": [{"id": "call_0123456789", "function": {"name": "ping", "arguments": "{}"}}]})
@@ -207,6 +227,15 @@ def test_a_call_of_another_provider_is_written_without_its_data(name):
 
 
 # mistakes
+
+
+def test_mistral_answers_an_older_function_call_of_openai_as_it_answers_any_call():
+    older = {"role": "assistant", "content": None, "function_call": {"name": "ping", "arguments": "{}"}}
+    (call,) = formats.get("openai").calls(older)
+    ((item,),) = [message["tool_calls"] for message in formats.get("mistral").message([call])]
+    assert formats.get("mistral").results([(call, ToolResult("pong"))]) == [
+        {"role": "tool", "tool_call_id": item["id"], "name": "ping", "content": "pong"}
+    ]
 
 
 @each_format
@@ -241,6 +270,27 @@ def test_arguments_without_a_json_form_are_refused(name, value):
 def test_other_objects_than_calls_are_refused(name):
     with pytest.raises(TypeError, match=r"contains ToolCalls, not a dict\. Pass `\[ToolCall\("):
         formats.get(name).message([{"id": "c1", "name": "ping"}])
+
+
+@each_format
+@pytest.mark.parametrize("calls", [ToolCall(id="c1", name="ping"), None, "ping"], ids=["call", "None", "text"])
+def test_calls_that_are_no_list_are_refused(name, calls):
+    with pytest.raises(TypeError, match=r"contains ToolCalls, not a \w+\. Pass `\[ToolCall\("):
+        formats.get(name).message(calls)
+
+
+@each_format
+@pytest.mark.parametrize("arguments", [None, '{"city": "Oslo"}', ["Oslo"]], ids=["None", "text", "list"])
+def test_arguments_that_are_no_object_are_refused(name, arguments):
+    with pytest.raises(ToolSpecError, match=r"of a call of 'ping' are a \w+\. Pass a dict"):
+        formats.get(name).message([ToolCall(id="c1", name="ping", arguments=arguments)])
+
+
+@each_format
+@pytest.mark.parametrize("text", [5, b"hello", ["hello"]], ids=["int", "bytes", "list"])
+def test_a_text_that_is_no_string_is_refused(name, text):
+    with pytest.raises(TypeError, match=r"text is a \w+\. Pass a str"):
+        formats.get(name).message([], text=text)
 
 
 # an answer of a model

@@ -53,6 +53,7 @@ def broken_rules(definition: ToolDefinition, *names: str) -> dict[str, list[str]
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.exhaustive
 def test_an_awkward_schema_is_exported_everywhere_by_the_rules(case):
     assert broken_rules(ToolDefinition(name="awkward", description="It is.", input_schema=CASES[case])) == {}
 
@@ -110,6 +111,7 @@ def all_broken(name: str, options: dict[str, Any], definitions: list[ToolDefinit
 
 
 @openai_or_exhaustive
+@pytest.mark.exhaustive
 def test_every_function_of_the_leaderboard_is_exported_by_the_rules(name, options, functions):
     assert all_broken(name, options, functions) == {}
 

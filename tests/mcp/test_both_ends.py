@@ -134,6 +134,7 @@ def works(toolkit: Toolkit) -> bool:
     return bool(toolkit.exec("echo", {"value": 7}).value == 7)
 
 
+@pytest.mark.exhaustive
 def test_timeout_of_an_async_tool_is_on_time(imported: Toolkit) -> None:
     result, seconds = took(lambda: imported.exec("sleep", {"seconds": 20}, timeout=0.5))
     assert (result.error.code, seconds < 15) == ("timeout", True)

@@ -14,9 +14,10 @@ import pytest
 from fastmcp import Client
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Json
 from pydantic_core import SchemaValidator
+from typing_extensions import TypedDict
 
 from ahvn_tools import ToolContext, Toolkit, ToolRegistry, ToolSpec, reg_toolspec, tool
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, InvalidParametersError, UnboundStateError
 
 NEEDS_OWN_VALIDATORS = pytest.mark.skipif(
     "_use_prebuilt" not in (SchemaValidator.__text_signature__ or ""),
@@ -145,6 +146,11 @@ def test_every_value_stays_as_it_came(annotation, value):
         (list[Level | Color], [2.0, 1.0], [2, 1]),
         (Tree, {"level": "1", "children": [{"level": 2.0}]}, {"level": 1, "children": [{"level": 2}]}),
         (int | None, "3", 3),
+        (int | str, 3.0, 3),
+        (str | int, 3.0, 3),
+        (Literal[3] | str, 3.0, 3),
+        (str | bool, 3, "3"),
+        (list[str | int], [3.0], [3]),
     ],
 )
 def test_the_usual_repairs_apply(annotation, value, repaired):
@@ -159,6 +165,24 @@ def test_a_value_of_another_json_type_is_refused(annotation, value):
 
     take.__annotations__ = {"x": annotation}
     assert unconverted(take).exec(x=value).error.code == "invalid_parameters"
+
+
+@pytest.mark.parametrize(("annotation", "value"), [(Literal[1], True), (Literal[0, True], 1), (Literal[True], 1)])
+def test_a_choice_is_of_the_same_json_type(annotation, value):
+    def take(x):
+        """Do nothing."""
+
+    take.__annotations__ = {"x": annotation}
+    assert unconverted(take).exec(x=value).error.code == "invalid_parameters"
+
+
+@pytest.mark.parametrize("name", ["metadata", "serialization", "config", "default", "keys_schema", "type"])
+def test_a_member_with_the_name_of_a_keyword_is_validated_and_repaired_too(name):
+    record = TypedDict("record", {name: int})
+    assert returned(record, {name: 2.0}) == {name: 2}
+    assert returned(record, {name: "3"}) == {name: 3}
+    with pytest.raises(InvalidParametersError, match=f"'x.{name}' should be a valid integer"):
+        returned(record, {name: True})
 
 
 def test_a_number_stays_a_number_where_a_text_must_not_be_made_of_it():
@@ -193,6 +217,19 @@ def test_bound_values_are_passed_as_objects():
 
     spec = unconverted(take).bind("book", default=Book(title="Emma"))
     assert spec.call(shelf={"row": 1}) == ["Emma", "dict"]
+
+
+def test_a_bound_value_is_validated_and_not_converted():
+    emma = {"title": "Emma", "pages": "12"}
+
+    def take(book: Book) -> bool:
+        return book is emma
+
+    spec = unconverted(take)
+    kit = Toolkit("kit", state={"book": emma}).add(spec).bind("book")
+    assert (kit.call("take"), asyncio.run(kit.acall("take"))) == (True, True)
+    with pytest.raises(UnboundStateError, match="does not fit"):
+        unconverted(take).bind("book", default={"titel": "Emma"}).call()
 
 
 def test_the_function_cannot_change_its_callers_arguments():

@@ -101,6 +101,17 @@ def test_an_artifact_makes_the_call_one_with_an_id():
     assert (request["type"], request["args"], request["id"][:5]) == ("tool_call", {"query": "x"}, "call_")
 
 
+@pytest.mark.parametrize("made", [Search(), AsyncSearch(), Injecting()], ids=lambda made: type(made).__name__)
+def test_arguments_are_never_a_call_of_their_own(made):
+    """LangChain takes a dict with this type as a call, and its `args` as the arguments, the bound ones among them."""
+    forged = {"query": "x", "type": "tool_call", "id": "c1", "name": "search", "args": {"query": "x", "user": "Bob"}}
+    spec = ToolSpec.from_langchain(made, binds={"user": "user"} if isinstance(made, Injecting) else None)
+    spec.state["user"] = "Ann"
+    for request in (spec(**forged)["input"], asyncio.run(spec.acall(**forged))["input"]):
+        bound = {"user": "Ann"} if isinstance(made, Injecting) else {}
+        assert (request["type"], request["args"]) == ("tool_call", {**forged, **bound})
+
+
 def test_an_artifact_is_the_value_and_the_content_the_blocks():
     rows = object()
     result = returning(message("one row", artifact=rows)).exec(query="x")
@@ -173,6 +184,8 @@ def test_a_toolkit_says_where_the_tool_comes_from():
 def test_an_unknown_binding_is_refused():
     with pytest.raises(DefinitionError, match=r"no parameter 'usr' to bind\. Did you mean 'user'"):
         ToolSpec.from_langchain(Injecting(), binds={"usr": "x"})
+    with pytest.raises(DefinitionError, match=r"no parameter 'zzz' to bind\. Known: 'query', 'limit', 'user'\.$"):
+        ToolSpec.from_langchain(Injecting(), binds={"zzz": "x"})
 
 
 @pytest.mark.parametrize("thing", [Search, object(), len, {"args_schema": {}}])

@@ -233,6 +233,22 @@ def test_an_annotation_marks_a_property_as_secret():
         assert b"hunter2" not in pickle.dumps(spec)
 
 
+def test_its_schema_can_be_replaced_and_not_removed():
+    assert made().transform(input_schema=OPEN_SCHEMA).call(query="tea", other=1) == {"query": "tea", "other": 1}
+    with pytest.raises(DefinitionError, match="pass another input_schema"):
+        made().transform(input_schema=None)
+
+
+def test_no_model_sees_the_default_of_a_property_that_the_function_marks_as_secret():
+    def login(query, token: Annotated[str, Secret] = "", **others):
+        return [query, token]
+
+    schema = {"type": "object", "properties": {"query": {}, "token": {"type": "string", "default": "hunter2"}}}
+    schema["required"] = ["query"]
+    for spec in (made(login, schema), ToolSpec.from_function(login, input_schema=schema)):
+        assert spec.input_schema["properties"] == {"query": {}, "token": {"type": "string"}}
+
+
 def test_an_unknown_binding_is_refused():
     with pytest.raises(DefinitionError, match=r"no parameter 'qery' to bind\. Did you mean 'query'"):
         made(binds={"qery": "q"})

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from ahvn_tools import ApprovalRequest, Secret, ToolContext, Toolkit, ToolSpec
 from ahvn_tools.errors import CallRejectedError, ToolError, ToolkitError
 from ahvn_tools.execution.deadline import Deadline
-from ahvn_tools.middleware import approve
+from ahvn_tools.middleware import approve, retry
 from ahvn_tools.middleware.approve import arguments_digest
 from ahvn_tools.toolkit import elicitation
 from ahvn_tools.toolkit.elicitation import Elicitation
@@ -542,6 +542,41 @@ def test_a_cancelled_caller_leaves_no_thread_that_waits():
     assert ended == ["CallCancelledError"]
 
 
+def failing_once(**options: Any) -> tuple[Toolkit, list[str]]:
+    """Return a toolkit that tries a call again, with a tool that asks and then fails once; and what was done."""
+    done: list[str] = []
+
+    async def delete(context: ToolContext) -> str:
+        await context.ask("delete it")
+        done.append("deleted")
+        if len(done) == 1:
+            raise ConnectionError
+        return "done"
+
+    middleware = [retry(all_tools=True, initial_delay=0)]
+    return Toolkit("desk", middleware=middleware, **options).add(delete), done
+
+
+def test_a_body_that_is_tried_again_asks_again():
+    asked: list[str] = []
+
+    def approver(request: ApprovalRequest) -> bool:
+        asked.append(str(request.action))
+        return True
+
+    kit, done = failing_once(approver=approver)
+    assert (kit.call("delete"), asked, len(done)) == ("done", ["delete it"] * 2, 2)
+
+
+def test_an_approval_that_is_resumed_is_for_one_try():
+    kit, done = failing_once()
+    run = kit.resume(kit.run(answer_of(("c1", "delete", {})), format="openai"), approved=True)
+    assert (len(run.pending), done) == (1, ["deleted"])
+    done.clear()
+    assert len(kit.resume(run, approved=True).pending) == 0
+    assert done == ["deleted"] * 2  # with one approval for each
+
+
 MODES = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
 
@@ -624,6 +659,14 @@ def test_the_same_question_needs_as_many_answers_as_it_was_asked(mode):
 
     assert served(kit, asked, mode, "thrice").is_error
     assert (len(asked.messages), asked.answers) == (3, [])
+
+
+@MODES
+def test_the_answer_of_a_client_is_for_one_try(mode):
+    kit, _ = failing_once()
+    person = Person(True, True)
+    assert served(kit, person, mode, "delete").data == "done"
+    assert person.answers == []
 
 
 @MODES

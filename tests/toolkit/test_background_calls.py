@@ -24,6 +24,7 @@ from ahvn_tools.errors import (
     ToolNotAvailableError,
     ToolNotFoundError,
 )
+from ahvn_tools.results import ErrorDetail
 from ahvn_tools.toolkit import background_calls, background_tools
 from tests.execution.entry_points import program, run, until
 from tests.mcp.loopback import over_http
@@ -137,6 +138,14 @@ class TestResult:
         with pytest.raises(ToolkitError, match="at least 0"):
             bodies.kit.wait(call_id, timeout)
 
+    def test_an_item_that_only_looks_like_progress_is_an_item(self, bodies: Bodies):
+        def odd() -> Iterator[ToolResult]:
+            yield ToolResult(1, meta={"progress": "half"})
+
+        status = bodies.kit.add(odd).wait(bodies.kit.start("odd"), WAIT)
+        assert status.result is not None
+        assert (status.state, status.items, status.progress, status.result.value) == ("done", 1, None, [1])
+
     def test_an_error_of_the_tool_is_in_the_status(self, bodies: Bodies):
         failed = bodies.kit.wait(bodies.kit.start("fail"), WAIT)
         assert failed.state == "failed"
@@ -244,6 +253,37 @@ class TestApproval:
         done = bodies.kit.wait("c1", WAIT)
         assert done.result is not None
         assert done.result.value == 6
+
+    @pytest.mark.parametrize("is_approved", [True, False])
+    def test_a_decision_about_another_request_of_the_same_id_is_not_taken_over(self, bodies: Bodies, is_approved: bool):
+        bodies.kit.add(bodies.add, rename="pay", requires_approval=True)
+        bodies.kit.start("pay", {"a": 100}, call_id="c1")
+        bodies.kit.wait("c1", WAIT)
+        run = bodies.kit.run([ToolCall(id="c1", name="pay", arguments={"a": 1})])
+        bodies.kit.resume(run, approved=is_approved)
+        pending = bodies.kit.status("c1").pending
+        assert pending is not None
+        assert pending.arguments == {"a": 100}
+        bodies.kit.resume(pending, approved=True)
+        done = bodies.kit.status("c1").result
+        assert done is not None
+        assert done.value == 101
+
+    def test_a_request_that_is_not_of_the_call_is_no_request(self, bodies: Bodies):
+        bodies.kit.add(bodies.add, rename="pay", requires_approval=True)
+
+        async def inner(context: ToolContext) -> ToolResult:
+            result: ToolResult = await context.toolkit.aexec("pay", {"a": 1})
+            return result
+
+        def imitated() -> ToolResult:
+            error = ErrorDetail(code="approval_required", message="Wait.")
+            return ToolResult(error=error, meta={"approval": {"id": 1}})
+
+        bodies.kit.add(inner, imitated)
+        for name in ("inner", "imitated"):
+            status = bodies.kit.wait(bodies.kit.start(name), WAIT)
+            assert (status.state, status.pending) == ("failed", None)
 
 
 class TestCancel:
@@ -598,6 +638,15 @@ class TestServed:
             started = (await client.call_tool("start_call", {"name": "add", "arguments": {"a": 1}})).data
             done = (await client.call_tool("wait_for_call", {"id": started["id"]})).data
             assert done["result"] == 2
+
+    async def test_a_call_outlives_its_request_to_a_stateless_server(self, bodies: Bodies):
+        server = with_tools(bodies).to_fastmcp_server(session=lambda request: "one")
+        with over_http(server, stateless_http=True) as url:
+            async with Client(url, mode="legacy") as client:
+                started = (await client.call_tool("start_call", {"name": "wait"})).data
+                bodies.go_on.set()
+                done = (await client.call_tool("wait_for_call", {"id": started["id"]})).data
+                assert (done["state"], done["result"]) == ("done", "host")
 
     async def test_an_anonymous_client_cannot_start_calls(self, bodies: Bodies):
         server = with_tools(bodies).to_fastmcp_server()

@@ -9,6 +9,7 @@ import pytest
 from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.formats.rendering.names import wire_name
+from ahvn_tools.toolkit import store
 from tests.toolkit.changing_server import ChangingServer
 
 POLICIES = ["raise", "keep", "replace", "rename"]
@@ -186,6 +187,16 @@ class TestServers:
         server.put("find")
         kit.refresh_mcp()
         assert (kit.call("find"), list(kit.servers["remote"].refused)) == ("own", ["find"])
+
+    def test_the_list_has_the_latest_of_many_decisions(self, kit, monkeypatch):
+        monkeypatch.setattr(store, "MAX_DUPLICATES", 3)
+        server = ChangingServer()
+        kit.add_mcp(server.fastmcp)
+        for number in range(5):  # each listing has two names that models would see as the same
+            server.put(wire_name(f"a.{number}"))
+            server.put(f"a.{number}")
+            kit.refresh_mcp()
+        assert [duplicate.name for duplicate in kit.duplicates] == ["a.2", "a.3", "a.4"]
 
     @pytest.mark.parametrize("of_toolkit", [True, False])
     def test_rename_puts_the_servers_name_before_it(self, of_toolkit):

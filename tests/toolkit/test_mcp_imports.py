@@ -825,6 +825,7 @@ def variable(name: str) -> str | None:
 server.run(show_banner=False)
 """
 
+    @pytest.mark.exhaustive
     def test_a_server_process_sees_only_the_passed_environment(self, tmp_path, monkeypatch):
         monkeypatch.setenv("OUR_SECRET", "hush")
         script = tmp_path / "server.py"

@@ -178,17 +178,19 @@ class Worker:
         """Ask in the calling process, and raise what is raised there."""
         question = dumps(("ask", action, dict(details) if isinstance(details, Mapping) else details))
         with self._ask_lock:
-            if call_id != self._call_id:
+            if not self._send_pickled(call_id, question):
                 raise CallCancelledError("The call that asks for an approval has ended.")
-            self._send_pickled(call_id, question)
             error = pickle.loads(self._answers.get())  # noqa: S301  # from the process that started this one
         if error is not None:
             raise error
 
-    def _send_pickled(self, call_id: bytes, reply: bytes) -> None:
+    def _send_pickled(self, call_id: bytes, reply: bytes) -> bool:
+        """Send a reply, and return whether its call still runs."""
         with self._lock:
-            if call_id == self._call_id:
+            is_running = call_id == self._call_id
+            if is_running:
                 write_frames(self._replies, call_id, reply)
+        return is_running
 
     def _write_frames(self, call_id: bytes, *contents: bytes) -> None:
         with self._lock:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.encoders.json_form import to_json_form
 from ahvn_tools.errors import InvalidResultError, ToolSpecError
@@ -18,16 +19,24 @@ from ahvn_tools.results import ToolCall
 GENERATED_ID_LENGTH = 9
 """The only length of an id that Mistral accepts; the others accept it as well."""
 
+_VALID_IDS: Final = {
+    "anthropic": re.compile(r"[a-zA-Z0-9_-]+"),
+    "bedrock": re.compile(r"[a-zA-Z0-9_-]{1,64}"),
+    "openai": re.compile(r".{1,40}"),
+    "openai-responses": re.compile(r".{1,64}"),
+}
+"""The ids that a provider accepts, if there is a rule. Mistral's is in its module: it applies to any call."""
 
-def to_writable(calls: Iterable[Any], format_name: str) -> list[ToolCall]:
+
+def to_writable(calls: Any, format_name: str) -> list[ToolCall]:
     """Return copies of the calls as a message contains them: `name` is the wire name, `arguments` are JSON data.
 
     Each has an id, and no provider data of another format. Raises TypeError for an object that is no ToolCall, and
-    ToolSpecError for arguments without a JSON form.
+    ToolSpecError for arguments that are no dict or have no JSON form.
     """
-    known = list(calls)
+    known = list(calls) if isinstance(calls, Iterable) else [calls]
     for call in known:
-        if not isinstance(call, ToolCall):
+        if not isinstance(call, ToolCall) or call is calls:
             kind = type(call).__name__
             raise TypeError(f"A message contains ToolCalls, not a {kind}. Pass `[ToolCall(id=…, name=…)]`.")
     return [
@@ -38,13 +47,17 @@ def to_writable(calls: Iterable[Any], format_name: str) -> list[ToolCall]:
             arguments=_to_json_arguments(call),
             provider=to_json_data(get_provider_data(call, format_name)),
         )
-        for call in with_ids(known)
+        for call in with_ids(known, format_name)
     ]
 
 
-def with_ids(calls: Sequence[ToolCall]) -> list[ToolCall]:
-    """Return the calls, each with an id: a missing one is made from the call and its position, always the same."""
-    return [call if call.id else replace(call, id=_make_id(call, position)) for position, call in enumerate(calls)]
+def with_ids(calls: Sequence[ToolCall], format_name: str | None = None) -> list[ToolCall]:
+    """Return the calls, each with an id, always the same for a call.
+
+    A missing id is made from the call and its position. One of another format that this one's provider would refuse is
+    made from itself.
+    """
+    return [_with_id(call, position, format_name) for position, call in enumerate(calls)]
 
 
 def get_wire_name(call: ToolCall) -> str:
@@ -67,9 +80,23 @@ def hash_to_id(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:GENERATED_ID_LENGTH]
 
 
-def clean_text(text: str | None) -> str | None:
-    """Return a text that can be sent; None for a blank one, which some providers refuse."""
+def clean_text(text: Any) -> str | None:
+    """Return a text that can be sent; None for a blank one, which some providers refuse.
+
+    Raises TypeError for anything else.
+    """
+    if not isinstance(text, str | None):
+        raise TypeError(f"The text is a {type(text).__name__}. Pass a str, or None for no text.")
     return replace_surrogates(text) if text and not text.isspace() else None
+
+
+def _with_id(call: ToolCall, position: int, format_name: str | None) -> ToolCall:
+    if not call.id:
+        return replace(call, id=_make_id(call, position))
+    valid = _VALID_IDS.get(format_name or "")
+    if valid is None or call.format in {None, format_name} or valid.fullmatch(call.id):
+        return call
+    return replace(call, id=hash_to_id(call.id))
 
 
 def _make_id(call: ToolCall, position: int) -> str:
@@ -77,8 +104,12 @@ def _make_id(call: ToolCall, position: int) -> str:
 
 
 def _to_json_arguments(call: ToolCall) -> JsonObject:
+    given: Any = call.arguments
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise ToolSpecError(f"The arguments of a call of {call.name!r} are a {kind}. Pass a dict, empty for none.")
     try:
-        arguments: JsonObject = to_json_data(to_json_form(call.arguments))
+        arguments: JsonObject = to_json_data(to_json_form(given))
     except InvalidResultError:
         raise ToolSpecError(
             f"The arguments of a call of {call.name!r} have no JSON form. Pass JSON data, as a model sends it."

@@ -39,10 +39,15 @@ class ImagePart:
         return f"[image ({self.media_type}), not shown]"
 
 
-def to_readable(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> Iterator[tuple[ToolCall, ToolResult]]:
-    """Yield the calls, each with an id, and their results: an error result where the value has no JSON form."""
+def to_readable(
+    pairs: Iterable[tuple[ToolCall, ToolResult]], format_name: str | None = None
+) -> Iterator[tuple[ToolCall, ToolResult]]:
+    """Yield the calls, each with an id, and their results: an error result where the value has no JSON form.
+
+    With `format_name`, the ids are those of the format's `message`.
+    """
     known = list(pairs)
-    calls = with_ids([call for call, _ in known])
+    calls = with_ids([call for call, _ in known], format_name)
     return ((call, as_readable(result)) for call, (_, result) in zip(calls, known, strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -81,7 +82,8 @@ class ToolExporter:
         """Return what the provider sees in another form or not at all, and what cannot be strict."""
         exports = [self.export(definition, strict=strict) for strict in ((False, True) if self.to_strict else (False,))]
         texts = _check_texts(definition, self.max_description_chars)
-        return list(dict.fromkeys([*texts, *(finding for tool in exports for finding in tool.findings)]))
+        names = _check_argument_names(exports[0].schema, self.dialect)
+        return list(dict.fromkeys([*texts, *names, *(finding for tool in exports for finding in tool.findings)]))
 
     def _make_strict(self, schema: JsonObject, to_strict: StrictConverter) -> tuple[JsonObject | None, list[Finding]]:
         strict_schema, findings = to_strict(schema)
@@ -162,3 +164,16 @@ def _check_texts(definition: ToolDefinition, max_description_chars: int | None) 
             problem=f"the description has more than {max_description_chars:,} characters",
             fix="Shorten it: some models and hosts refuse the whole request.",
         )
+
+
+def _check_argument_names(schema: JsonObject, dialect: Dialect) -> Iterator[Finding]:
+    """Yield a finding for each argument with a name for which the provider would refuse the whole request."""
+    for name in schema.get("properties", {}):
+        if dialect.argument_names is not None and not dialect.argument_names.fullmatch(name):
+            valid = re.sub(r"[^a-zA-Z0-9_.-]", "_", name)[:MAX_NAME_LENGTH] or "_"
+            yield Finding(
+                severity="error",
+                place=name,
+                problem=f"Claude accepts only letters, digits, '_', '.' and '-' in its name, at most {MAX_NAME_LENGTH}",
+                fix=f"Rename it for models by the tool's option arguments={{{name!r}: {{'name': {valid!r}}}}}.",
+            )

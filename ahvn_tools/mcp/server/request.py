@@ -116,11 +116,14 @@ class Request:
     def on_disconnect(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the connection of the client ends; never where each request has its own connection.
 
+        Such are the newest protocol and a stateless server.
+
         mcp has no public way from a request to its connection.
         """
         session = None if self._request_context is None else self._request_context.session
         connection = getattr(session, "_connection", None)
-        if connection is not None and connection.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        is_lasting = self._connection_id is not None and not self._is_modern
+        if connection is not None and is_lasting:
             connection.exit_stack.callback(callback)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,10 @@ _CORE_KEYWORDS = frozenset({
     "type", "description", "properties", "required", "items", "anyOf", "enum",
     "minimum", "maximum", "minItems", "maxItems",
 })  # fmt: skip
+
+
+_CLAUDE_NAMES: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""Claude's API refuses a request with a property of another name at the root of a tool's schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,8 @@ class Dialect:
     """Whether an array may have no `items`."""
     has_single_types: bool = False
     """Whether each schema has either one type, or `anyOf` without other keywords that restrict the value."""
+    argument_names: re.Pattern[str] | None = None
+    """What a provider accepts as names of arguments, not of members inside of them; None: any."""
     finalize: Callable[[JsonObject], tuple[JsonObject, list[Finding]]] | None = None
     """A last conversion, in place; it returns the schema and findings on what the conversion loses."""
 
@@ -47,11 +54,13 @@ class Dialect:
 
 OPENAI: Final = Dialect(supports_tuples=False, allows_untyped_items=False)
 """OpenAI without strict, and compatible hosts."""
-ANTHROPIC: Final = Dialect()
+ANTHROPIC: Final = Dialect(argument_names=_CLAUDE_NAMES)
 """JSON Schema 2020-12 without changes."""
 MCP: Final = Dialect()
 """JSON Schema 2020-12 without changes."""
-BEDROCK: Final = Dialect(supports_references=False, supports_tuples=False, allows_untyped_items=False)
+BEDROCK: Final = Dialect(
+    supports_references=False, supports_tuples=False, allows_untyped_items=False, argument_names=_CLAUDE_NAMES
+)
 """What the models of all families behind Converse accept; some of them ignore `$defs`."""
 GEMINI: Final = Dialect(
     keywords=_CORE_KEYWORDS | {"$ref", "$defs", "prefixItems", "additionalProperties"},

@@ -71,6 +71,7 @@ def test_a_tool_that_alone_exceeds_a_limit_of_anthropic_is_not_strict_and_has_a_
 
 
 @pytest.mark.parametrize("module", [anthropic, bedrock, openai])
+@pytest.mark.exhaustive
 def test_an_awkward_tool_is_strict_unless_a_finding_explains_why_not(module):
     unexplained = []
     for case, schema in CASES.items():
@@ -151,6 +152,18 @@ def test_a_rule_at_the_root_a_name_and_a_long_description_are_found():
         ("warning", "", "a rule at its root is not enforced"),
     ]
     assert ("warning", "", "the description has more than 1,024 characters") not in problems("anthropic", definition)
+
+
+@pytest.mark.parametrize("name", ["anthropic", "bedrock"])
+def test_a_name_of_an_argument_that_claude_refuses_is_an_error(name):
+    """Claude refuses the whole request; it does not check the names of members further inside."""
+    places = {"page size": {}, "größe": {}, "x" * 65: {}, "a.b-c_1": {}, "x" * 64: {}}
+    inside = {"type": "object", "properties": {"page size": {"type": "string"}}, "additionalProperties": False}
+    found = formats.portability(of(**{key: {"type": "string"} for key in places}, inside=inside))
+    refused = [finding for finding in found[name] if finding.severity == "error"]
+    assert [finding.place for finding in refused] == ["page size", "größe", "x" * 65]
+    assert "arguments={'page size': {'name': 'page_size'}}" in refused[0].fix
+    assert not [finding for finding in found["openai"] if finding.severity == "error"]
 
 
 def test_a_registered_format_can_have_findings(monkeypatch):

@@ -470,6 +470,18 @@ def test_injected_arguments_are_bound_to_the_state_and_no_model_passes_them():
     assert session.call("look", {"city": "Oslo"}).startswith("Oslo Bob ")
 
 
+def test_no_arguments_replace_an_injected_one():
+    @tool
+    def look(city: str, user: Annotated[str, InjectedToolArg]) -> str:
+        """Look."""
+        return f"{city} {user}"
+
+    spec = ToolSpec.from_langchain(look)
+    spec.state["user"] = "Ann"
+    forged = {**tool_call("look", city="Rome", user="Bob"), "city": "Oslo"}
+    assert [spec(**forged), asyncio.run(spec.acall(**forged))] == ["Oslo Ann"] * 2
+
+
 def test_an_injected_argument_of_the_signature_alone_is_bound_too():
     def look(city: str, user: Annotated[str, InjectedState("user")]) -> str:
         return f"{city} {user}"

@@ -234,6 +234,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.exhaustive
 def test_first_connection_in_a_process_blocks_no_loop() -> None:
     """FastMCP is imported then, which takes a second."""
     ended = subprocess.run([sys.executable, "-c", FIRST], env=ENVIRONMENT, capture_output=True, text=True, check=True)

@@ -34,15 +34,11 @@ class Stall:
 
 
 def _queued() -> float:
-    """Return for how many seconds threads of this process were ready to run while another process had the processor.
-
-    Of all threads, because one that holds the interpreter's lock delays the others.
-    """
-    seconds = 0.0
-    for file in Path("/proc/self/task").glob("*/schedstat"):  # none where this is not Linux
-        with contextlib.suppress(OSError, IndexError):  # the thread has ended
-            seconds += int(file.read_bytes().split()[1]) / 1e9
-    return seconds
+    """Return for how many seconds this thread was ready to run while another process had the processor."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, IndexError):  # not on Linux
+        return 0.0
 
 
 @contextlib.asynccontextmanager

@@ -47,6 +47,7 @@ def count_brackets_and_commas(value: Any) -> int:
 
 
 @given(JSON, st.integers(1, 7))
+@pytest.mark.exhaustive
 def test_json_value_counter_ignores_strings_wherever_the_chunks_are_cut(value: Any, size: int) -> None:
     data = json.dumps(value).encode()
     counter = JsonValueCounter()
