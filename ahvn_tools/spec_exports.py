@@ -16,7 +16,6 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.strict import to_strict
-from ahvn_tools.schema.plain import to_plain
 from ahvn_tools.signature import python_signature
 from ahvn_tools.state import UNSET
 
@@ -246,11 +245,15 @@ class ToolExports(Generic[P, R]):
         is_strict = not plain if strict is None else strict
         strict_schema = to_strict(normalize(definition.input_schema)[0])[0] if is_strict else None
         schema = definition.input_schema if strict_schema is None else strict_schema
+        if plain:
+            from ahvn_tools.schema.plain import to_plain  # few exports need it
+
+            schema = to_plain(schema)
         return {
             "type": "function",
             "name": definition.name,
             "description": definition.description,
-            "parameters": to_plain(schema) if plain else schema,
+            "parameters": schema,
             "strict": strict_schema is not None,
             **fields,
         }

@@ -10,7 +10,6 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.annotations import caller_locals
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources import schema_function
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec_exports import P, R, ToolExports
 from ahvn_tools.template import ToolTemplate
@@ -53,6 +52,8 @@ class ToolSources(ToolExports[P, R]):
         Raises DefinitionError for a schema that does not describe an object or refers to something outside of it, for
         a function that does not take its properties, and for an option that means nothing here.
         """
+        from ahvn_tools.sources import schema_function
+
         return cls(*schema_function.build_template(name, input_schema, function, options, namespace=caller_locals()))
 
     @classmethod

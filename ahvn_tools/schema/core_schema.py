@@ -18,7 +18,6 @@ from ahvn_tools.schema.core_limits import (
 )
 from ahvn_tools.schema.inputs import UnknownNameError
 from ahvn_tools.schema.keywords import iter_objects
-from ahvn_tools.schema.unconverted import with_strict_scalars, without_conversion
 
 _CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _TRUSTED_MODULES = sys.stdlib_module_names | {"pydantic", "pydantic_core", "ahvn_tools"}
@@ -46,6 +45,8 @@ class ArgumentsCoreSchema:
         """
         fields, definitions = self._visible_fields(hidden), self._definitions
         if not converts:
+            from ahvn_tools.schema.unconverted import with_strict_scalars, without_conversion  # few tools need it
+
             fields, definitions = list(map(without_conversion, fields)), with_strict_scalars(definitions)
         limiter = CoreSchemaLimiter(definitions, collects_errors=collects_errors)
         return limiter.compile(_to_arguments_schema(fields), _CONFIG)
