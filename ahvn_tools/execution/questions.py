@@ -63,7 +63,7 @@ class BodyQuestions:
         """`decide` is the approver's for this call."""
         self._tool, self._scope, self._key = tool, scope, key
         self.approver = approver
-        """None: nobody can be asked now."""
+        """None: there is no person to ask now."""
         if scope.question_approvals is None:
             scope.question_approvals = QuestionApprovals(approved, list(approved))
         self._approvals = scope.question_approvals
@@ -134,7 +134,7 @@ class BodyQuestions:
                 loop.call_soon_threadsafe(stop)
 
     async def _ask_approver(self, question: Question) -> None:
-        """Ask while the clock of the body stands still."""
+        """Ask. The time until the answer does not count towards the timeout of the body."""
         deadline = self._scope.deadline
         with contextlib.nullcontext() if deadline is None else deadline.hold():
             await self._decide(question)

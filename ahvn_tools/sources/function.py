@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import PydanticUserError
 
@@ -22,7 +22,6 @@ from ahvn_tools.schema.function import FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.raw_output import make_output
-from ahvn_tools.schema.untyped import UntypedArguments
 from ahvn_tools.sources.changed_parameters import (
     change_defaults,
     convert_defaults,
@@ -33,9 +32,11 @@ from ahvn_tools.sources.changed_parameters import (
 from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
 from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
-from ahvn_tools.sources.untyped_arguments import property_names, secret_property_names, split_signature
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
+
+if TYPE_CHECKING:
+    from ahvn_tools.schema.untyped import UntypedArguments
 
 Function = Callable[..., Any]
 
@@ -83,16 +84,21 @@ def build_template(
     if injection is not None:
         signature = injection.visible_signature
         _refuse_injection_conflict(name, signature, options)
-    untyped, typed_signature = split_signature(
-        name,
-        body,
-        signature,
-        resolved,
-        bindings=own_bindings,
-        options=options,
-        has_types=has_types,
-        is_injected=injection is not None,
-    )
+    untyped: UntypedArguments | None = None
+    typed_signature = signature
+    if options.get("input_schema") is not None or not has_types:
+        from ahvn_tools.sources.untyped_arguments import split_signature  # few tools have a schema of their own
+
+        untyped, typed_signature = split_signature(
+            name,
+            body,
+            signature,
+            resolved,
+            bindings=own_bindings,
+            options=options,
+            has_types=has_types,
+            is_injected=injection is not None,
+        )
     build_inputs = functools.partial(_build_inputs, texts=texts, options=options, untyped=untyped)
     inputs, bindings = _inputs(
         name,
@@ -275,6 +281,8 @@ def _refuse_unbound_method(body: Any, signature: inspect.Signature, bound: set[s
 
 def _argument_names(signature: inspect.Signature, options: Mapping[str, Any]) -> list[str]:
     """Return the names of the parameters, and of the properties that an explicit schema has in addition."""
+    from ahvn_tools.sources.untyped_arguments import property_names
+
     return list(dict.fromkeys((*signature.parameters, *property_names(options.get("input_schema")))))
 
 
@@ -295,7 +303,10 @@ def _bindings(
 ) -> dict[str, Binding]:
     """Return the bindings by the new names: constants, the ToolContext, and those of the options."""
     secret = {name for name, annotation in resolved.items() if is_secret_annotation(annotation)}
-    secret |= secret_property_names(options.get("input_schema"))
+    if options.get("input_schema") is not None:
+        from ahvn_tools.sources.untyped_arguments import secret_property_names
+
+        secret |= secret_property_names(options["input_schema"])
     bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
     for name, annotation in resolved.items():
         if name != "return" and name not in constants and is_context_annotation(annotation):

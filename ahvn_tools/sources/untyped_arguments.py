@@ -45,16 +45,14 @@ def split_signature(
     options: Mapping[str, Any],
     has_types: bool,
     is_injected: bool,
-) -> tuple[UntypedArguments | None, inspect.Signature]:
-    """Return what only the option `input_schema` validates, None without it, and the signature of the other parameters.
+) -> tuple[UntypedArguments, inspect.Signature]:
+    """Return what only the option `input_schema` validates, and the signature of the other parameters.
 
     `annotations` are resolved, `bindings` by the function's own names. Without types, callers set no other parameter.
     Raises DefinitionError for a signature and for options that do not fit the schema.
     """
     schema = options.get("input_schema")
     if schema is None:
-        if has_types:
-            return None, signature
         raise DefinitionError(f"{tool!r} is a tool from a schema, which it needs: pass another input_schema than None.")
     function = _SchemaFunction(tool=tool, signature=signature, bindings=bindings, schema=schema)
     if not has_types:
