@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.encoders import register_encoder
     from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
+    from ahvn_tools.manifest.loader import aload, load
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
     from ahvn_tools.middleware import Call, Middleware, Next
@@ -29,8 +30,8 @@ __version__ = "0.1.0"
 __all__ = [
     "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next", "Run", "Secret",
     "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry",
-    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView", "aserve", "reg_toolspec", "register_encoder",
-    "serve", "tool",
+    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView", "aload", "aserve", "load", "reg_toolspec",
+    "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
@@ -38,6 +39,7 @@ _PUBLIC_NAMES = {
     "definition": ["ToolDefinition"],
     "encoders": ["register_encoder"],
     "errors": ["ToolCallError", "ToolError", "ToolSpecError"],
+    "manifest.loader": ["aload", "load"],
     "mcp.trust.changes": ["Changes"],
     "mcp.trust.limits": ["Budgets", "Limits"],
     "middleware": ["Call", "Middleware", "Next"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,24 @@ from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers
 
 StateScopes = Sequence[Mapping[str, Any]]
 """States in lookup order: a session's, a toolkit's, the spec's own."""
+
+
+@dataclass(frozen=True)
+class EnvironmentVariable:
+    """A resolver that reads an environment variable. It does not block, and its pickle has the name alone."""
+
+    name: str
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False, compare=False)
+
+    def __call__(self) -> str:
+        """Return the value. Raises BindError if there is none."""
+        if not (value := self.environment.get(self.name)):
+            raise BindError(f"The environment variable {self.name!r} is not set: set it.")
+        return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without the environment: the process that loads it has its own."""
+        return EnvironmentVariable, (self.name,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +133,12 @@ class Binding:
             self.key.write(state, default)
 
     def without_value(self) -> Binding:
-        """Return the binding of a secret for pickling: without its default, constant and resolver."""
+        """Return the binding of a secret for pickling: without its default, constant and resolver.
+
+        The name of an environment variable is no secret.
+        """
+        if isinstance(self.resolver, EnvironmentVariable):
+            return self
         return replace(self, default=UNSET, stored_default=UNSET, resolver=None, is_value_removed=True)
 
 

@@ -6,6 +6,7 @@
     ├── StateKeyError             (ValueError)   a dotted key cannot be parsed or written
     ├── ToolLookupError           (KeyError)     there is no tool, group or format of this name
     ├── ToolkitError              (ValueError)   a toolkit refuses an addition, selection or change
+    ├── SourceError               (ValueError)   a file, folder, server or document has no tools that can be loaded
     ├── PickleError               (TypeError)    a part of a spec cannot be pickled
     └── SyncCallError             (RuntimeError) a sync call would wait for its own event loop
     ToolCallError                 a call failed; `code` is stable
@@ -65,6 +66,16 @@ class ToolLookupError(ToolSpecError, KeyError):
 
 class ToolkitError(ToolSpecError, ValueError):
     """A toolkit refuses an addition, a selection or a change."""
+
+
+class SourceError(ToolSpecError, ValueError):
+    """A file, folder, server or document cannot be loaded as tools."""
+
+    def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
+        """Store where the mistake is, if it is in a file; the message says it, too."""
+        super().__init__(message)
+        self.file = file
+        self.line = line
 
 
 class PickleError(ToolSpecError, TypeError):

@@ -28,25 +28,28 @@ _SECRET_NAME = re.compile(
 )
 """Names, in snake case, of parameters whose value is secret."""
 
-_URL = re.compile(r"""://[^\s"'<>`]+""")
-"""A URL without its scheme, or several that no space or quote separates."""
+_URL = r"""://[^\s"'<>`]+"""
+"""A URL without its scheme, or several that no space or quote separates. `re` compiles this at its first use."""
 
 _URL_PARAMETER = re.compile(r"(?<=[?&#;])([^=&#;?]+)=([^&#;]+)")
 
 _SECRET_URL_PARAMETERS = ("key", "sig", "signature", "x-amz-signature", "x-goog-signature")
 """Parameters of a URL that are secret in addition to those with a secret name."""
 
-_DSN_PARAMETER = re.compile(
+_DSN_PARAMETER = (
     r"""(?i)(?<![\w?&#-])([\w-]{0,40}(?:password|passwd|pwd|passphrase|secret|token|key|signature))(\s?=\s?)"""
     r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\{[^}\n]*\}|[^\s;"'={][^;\n"'=]*(?=;\s*\w[\w\ ]*=)|[^\s;=][^\s;]*)"""
 )
-"""A parameter that may be secret, and its value: quoted, in braces, up to the `;` before another one, or a word."""
+"""A parameter that may be secret, and its value: quoted, in braces, up to the `;` before another one, or a word.
+
+Compiling it is slow, and is done at its first use.
+"""
 
 _SECRET_DSN_PARAMETERS = ("accountkey", "sharedaccesssignature", "sslpassword")
 """Parameters of a DSN that are secret in addition to those with a secret name."""
 
-_PARAMETER_BEFORE = re.compile(r"""[\w=]\s?=(?:\s?(?:'[^']*'|"[^"]*"|[^\s;,=]+)?[;,]?\s+|[^=;\n]*;\s*)\Z""")
-_PARAMETER_AFTER = re.compile(r"\s*;|,?\s+[\w-]+\s?=\s?[^\s=]")
+_PARAMETER_BEFORE = r"""[\w=]\s?=(?:\s?(?:'[^']*'|"[^"]*"|[^\s;,=]+)?[;,]?\s+|[^=;\n]*;\s*)\Z"""
+_PARAMETER_AFTER = r"\s*;|,?\s+[\w-]+\s?=\s?[^\s=]"
 
 _MAX_NEIGHBOR_CHARS = 200
 """How far from a parameter of a DSN another one is looked for."""
@@ -127,6 +130,20 @@ def find_secrets(arguments: Mapping[str, Any], secrets: Collection[str] = ()) ->
     return result
 
 
+def contains_secret(value: Any) -> bool:
+    """Return whether a value is of one of pydantic's secret types, or a dict, list or tuple that contains such."""
+    secret_types = _secret_types()
+    pending, seen = [value], set[int]()
+    while pending:
+        here = pending.pop()
+        if isinstance(here, secret_types):
+            return True
+        if type(here) in (dict, list, tuple) and id(here) not in seen:
+            seen.add(id(here))
+            pending.extend(here.values() if type(here) is dict else here)
+    return False
+
+
 def reveal_secrets(value: Any) -> Any:
     """Return a value with pydantic's secret types replaced by their content, also inside mappings, lists and tuples."""
     if hasattr(value, "get_secret_value"):
@@ -149,8 +166,8 @@ def mask_credentials(text: str) -> str:
 
     As in `https://user:password@host`, `?token=abc`, `host=h password=abc` and `Server=h;Password=abc;`.
     """
-    text = _URL.sub(_mask_urls, text) if "://" in text else text
-    return _DSN_PARAMETER.sub(_mask_dsn_parameter, text) if "=" in text else text
+    text = re.sub(_URL, _mask_urls, text) if "://" in text else text
+    return re.sub(_DSN_PARAMETER, _mask_dsn_parameter, text) if "=" in text else text
 
 
 def text_redactor(bound: Mapping[str, Any]) -> Callable[[str], str]:
@@ -206,7 +223,7 @@ def _mask_dsn_parameter(match: re.Match[str]) -> str:
     before = before[max(before.rfind("=") - 2, 0) :]
     after = match.string[match.end() : match.end() + _MAX_NEIGHBOR_CHARS]
     is_secret = is_secret_name(name) or name.lower() in _SECRET_DSN_PARAMETERS
-    if not (is_secret and (_PARAMETER_BEFORE.search(before) or _PARAMETER_AFTER.match(after))):
+    if not (is_secret and (re.search(_PARAMETER_BEFORE, before) or re.match(_PARAMETER_AFTER, after))):
         return match[0]
     is_quoted = value[0] in "'\"{" and len(value) > 1
     ending = "" if is_quoted else value[len(value.rstrip(")]}\"'.,")) :]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic_core import to_json
 
-from ahvn_tools.encoders.json_form import to_json_form
 from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
 from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.errors import InputRequiredError, InvalidResultError
@@ -17,8 +15,6 @@ from ahvn_tools.json_types import JsonObject
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
-
-log = logging.getLogger(__name__)
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
@@ -231,7 +227,7 @@ def as_readable(result: ToolResult) -> ToolResult:
     try:
         to_text(result.whole_value if result.blocks is None else result.structured_content)
     except InvalidResultError as error:
-        log.warning("A result cannot be sent to a model. %s", error)
+        _warn("A result cannot be sent to a model. %s", error)
         return replace(result, error=ErrorDetail(code=error.code, message=UNSENDABLE).hold(error))
     return result
 
@@ -246,7 +242,7 @@ def to_sendable(result: ToolResult) -> ToolResult:
     if _is_serializable(result):
         return result
     if result.error is None:
-        log.warning("A tool returned a value that cannot be sent: it must have a JSON form, with text valid in UTF-8.")
+        _warn("A tool returned a value that cannot be sent: it must have a JSON form, with text valid in UTF-8.")
     error = result.error or ErrorDetail(code="invalid_result", message=UNSENDABLE)
     meta = {key: part for key, part in result.meta.items() if _is_serializable(ToolResult(meta={key: part}))}
     return ToolResult(error=error, meta=meta)
@@ -346,8 +342,17 @@ def to_text(value: Any) -> str:
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError):  # not JSON yet
+        from ahvn_tools.encoders.json_form import to_json_form
+
         json_form = to_json_form(value)
     return json_form if isinstance(json_form, str) else _ENCODER.encode(json_form)
+
+
+def _warn(message: str, *arguments: object) -> None:
+    """Log a warning; logging is imported here, and a fresh process starts faster without it."""
+    import logging
+
+    logging.getLogger(__name__).warning(message, *arguments)
 
 
 def text_block(text: str) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
-from ahvn_tools import text
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.plan import CompiledTool
@@ -16,7 +16,6 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.strict import to_strict
-from ahvn_tools.signature import python_signature
 from ahvn_tools.state import UNSET
 
 if TYPE_CHECKING:
@@ -55,10 +54,16 @@ def _docstring(spec: ToolExports[Any, Any]) -> str:
     return spec.docstring if is_usable else spec.compiled.template.texts.description
 
 
+def _signature(spec: ToolExports[Any, Any]) -> inspect.Signature:
+    from ahvn_tools.signature import python_signature  # few processes need it
+
+    return python_signature(spec.definition)
+
+
 class ToolExports(Generic[P, R]):
     """Base class of ToolSpec. Exports are made from the definition, except the FastMCP tool, which also makes calls."""
 
-    __signature__ = _InstanceAttribute(lambda spec: python_signature(spec.definition), "__signature__")
+    __signature__ = _InstanceAttribute(_signature, "__signature__")
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Let instances of the class have the docstring of their tool."""
@@ -136,23 +141,32 @@ class ToolExports(Generic[P, R]):
     @property
     def docstring(self) -> str:
         """A Google-style docstring made from the definition."""
+        from ahvn_tools import text
+
         return text.docstring(self.definition)
 
     @property
     def code(self) -> str:
         """A Python function definition made from the definition; always valid Python."""
+        from ahvn_tools import text
+
         return text.code(self.definition)
 
     def signature(self, /, **arguments: Any) -> str:
         """Return a call as text: `search(query='example', limit=10)`."""
+        from ahvn_tools import text
+
         return text.signature(self.definition, arguments)
 
     def to_prompt(self) -> str:
         """Return the tool as one item of a list for a model: its signature and its docstring."""
+        from ahvn_tools import text
+
         return text.prompt(self.definition)
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the signature, the description, the parameters and what is bound to which key."""
+        from ahvn_tools.signature import python_signature
         from ahvn_tools.spec_html import spec_html, unusable_html  # only a notebook needs it
 
         if self.compiled.plan.unbound_parameter is not None:
@@ -162,6 +176,8 @@ class ToolExports(Generic[P, R]):
 
     def to_function(self) -> Callable[..., Any]:
         """Return a Python function with the definition's signature that calls the tool."""
+        from ahvn_tools import text
+
         return text.function(self.definition, self.call)
 
     @property

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from mcp_types import Tool as WireTool
 
     from ahvn_tools.mcp.client.remote_server import RemoteServer
+    from ahvn_tools.sources.http.options import HTTPToolOptions
     from ahvn_tools.sources.langchain import LangChainTool
+    from ahvn_tools.sources.openapi.options import OpenAPIOptions
 
 Function = Callable[..., Any]
 
@@ -102,6 +104,39 @@ class ToolSources(ToolExports[P, R]):
         `timeout`, in seconds, applies to each call. Raises DefinitionError if it is not a number of seconds.
         """
         return {name: cls(template, body) for name, (template, body) in server.templates(timeout=timeout).items()}
+
+    @classmethod
+    def from_http(  # type: ignore[misc]  # Python itself refuses the option of this name
+        cls, name: str, api_url: str, **options: Unpack[HTTPToolOptions]
+    ) -> Self:
+        """Make a spec that sends an HTTP request: `from_http("user", "https://api.example/users/{user_id}")`.
+
+        Arguments are sent in the path, then in the query, or as the JSON body of POST, PUT and PATCH. Options: see
+        `HTTPToolOptions`; a call may take `timeout` seconds, 30 by default. Without `input_schema`, the arguments are
+        those that the URL and the options name. Raises DefinitionError.
+        """
+        from ahvn_tools.sources.http import options as http_options
+
+        return cls(*http_options.build_from_url(name, api_url, options))
+
+    @classmethod
+    def from_openapi(cls, document: Mapping[str, Any], **options: Unpack[OpenAPIOptions]) -> dict[str, Self]:
+        """Make specs from the operations of an OpenAPI 3 document, by name. Options: see `OpenAPIOptions`.
+
+        An operation that cannot be a tool is left out, and the log says why; `ahvn_tools.load` reads files and URLs.
+        Raises SourceError for a document without tools, and for options that do not fit it.
+
+        >>> from ahvn_tools import ToolSpec
+        >>> list_pets = {"operationId": "listPets", "parameters": [{"name": "limit", "in": "query"}]}
+        >>> document = {"openapi": "3.1.0", "paths": {"/pets": {"get": list_pets}}}
+        >>> specs = ToolSpec.from_openapi(document, base_url="https://pets.example/v1")
+        >>> specs["listPets"].input_schema["properties"]
+        {'limit': {}}
+        """
+        from ahvn_tools.sources.openapi.source import read_tools
+
+        tools = read_tools(document, options).tools
+        return {name: cls(template, body) for name, (template, body) in tools.items()}
 
     @classmethod
     def from_langchain(cls, tool: LangChainTool, **options: Unpack[ToolOptions]) -> Self:

@@ -36,8 +36,12 @@ _NAME = r"((?:\\[.\[\\]|(?!\\[.\[\\])[^.\[])+)"
 """Any text; backslashes escape dots, opening brackets and backslashes."""
 
 _INDEX = r"\[\s*(-?[0-9]{1,18})\s*\]"
-_KEY = re.compile(rf"{_NAME}(?:{_INDEX})*(?:\.{_NAME}(?:{_INDEX})*)*")
-_STEP = re.compile(rf"{_NAME}|{_INDEX}")
+_KEY = rf"{_NAME}(?:{_INDEX})*(?:\.{_NAME}(?:{_INDEX})*)*"
+"""A pattern that `re` compiles at its first use: that is slow, and a tool without bindings does not need it."""
+
+_STEP = rf"{_NAME}|{_INDEX}"
+"""As `_KEY`."""
+
 _ESCAPE = re.compile(r"\\([.\[\\])")
 _SPECIAL = re.compile(r"[.\[\\]")
 
@@ -66,12 +70,12 @@ class StateKey:
             raise StateKeyError(f"A state key must be a str such as 'user.id', not {type(text).__name__}.")
         if text.isidentifier():
             return cls(text, (text,))
-        if not _KEY.fullmatch(text):
+        if not re.fullmatch(_KEY, text):
             raise StateKeyError(
                 f"Malformed state key {text!r}: write names joined by dots, each followed by [i] for a list index "
                 r"('a.items[0].id'); a literal dot or bracket is '\.' or '\['."
             )
-        steps = _STEP.findall(text)
+        steps = re.findall(_STEP, text)
         return cls(text, tuple(int(index) if index else _ESCAPE.sub(r"\1", name) for name, index in steps))
 
     @classmethod

@@ -24,7 +24,7 @@ MAX_DEPTH = 4
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class _Entry:
     """What a docstring says about one parameter or about what is returned."""
 

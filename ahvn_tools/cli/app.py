@@ -1,137 +1,91 @@
-"""The command `ahvn-tools`: `serve` serves the tools of a file to any MCP client, over stdio or HTTP."""
+"""The command `ahvn-tools`: its commands are imported when they are used."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from cyclopts import App, CycloptsError, Parameter
-from cyclopts.validators import Number
+from cyclopts import App, CycloptsError
 
 from ahvn_tools import __version__
-from ahvn_tools.cli.loader import CommandError, load_toolkit
+from ahvn_tools.cli.errors import CommandError, UsageError
+from ahvn_tools.cli.output import flush_stdout, prepare_streams, print_message
 from ahvn_tools.errors import ToolCallError, ToolSpecError
-from ahvn_tools.toolkit import Toolkit
 
 INTERRUPTED_STATUS = 130
 """The exit status after Ctrl-C, as in shells."""
 
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8000
+COMMANDS: Final = {
+    "list": ("listing:list_tools", "List the tools of sources."),
+    "show": ("show:show", "Show one tool: parameters, bindings, labels, schemas."),
+    "search": ("search:search", "Find tools by words."),
+    "call": ("call:call", "Call a tool and print its result."),
+    "export": ("export:export", "Print tools as JSON in a provider's format."),
+    "prompt": ("prompt:prompt", "Print tools as text for a model."),
+    "check": ("check:check", "Check what providers do with tools, and what is wrong with them."),
+    "pin": ("pin:pin", "Write the definitions of tools to a lock file."),
+    "diff": ("diff:diff", "Compare the tools of two sources, or of a lock file and a source."),
+    "install": ("install:install", "Let an MCP client start a server of tools."),
+    "uninstall": ("uninstall:uninstall", "Remove a server from the configuration of an MCP client."),
+    "serve": ("serve:serve", "Serve tools to MCP clients."),
+    "new": ("new:new", "Write a small working file to start from, with a test."),
+    "completion": ("completion:completion", "Print or install the script for completion in a shell."),
+}
+"""The commands: the module of this package and its function, and what the list of commands says."""
 
-Names = Annotated[list[str] | None, Parameter(negative="")]
 
-app = App(
-    name="ahvn-tools",
-    help="Tools for LLM agents, from the command line.",
-    version=__version__,
-    suppress_keyboard_interrupt=False,  # `main` handles it
-)
+def create_app(*, with_summaries: bool = False) -> App:
+    """Return the command; with summaries for its own `--help`, where no command is imported to be described."""
+    app = App(
+        name="ahvn-tools",
+        help="Tools for LLM agents, from the command line.",
+        version=__version__,
+        suppress_keyboard_interrupt=False,  # `main` handles it
+    )
+    for number, (name, (path, summary)) in enumerate(COMMANDS.items()):
+        options: dict[str, Any] = {"help": summary} if with_summaries else {}
+        app.command(f"ahvn_tools.cli.{path}", name=name, sort_key=number, **options)
+    return app
 
 
-class UsageError(Exception):
-    """The command line is wrong."""
+app = create_app()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, or those of the process, and return the exit status.
+    """Run the command with these arguments, or those of the process, and return the exit status."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    chosen = create_app(with_summaries=True) if words in ([], ["--help"], ["-h"]) else app
+    return run_command(lambda: chosen(words, exit_on_error=False, print_error=False, result_action="return_value"))
 
-    0: success; 1: failure; 2: a command line that cannot be parsed; 130: interrupted by Ctrl-C. An error is printed to
-    stderr as one line.
+
+def run_command(command: Callable[[], int | None]) -> int:
+    """Run a command, which returns None for success or its status, and return the exit status.
+
+    0: success; 1: failure; 2: a wrong command line; 130: interrupted by Ctrl-C. An error is printed to stderr as one
+    line. When the reader of stdout has gone, as behind `| head`, the command ends successfully, without a message.
     """
+    prepare_streams()
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
+        status = command()
+        flush_stdout()
     except CycloptsError as error:
-        return _report_error(f"{error} See {app.name[0]} --help.", status=2)
+        return _report_error(f"{error} See {' '.join([app.name[0], *(error.command_chain or ())])} --help.", status=2)
     except UsageError as error:
         return _report_error(str(error), status=2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter would fail to flush stdout when it exits
+        return 0
     except (CommandError, ToolSpecError, ToolCallError, OSError) as error:
         return _report_error(str(error), status=1)
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS
-    return 0
+    except Exception as error:  # noqa: BLE001  # code of a source may raise anything
+        return _report_error(f"{type(error).__name__}: {error} (--verbose prints where)", status=1)
+    return status or 0
 
 
 def _report_error(message: str, *, status: int) -> int:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201  # the output of a command
+    print_message(f"error: {message}")
     return status
-
-
-@app.command
-def serve(
-    file: Annotated[str, Parameter(name="FILE[:NAME]")],
-    /,
-    *,
-    http: Annotated[bool, Parameter(negative="")] = False,
-    host: str | None = None,
-    port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
-    allowed_host: Names = None,
-    auth_token_env: str | None = None,
-    audience: Names = None,
-    group: Names = None,
-    name: str | None = None,
-    log_level: Literal["critical", "error", "warning", "info", "debug"] | None = None,
-) -> None:
-    """Serve tools to MCP clients: over stdin and stdout to the client that starts it, or over HTTP.
-
-    Parameters
-    ----------
-    file
-        A Python file or a module. NAME in it is a Toolkit, an instance of a ToolRegistry, a tool, or a list of these;
-        without NAME, the only Toolkit in the file is served, else all its tools.
-    http
-        Serve over HTTP, at the path /mcp.
-    host
-        The address to listen on, 127.0.0.1 by default.
-    port
-        The port to listen on, 8000 by default; 0 takes a free port and prints it to stderr.
-    allowed_host
-        A host name, in addition to localhost and HOST, that clients may use for the server. Can be repeated.
-    auth_token_env
-        The environment variable that contains the token that clients must send.
-    audience
-        The audience to serve; without it, only tools for everyone are served. Can be repeated.
-    group
-        Serve only the tools of this group, and activate it. Can be repeated.
-    name
-        The name of the server, by default that of the toolkit.
-    log_level
-        What is written to stderr; by default each call that the middleware `log` sees, and warnings.
-    """
-    if not http:
-        _refuse_http_options(host=host, port=port, allowed_host=allowed_host, auth_token_env=auth_token_env)
-    auth = None if auth_token_env is None else _create_verifier(auth_token_env)
-    kit = _select_groups(load_toolkit(file), group)
-    options: dict[str, Any] = {"name": name or kit.name, "audience": audience, "log_level": log_level}
-    from ahvn_tools.toolkit.serve import serve as serve_toolkit  # slow: help and refusals do not need it
-
-    if not http:
-        serve_toolkit(kit, "stdio", **options)
-        return
-    host, port = DEFAULT_HOST if host is None else host, DEFAULT_PORT if port is None else port
-    try:
-        serve_toolkit(kit, "http", host=host, port=port, allowed_hosts=allowed_host or (), auth=auth, **options)
-    except OSError as error:
-        raise CommandError(f"Cannot serve at {host}:{port}: {error}.") from error
-
-
-def _refuse_http_options(**options: Any) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise UsageError(f"--{option.replace('_', '-')} is for serving over HTTP: add --http.")
-
-
-def _create_verifier(variable: str) -> Any:
-    token = os.environ.get(variable, "").strip()
-    if not token:
-        raise CommandError(f"The environment variable {variable!r} contains no token: set it, or omit the option.")
-    from ahvn_tools.cli.token import SharedTokenVerifier
-
-    return SharedTokenVerifier(token)
-
-
-def _select_groups(kit: Toolkit, groups: list[str] | None) -> Toolkit:
-    """Return the tools of some groups, active here and unchanged in the toolkit itself; all tools without groups."""
-    return kit.session().activate(*groups).select(groups=groups) if groups else kit

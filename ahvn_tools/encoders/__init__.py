@@ -4,6 +4,20 @@
 a class to the function that encodes its values. They import no library.
 """
 
-from ahvn_tools.encoders.registry import register_encoder
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ahvn_tools.encoders.registry import register_encoder
 
 __all__ = ["register_encoder"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the function at its first use (PEP 562): most tools return plain data."""
+    if name != "register_encoder":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ahvn_tools.encoders.registry import register_encoder
+
+    return register_encoder

@@ -8,7 +8,7 @@ from typing import Any, Final
 _NUMBER_TYPES: Final = frozenset({int, float})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rendering:
     """What models read instead of a raw value."""
 

@@ -6,13 +6,12 @@ Error texts are short: no stack, no inputs, no bound values.
 from __future__ import annotations
 
 import inspect
-import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.errors import (
     ApprovalRequiredError,
@@ -28,14 +27,13 @@ from ahvn_tools.errors import (
     ToolConnectionError,
     ToolError,
 )
-from ahvn_tools.execution.advice import add_advice
-from ahvn_tools.execution.error_text import error_text
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.redaction import clip, redact
 from ahvn_tools.results import ErrorDetail, ToolResult
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import logging
 
 _ERRORS_WITH_THEIR_OWN_CODE: Final = (
     ApprovalRequiredError, CallCancelledError, CallRejectedError, InputRequiredError, InvalidResultError,
@@ -132,20 +130,22 @@ def _body_error_detail(
         message = clip(redact(error.message, bound_values))  # a body may raise them with its own text
         return ErrorDetail(code=error.code, message=message, mcp_response=error.mcp_response)
     if isinstance(error, PickleError | SyncCallError):  # only the developer can do something about it
-        log.warning("Tool %r failed: %s", tool, clip(redact(error_text(error, bound_values), bound_values)))
+        _log().warning("Tool %r failed: %s", tool, clip(redact(_error_text(error, bound_values), bound_values)))
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
     if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
         if isinstance(error, ToolError) and error.explanation is not None:
             _log_explanation(error, bound_values)
             text = error.message
-        text = error_text(error, bound_values) if text is None else text
+        text = _error_text(error, bound_values) if text is None else text
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
         return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
+    from ahvn_tools.execution.advice import add_advice  # logging, like this, is only for calls that fail
+
     add_advice(error, tool)
     response = error if _is_missing_capability_error(error) else None
     if is_masked:
         summary = redact(summarize_exception(error), bound_values)  # the host sees what the model does not
-        log.error("Tool %r raised %s.", tool, summary)
+        _log().error("Tool %r raised %s.", tool, summary)
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
     message = clip(redact(body_error_text(error, bound_values, text), bound_values))
     return ErrorDetail(code="tool_error", message=message, mcp_response=response)
@@ -154,13 +154,19 @@ def _body_error_detail(
 def _log_explanation(error: ToolCallError, bound_values: Mapping[str, Any] | None = None) -> None:
     """Log what the model does not read: what is wrong, and how the developer fixes it."""
     if error.explanation is not None:
-        log.warning("A call failed (%s). %s", error.code, clip(redact(error.explanation, bound_values or {})))
+        _log().warning("A call failed (%s). %s", error.code, clip(redact(error.explanation, bound_values or {})))
 
 
 def body_error_text(error: BaseException, hidden: Mapping[str, Any], text: str | None = None) -> str:
     """Return the type and the text of an exception, not redacted; `text` is its text where it was read before."""
-    text, kind = error_text(error, hidden) if text is None else text, type(error).__name__
+    text, kind = _error_text(error, hidden) if text is None else text, type(error).__name__
     return f"{kind}: {text}" if text else kind
+
+
+def _error_text(error: BaseException, hidden: Mapping[str, Any]) -> str:
+    from ahvn_tools.execution.error_text import error_text  # only calls that fail need it
+
+    return error_text(error, hidden)
 
 
 def summarize_exception(error: BaseException) -> str:
@@ -170,6 +176,13 @@ def summarize_exception(error: BaseException) -> str:
         trace = trace.tb_next
     place = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
     return f"{type(error).__name__}{place}"
+
+
+def _log() -> logging.Logger:
+    """Return the logger; logging is imported for calls that fail, and a fresh process starts faster without it."""
+    import logging
+
+    return logging.getLogger(__name__)
 
 
 def _mask_text(plan: Plan, body: Body, text: str, values: Mapping[str, Any]) -> str:

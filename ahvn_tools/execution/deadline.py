@@ -123,6 +123,7 @@ async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
         _abandoned_tasks.add(task)
         task.add_done_callback(_abandoned_tasks.discard)
         task.cancel()
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # the process may end before it
         await asyncio.wait({task}, timeout=CANCEL_GRACE_SECONDS)
 
 

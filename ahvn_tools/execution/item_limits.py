@@ -12,7 +12,7 @@ _BYTES_PER_PART = 8
 """What counts for each part of an item, so that empty values count, too."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ItemLimits:
     """The limits of one call of a tool; None: no limit."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from ahvn_tools.errors import CallCancelledError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Outcome:
     """A value, or the exception that was raised instead."""
 

@@ -9,6 +9,7 @@ import io
 import sys
 from collections import ChainMap
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from ahvn_tools.errors import PickleError
@@ -31,6 +32,17 @@ class ImportPath:
         return getattr(owner, "function", owner)
 
 
+_modules_by_value: set[str] = set()
+"""Modules and packages that no other process can import under their names."""
+
+
+def pickle_by_value(module: ModuleType) -> None:
+    """Pickle what this module defines by value from now on, because no other process can import it by its name."""
+    _modules_by_value.add(module.__name__)
+    if (cloudpickle := sys.modules.get("cloudpickle")) is not None:
+        cloudpickle.register_pickle_by_value(module)
+
+
 def dumps(value: Any) -> bytes:
     """Pickle a value; functions and classes that cannot be imported go by value. Raises what pickling raises."""
     buffer = io.BytesIO()
@@ -43,6 +55,8 @@ def pickler_class() -> type[Any]:
     """Return cloudpickle's pickler class; without the table, its version 3.1 makes a second `dataclasses.MISSING`."""
     import cloudpickle
 
+    for name in _modules_by_value & sys.modules.keys():
+        cloudpickle.register_pickle_by_value(sys.modules[name])
     missing = {type(dataclasses.MISSING): lambda _: "MISSING"}
     table = ChainMap(missing, cloudpickle.Pickler.dispatch_table)
     return type("_Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})
@@ -52,6 +66,8 @@ def to_import_path(body: Any) -> Any:
     """Return the import path of a function whose name leads to a spec made from it; other functions as they are."""
     module, qualname = getattr(body, "__module__", None), getattr(body, "__qualname__", "")
     if module in (None, "__main__", "__mp_main__") or module not in sys.modules or "<" in qualname:
+        return body
+    if module.partition(".")[0] in _modules_by_value:
         return body
     owner = _resolve_qualname(sys.modules[module], qualname)
     return ImportPath(module, qualname) if owner is not body and getattr(owner, "function", None) is body else body

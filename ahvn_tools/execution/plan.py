@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from ahvn_tools.binding import Binding, StateScopes
+from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolkitError
@@ -132,8 +132,9 @@ class Plan:
     @functools.cached_property
     def may_block(self) -> bool:
         """Whether preparing the arguments runs the code of a resolver, a validator or a default factory."""
-        resolvers = {bound.binding.resolver for bound in self.bound_parameters}
-        return self._inputs.runs_foreign_code or not resolvers <= _OWN_RESOLVERS
+        resolvers = [bound.binding.resolver for bound in self.bound_parameters]
+        is_foreign = any(not (item in _OWN_RESOLVERS or isinstance(item, EnvironmentVariable)) for item in resolvers)
+        return self._inputs.runs_foreign_code or is_foreign
 
     @functools.cached_property
     def prepares_at_once(self) -> bool:

@@ -19,7 +19,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
-from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
 from ahvn_tools.schema.keywords import iter_schemas
 
 FORMAT = "anthropic"
@@ -168,7 +168,13 @@ def findings(definition: ToolDefinition) -> list[Finding]:
     tool = _EXPORTER.export(definition, strict=True)
     cost = _count_strict_cost(tool.schema) if tool.is_strict else Counter[str]()
     exceeded = [
-        Finding(severity="note", place="", problem=f"it has more than {_MAX_STRICT_TOTALS[key]} {noun}", fix=fix)
+        Finding(
+            severity="note",
+            place="",
+            problem=f"it has more than {_MAX_STRICT_TOTALS[key]} {noun}",
+            fix=fix,
+            rule=NOT_STRICT,
+        )
         for key, (noun, fix) in _LIMIT_FIXES.items()
         if cost[key] > _MAX_STRICT_TOTALS[key]
     ]

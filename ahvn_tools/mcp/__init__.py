@@ -5,16 +5,26 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, Unpack
-
-from ahvn_tools.mcp.trust.changes import Changes, compare
-from ahvn_tools.mcp.trust.limits import Budgets, Limits
 
 if TYPE_CHECKING:
     from ahvn_tools.mcp.client.options import ConnectOptions
     from ahvn_tools.mcp.client.remote_server import RemoteServer
+    from ahvn_tools.mcp.trust.changes import Changes, compare
+    from ahvn_tools.mcp.trust.limits import Budgets, Limits
 
 __all__ = ["Budgets", "Changes", "Limits", "aconnect", "compare", "connect"]
+
+_MODULES = {"Budgets": "limits", "Changes": "changes", "Limits": "limits", "compare": "changes"}
+"""The modules of `trust` with these names."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name at its first use (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.trust.{_MODULES[name]}"), name)
 
 
 def connect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOptions]) -> RemoteServer:

@@ -26,6 +26,7 @@ from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
+from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.secret_key import SecretKey
@@ -157,6 +158,7 @@ Approver = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDeci
 """Decides on calls; sync or async."""
 
 
+@remember_options
 def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | bool = True) -> Middleware:
     """Return middleware that runs calls only after they are approved.
 

@@ -9,12 +9,14 @@ from time import monotonic
 
 from ahvn_tools.errors import LimitExceededError, ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.results import ToolResult
 
 MAX_COUNTED_KEYS = 100_000
 """How many sessions, and how many runs, are counted; beyond that the least recently active count is dropped."""
 
 
+@remember_options
 def limit(
     *,
     per_second: int | None = None,

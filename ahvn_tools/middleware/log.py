@@ -12,6 +12,7 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.exception_report import to_single_line
+from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.results import ToolResult
 
 Write = Callable[[int, str, dict[str, Any]], None]
@@ -32,6 +33,7 @@ Logger = logging.Logger | BoundLogger | Callable[[str], Any]
 """What takes the lines of `log`."""
 
 
+@remember_options
 def log(
     logger: Logger | str | None = None,
     level: int = logging.INFO,

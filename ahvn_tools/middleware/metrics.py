@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
+from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _OUTCOMES = {None: "ok", "cancelled": "cancelled"}
 """The outcomes of error codes; that of any other code is `error`."""
 
 
+@remember_options
 def metrics(meter: Meter | None = None) -> Middleware:
     """Return middleware that measures calls. Without a meter it uses the global provider's.
 

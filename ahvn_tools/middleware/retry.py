@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ahvn_tools.errors import ToolCallError, ToolSpecError
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
+from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.middleware.idempotency import idempotency_check
 from ahvn_tools.results import ToolResult
 
@@ -19,6 +20,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 
+@remember_options
 def retry(
     attempts: int = 3,
     *,

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
+from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 
+@remember_options
 def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
     """Return middleware that records a span `execute_tool {name}` for each call.
 

@@ -10,7 +10,9 @@ import types
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from typing_extensions import TypeAliasType
 
 Namespace = Mapping[str, Any]
 
@@ -39,12 +41,24 @@ def resolve_annotation(annotation: Any, namespace: Namespace) -> Any:
     return get_type_hints(holder, globalns={}, localns=namespace, include_extras=True)["it"]
 
 
+def unwrap_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the type behind type aliases and `Annotated`, and the metadata of all `Annotated`."""
+    metadata: tuple[Any, ...] = ()
+    while isinstance(annotation, TypeAliasType) or get_origin(annotation) is Annotated:
+        if isinstance(annotation, TypeAliasType):
+            annotation = annotation.__value__
+        else:
+            annotation, *more = get_args(annotation)
+            metadata = (*more, *metadata)
+    return annotation, metadata
+
+
 def caller_locals() -> Namespace:
     """Return the locals of the caller of the function that calls this."""
     return sys._getframe(2).f_locals  # noqa: SLF001  # `typing` and `collections` do the same
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class UnresolvedAnnotation:
     """An annotation that could not be resolved, and the error."""
 

@@ -231,7 +231,7 @@ def _shorten_objects(value: Any, names: frozenset[str]) -> Any:
     return [_shorten_objects(item, names) for item in value] if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class _ErrorFormatter:
     """Puts pydantic's errors into words that repeat nothing of the input."""
 

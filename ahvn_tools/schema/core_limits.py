@@ -47,7 +47,7 @@ class TooManyAttemptsError(Exception):
     """The alternatives of unions were tried too often. It ends the whole validation."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CountingValidator:
     """A compiled core schema whose nested unions count their attempts."""
 

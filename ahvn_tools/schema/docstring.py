@@ -53,7 +53,8 @@ def parse(text: str | None) -> Docstring:
     )
 
 
-_STYLES = ("GOOGLE", "NUMPYDOC", "REST", "EPYDOC")
+_STYLES: Final = {"GOOGLE": (), "NUMPYDOC": ("--", ".."), "REST": (), "EPYDOC": ("@",)}
+"""The styles, and marks without which a docstring has no section of a style: then its slow parser finds nothing."""
 
 
 def _parse_best_style(text: str) -> Any:
@@ -63,8 +64,10 @@ def _parse_best_style(text: str) -> Any:
     """
     import docstring_parser
 
-    readings = []
-    for style in _STYLES:
+    readings: list[Any] = []
+    for style, marks in _STYLES.items():
+        if readings and marks and not any(mark in text for mark in marks):
+            continue
         with contextlib.suppress(docstring_parser.ParseError, IndexError):  # IndexError for a colon without a name
             readings.append(docstring_parser.parse(text, docstring_parser.DocstringStyle[style]))
     return max(readings, key=lambda reading: (len(_function_parameters(reading)), len(reading.meta)))

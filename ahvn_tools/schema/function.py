@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, cast, get_origin
 
@@ -42,6 +42,7 @@ _SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError)
 _NO_JSON_FORM_ERRORS = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema)
 """Those among them that a type without a JSON form causes, and not a mistake."""
 _TYPING_MODULES = frozenset({"types", "typing", "typing_extensions"})
+_UNTYPED = (EMPTY, Any, Annotated[Any, Secret])
 _EXACT_TYPES = (str, int, bool, bytes)
 
 
@@ -280,6 +281,19 @@ def _with_description(annotation: Any) -> Any:
 
 
 def _function_adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
+    is_untyped = all(
+        any(p.annotation is kind for kind in _UNTYPED) and (p.default is EMPTY or p.default is None) for p in parameters
+    )
+    return _untyped_adapter(tuple(parameters)) if is_untyped else _make_adapter(parameters)
+
+
+@functools.lru_cache(maxsize=256)
+def _untyped_adapter(parameters: tuple[inspect.Parameter, ...]) -> TypeAdapter[Any]:
+    """Return the adapter of parameters of any type: the tools of one API have the same credentials."""
+    return _make_adapter(parameters)
+
+
+def _make_adapter(parameters: Sequence[inspect.Parameter]) -> TypeAdapter[Any]:
     def function() -> None:
         """Replace the real function for pydantic, with only the parameters that have a schema."""
 

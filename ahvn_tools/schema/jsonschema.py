@@ -127,7 +127,8 @@ class SchemaInputs:
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
         schema = self.schema(hidden)
-        compiled = compile_validator(schema) if hidden - self.parameters_without_schema else self._compiled
+        own = self.parameters.keys() - self.parameters_without_schema
+        compiled = self._compiled if hidden.isdisjoint(own) else compile_validator(schema)
         coerces, refused = self._coerce_numbers_to_str, hidden | self._former_names
         validate = _SchemaArgumentValidator(schema, refused, compiled, coerce_numbers_to_str=coerces).validate
         defaults = {name: value for name, value in self._defaults.items() if name not in hidden}
@@ -280,6 +281,12 @@ def _find_first_error(validator: Any, arguments: JsonObject) -> Any:
     except jsonschema_rs.ValidationError as error:
         return error
     return None
+
+
+def describe_first_error(validator: Any, arguments: JsonObject) -> str:
+    """Return which rule of a compiled schema some arguments break first, without any value; "" for valid ones."""
+    error = _find_first_error(validator, arguments)
+    return "" if error is None else _format_requirement(error.kind)
 
 
 def _format_requirement(kind: Any) -> str:

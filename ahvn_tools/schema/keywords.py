@@ -30,6 +30,9 @@ JSON_TYPES: Final[dict[type, str]] = {
 }  # fmt: skip
 """Python's types for JSON data and their JSON Schema names."""
 
+WRAP_RESULT_KEY: Final = "x-fastmcp-wrap-result"
+"""FastMCP's mark on an output schema that wraps a value other than an object in the one property `result`."""
+
 
 def iter_subschemas(node: JsonObject, keywords: Collection[str] = SUBSCHEMA_KEYWORDS) -> Iterator[JsonObject]:
     """Yield the object schemas directly inside a schema, under some keywords. Literal data is not entered."""

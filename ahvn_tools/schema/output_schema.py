@@ -11,15 +11,13 @@ from typing import Annotated, Any, Final, Generic, TypeVar, Union, get_args, get
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaError, core_schema
-from typing_extensions import TypeAliasType
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.annotations import unwrap_annotation
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 from ahvn_tools.schema.refs import resolve_ref
 from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
-
-WRAP_RESULT_KEY: Final = "x-fastmcp-wrap-result"
-"""FastMCP's mark on an output schema that wraps a value other than an object in the one property `result`."""
 
 SCHEMA_ERRORS: Final = (PydanticUserError, SchemaError, TypeError, NameError)
 """What pydantic raises for a type without a schema; its other errors about schemas are subclasses of these."""
@@ -57,18 +55,6 @@ def generate_output_schema(annotation: Any) -> JsonObject | None:
 def is_untyped(annotation: Any) -> bool:
     """Whether an annotation is missing or leaves the value open."""
     return any(annotation is untyped for untyped in _UNTYPED_ANNOTATIONS)
-
-
-def unwrap_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the type behind type aliases and `Annotated`, and the metadata of all `Annotated`."""
-    metadata: tuple[Any, ...] = ()
-    while isinstance(annotation, TypeAliasType) or get_origin(annotation) is Annotated:
-        if isinstance(annotation, TypeAliasType):
-            annotation = annotation.__value__
-        else:
-            annotation, *more = get_args(annotation)
-            metadata = (*more, *metadata)
-    return annotation, metadata
 
 
 class _OutputSchemaGenerator(QuietSchemaGenerator):

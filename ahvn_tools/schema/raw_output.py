@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from inspect import Signature
 from typing import Any, Final, Self
@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from ahvn_tools.encoders.loaded_classes import block_classes, media_classes
 from ahvn_tools.encoders.registry import find_encoder
 from ahvn_tools.encoders.rendering import Rendering
-from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
+from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
 from ahvn_tools.results import (
     ErrorDetail,
     ToolResult,
@@ -21,32 +21,14 @@ from ahvn_tools.results import (
     raw_result,
     result_classes,
 )
-from ahvn_tools.schema.output import Output, convert, convert_content, is_value_alone
-from ahvn_tools.schema.output_schema import unwrap_annotation
-
-RAW: Final = "raw"
-"""The value of the option `output` for raw results."""
+from ahvn_tools.schema.annotations import unwrap_annotation
+from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.result_type import convert_content, is_value_alone
 
 Render = Callable[[Any], Any]
 """Returns what models read of a value: a text, a content block or a list of these; sync or async."""
 
 _RENDER_RETURNS: Final = "return a text, a content block or a list of these"
-
-
-def make_output(annotation: Any, options: Mapping[str, Any], *, is_stream: bool = False) -> Output:
-    """Return the output side of a tool with these options; `annotation` and `is_stream` are as for Output.
-
-    Raises DefinitionError for options that do not fit together, and for an output schema that is not of an object.
-    """
-    schema, render = options.get("output_schema"), options.get("render")
-    if options.get("output") == RAW:
-        if schema is not None:
-            raise DefinitionError('A raw result has no output schema: remove output_schema, or output="raw".')
-        return RawOutput(annotation, render=render, is_stream=is_stream)
-    if render is not None:
-        raise DefinitionError('render is an option of raw results: add output="raw", or remove it.')
-    is_open = schema is None and "output_schema" in options
-    return Output(annotation, schema=schema, is_stream=is_stream, is_open=is_open)
 
 
 class RawOutput(Output):
@@ -63,7 +45,7 @@ class RawOutput(Output):
         self.is_async = _is_async(render)
 
     @property
-    def is_unreadable(self) -> bool:
+    def is_unreadable(self) -> bool:  # type: ignore[override]  # computed here
         """Whether models can read no result: its type has no JSON form, and nothing renders it."""
         kind, _ = unwrap_annotation(self._whole.annotation)
         if self._render is not None or self._whole.may_have_json_form or not isinstance(kind, type):
@@ -155,7 +137,7 @@ class RawOutput(Output):
         if not self._converts:
             return ToolResult(value)
         try:
-            made = convert(value, self._item if is_item else self._whole)
+            made = (self._item if is_item else self._whole).convert(value)
         except InvalidResultError as error:  # kept without its traceback, which would keep the frames of the call
             unreadable = InvalidResultError(error.message, explanation=error.explanation)
             return ToolResult(value, rendering=Rendering(value, unreadable))

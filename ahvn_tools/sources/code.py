@@ -32,7 +32,7 @@ def build_template(
     if not isinstance(code, str):
         raise DefinitionError(f"code must be a str, not a {type(code).__name__}; use from_function for a function.")
     options = validate_options(options)
-    module = _new_module(code)
+    module = new_module(code)
     vars(module).update({name: value for name, value in (env or {}).items() if name not in _MODULE_ATTRIBUTES})
     name = module.__name__
     sys.modules[name] = module
@@ -47,9 +47,12 @@ def build_template(
         sys.modules.pop(name, None)
 
 
-def _new_module(code: str) -> types.ModuleType:
-    digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    module = types.ModuleType(f"tool_code_{digest}_{next(_module_numbers)}")
+def new_module(code: str, name: str | None = None) -> types.ModuleType:
+    """Return an empty module to run code in, with a new name unless one is given."""
+    if name is None:
+        digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        name = f"tool_code_{digest}_{next(_module_numbers)}"
+    module = types.ModuleType(name)
     module.__file__ = f"{module.__name__}.py"
     loader: Any = types.SimpleNamespace(get_source=lambda _name: code)  # tracebacks quote the lines of the code
     module.__loader__ = loader
@@ -57,9 +60,7 @@ def _new_module(code: str) -> types.ModuleType:
 
 
 def _choose_function(module: types.ModuleType, file: str, func_name: str | None) -> Callable[..., Any]:
-    defined: dict[str, Callable[..., Any]] = {
-        name: value for name, value in vars(module).items() if _is_defined_in(file, value)
-    }
+    defined = _find_defined(module, file)
     if func_name is not None:
         _refuse_tools({func_name: vars(module).get(func_name)})
         if func_name not in defined:
@@ -74,6 +75,16 @@ def _choose_function(module: types.ModuleType, file: str, func_name: str | None)
             f"The code defines several functions ({', '.join(public)}); choose one with func_name='…'."
         )
     return next(iter(public.values()))
+
+
+def find_functions(module: types.ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return the public functions that a module of `new_module` defines, each under its first name."""
+    defined = _find_defined(module, str(module.__file__))
+    return _unique_functions({name: value for name, value in defined.items() if not name.startswith("_")})
+
+
+def _find_defined(module: types.ModuleType, file: str) -> dict[str, Callable[..., Any]]:
+    return {name: value for name, value in vars(module).items() if _is_defined_in(file, value)}
 
 
 def _refuse_tools(values: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from ahvn_tools.schema.docstring import BLANK_LINE
 from ahvn_tools.schema.function import FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
-from ahvn_tools.schema.raw_output import make_output
+from ahvn_tools.schema.output_options import make_output
 from ahvn_tools.sources.changed_parameters import (
     change_defaults,
     convert_defaults,

@@ -15,7 +15,7 @@ from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError, ToolError, exception_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
-from ahvn_tools.schema.raw_output import make_output
+from ahvn_tools.schema.output_options import make_output
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.langchain_inputs import InjectedArgument, LangChainInputs, injected_arguments, visible_schema

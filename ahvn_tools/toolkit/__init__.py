@@ -8,7 +8,20 @@ such tool, and `check` finds what has no effect. `calls`, `batch` and `resume` r
 
 from __future__ import annotations
 
-from ahvn_tools.toolkit.run import Run
+from typing import TYPE_CHECKING, Any
+
 from ahvn_tools.toolkit.toolkit import Toolkit
 
+if TYPE_CHECKING:
+    from ahvn_tools.toolkit.run import Run
+
 __all__ = ["Run", "Toolkit"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `Run` at its first use (PEP 562): it is slow, and a toolkit without runs does not need it."""
+    if name != "Run":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ahvn_tools.toolkit.run import Run
+
+    return Run

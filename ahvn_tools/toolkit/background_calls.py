@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import os
@@ -10,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import (
@@ -20,14 +19,18 @@ from ahvn_tools.errors import (
     ToolNotAvailableError,
     quote_name,
 )
-from ahvn_tools.execution import background_loop
-from ahvn_tools.execution.call import EmitChunk
-from ahvn_tools.execution.scope import CallScope
-from ahvn_tools.middleware.approve import ApprovalRequest
 from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.template import is_count, is_duration
 from ahvn_tools.toolkit import locks
-from ahvn_tools.toolkit.call_status import CallStatus, state_of
+
+if TYPE_CHECKING:  # slow, and few toolkits run calls in the background
+    from ahvn_tools.execution.call import EmitChunk
+    from ahvn_tools.execution.scope import CallScope
+    from ahvn_tools.middleware.approve import ApprovalRequest
+    from ahvn_tools.toolkit.call_status import CallStatus
+
+    RunCall = Callable[[EmitChunk], Awaitable[ToolResult]]
+    """Runs a call, whose chunks it passes to its argument. It raises nothing but its own cancellation."""
 
 DEFAULT_MAX_RUNNING: Final = 16
 """How many background calls of one session run at once, by default."""
@@ -37,9 +40,6 @@ MAX_KEPT_RESULTS: Final = 100
 
 KEPT_SECONDS: Final = 3600.0
 """For how many seconds a session keeps the result of a finished call."""
-
-RunCall = Callable[[EmitChunk], Awaitable[ToolResult]]
-"""Runs a call, whose chunks it passes to its argument. It raises nothing but its own cancellation."""
 
 _lock = threading.RLock()  # reentrant: a result that is dropped may run code of its class
 
@@ -54,6 +54,10 @@ class BackgroundCall:
     """One call on the background loop."""
 
     def __init__(self, id: str, tool: str, scope: CallScope, run: RunCall) -> None:  # noqa: A002  # the id of the call
+        import asyncio
+
+        from ahvn_tools.execution import background_loop
+
         self.id = id
         self.tool = tool
         self.ended: float | None = None
@@ -80,6 +84,8 @@ class BackgroundCall:
 
     def start(self, owner: Callable[[], BackgroundCalls | None]) -> None:
         """Start it with the context variables of its starter. `owner` returns its session's calls, while there are."""
+        from ahvn_tools.execution import background_loop
+
         context = contextvars.copy_context()
         context.run(background_loop.blocked_loops.set, ())  # its starter may block a loop, but not until this call ends
         context.run(locks.forget_held_keys)
@@ -111,6 +117,8 @@ class BackgroundCall:
 
     async def wait(self, timeout: float | None) -> None:
         """Wait for the end, for at most `timeout` seconds. Runs on the background loop."""
+        import asyncio
+
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._end.wait(), timeout)
 
@@ -121,6 +129,8 @@ class BackgroundCall:
 
     def status(self) -> CallStatus:
         """Return what is known of it now."""
+        from ahvn_tools.toolkit.call_status import CallStatus, state_of
+
         result, ended = self.result, self.ended
         return CallStatus(
             id=self.id,
@@ -219,6 +229,8 @@ class BackgroundCalls:
         """Drop old results later, even if the session is never used again. Runs on the background loop."""
         if self._calls and not self._has_timer:
             self._has_timer = True
+            import asyncio
+
             asyncio.get_running_loop().call_later(KEPT_SECONDS, _clean_up, weakref.ref(self))
 
     def on_timer(self) -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.context import ProgressCallback
@@ -23,29 +23,26 @@ from ahvn_tools.errors import (
     near_misses,
     quote_name,
 )
-from ahvn_tools.execution import direct_call, pipeline
-from ahvn_tools.execution.call import Call, EmitChunk, Middleware
+from ahvn_tools.execution import direct_call
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result
 from ahvn_tools.execution.plan import Body, Plan
-from ahvn_tools.execution.questions import QuestionApprover
-from ahvn_tools.execution.runner import capture_outcome
-from ahvn_tools.execution.scope import CallScope
-from ahvn_tools.mcp.client.remote_tool import tool_changed_error
-from ahvn_tools.middleware.approve import approve, without_other_request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.schema.subschemas import root_property_names
-from ahvn_tools.toolkit.background_calls import BackgroundCall
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
-from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
 from ahvn_tools.toolkit.visibility import StoreView
+
+if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
+    from ahvn_tools.execution.call import Call, EmitChunk, Middleware
+    from ahvn_tools.execution.questions import QuestionApprover
+    from ahvn_tools.execution.scope import CallScope
 
 Arguments = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class CallOptions:
     """The options of a call, in addition to its tool and its arguments. Most are fields of the `Call`."""
 
@@ -97,6 +94,8 @@ def call(view: StoreView, name: str, arguments: Arguments | None, options: CallO
     request = _prepare(view, name, arguments, options)
     if not isinstance(request, PipelineCall):
         return direct_call.call(*request)
+    from ahvn_tools.execution import pipeline
+
     with _track(view, request.call, options):
         return pipeline.unwrap_result(request.call, pipeline.execute(*request))
 
@@ -106,6 +105,8 @@ async def acall(view: StoreView, name: str, arguments: Arguments | None, options
     request = _prepare(view, name, arguments, options)
     if not isinstance(request, PipelineCall):
         return await direct_call.acall(*request)
+    from ahvn_tools.execution import pipeline
+
     with _track(view, request.call, options):
         return pipeline.unwrap_result(request.call, await pipeline.aexecute(*request))
 
@@ -118,6 +119,8 @@ def execute(view: StoreView, name: str, arguments: Arguments | None, options: Ca
         return error_result(call_error_detail(error), perf_counter())
     if not isinstance(request, PipelineCall):
         return direct_call.execute(*request, view.store.masks_errors)
+    from ahvn_tools.execution import pipeline
+
     with _track(view, request.call, options):
         return pipeline.execute(*request)
 
@@ -130,12 +133,16 @@ async def aexecute(view: StoreView, name: str, arguments: Arguments | None, opti
         return error_result(call_error_detail(error), perf_counter())
     if not isinstance(request, PipelineCall):
         return await direct_call.aexecute(*request, view.store.masks_errors)
+    from ahvn_tools.execution import pipeline
+
     with _track(view, request.call, options):
         return await pipeline.aexecute(*request)
 
 
 def stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> Generator[ToolResult]:
     """Yield the chunks, then the result."""
+    from ahvn_tools.execution import pipeline
+
     try:
         middleware, call = _prepare_stream(view, name, arguments, options)
     except ToolCallError as error:
@@ -149,6 +156,8 @@ async def astream(
     view: StoreView, name: str, arguments: Arguments | None, options: CallOptions
 ) -> AsyncGenerator[ToolResult]:
     """Yield the chunks, then the result."""
+    from ahvn_tools.execution import pipeline
+
     try:
         middleware, call = _prepare_stream(view, name, arguments, options)
     except ToolCallError as error:
@@ -165,6 +174,11 @@ async def astream(
 
 def start(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> str:
     """Start a background call and return its id. Raises as `_find` and `BackgroundCalls.start` do."""
+    from ahvn_tools.execution import pipeline
+    from ahvn_tools.execution.runner import capture_outcome
+    from ahvn_tools.middleware.approve import without_other_request
+    from ahvn_tools.toolkit.background_calls import BackgroundCall
+
     middleware, call = _prepare_stream(view.without_session(), name, arguments, options)
     owners, store = view.session_states, view.store
 
@@ -258,6 +272,8 @@ def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
         place = f"to the audience {audiences[-1]!r}" if audiences else "in this selection"
         raise ToolNotAvailableError(f"The tool {name!r} is not available {place}.", tool=name)
     if entry.is_imported and entry.is_blocked(view.store.bindings, view.store.timeout):
+        from ahvn_tools.mcp.client.remote_tool import tool_changed_error  # slow, and few toolkits import tools
+
         raise tool_changed_error(name)
     return entry
 
@@ -270,6 +286,9 @@ def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
+    from ahvn_tools.execution.call import Call
+    from ahvn_tools.execution.scope import CallScope
+
     here = view if options.roots is None else view.with_roots(options.roots)
     return Call(
         id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",
@@ -302,11 +321,15 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, 
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if entry.requires_approval is not False or plan.takes_context:
+        from ahvn_tools.middleware.approve import approve
+
         condition = entry.requires_approval
         when = condition if isinstance(condition, bool) else entry.requires_approval_for
         own = (approve(view.store.approver, when=when), *own)
     middleware = (*shared, *own) if shared else own
     if view.store.middleware_timeout is not None and middleware:
+        from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
+
         return MiddlewareClock.limit(middleware, view.store.middleware_timeout)
     return middleware
 

@@ -33,6 +33,11 @@ class ChangedSpec(ToolSpec):
         self._cache = base, self._compile(base)
 
     @property
+    def changes(self) -> ToolOptions:
+        """The options that are changed."""
+        return self._options  # type: ignore[return-value]  # validated, and a mapping as it was given
+
+    @property
     def compiled(self) -> CompiledTool:  # type: ignore[override]  # computed here, an attribute of a spec
         """The template with the options, and the bindings of the spec."""
         base, compiled = self._cache

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.errors import near_misses
 from ahvn_tools.schema.dialects.finding import Finding, Severity
-from ahvn_tools.schema.raw_output import RawOutput
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.selection import Selection
@@ -33,6 +33,7 @@ def find_all(view: StoreView) -> list[Finding]:
     entries = list(view.store.entries.values())
     return [
         *_find_unlogged(view),
+        *_find_load_errors(view.store),
         *[finding for imported in servers for finding in _find_refused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
     ]
@@ -52,6 +53,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *_find_unreadable_results(entries),
         *_find_unbound_parameters(store, entries),
         *[finding for imported in servers for finding in _find_unmatched_options(imported)],
+        *[finding for imported in servers for finding in _find_unmatched_tools(imported, entries)],
     ]
 
 
@@ -61,8 +63,20 @@ def find_in_server(imported: ImportedServer) -> list[Finding]:
     return [*_find_missing_descriptions(entries), *_find_unmatched_options(imported)]
 
 
-def _finding(place: str, problem: str, fix: str, severity: Severity = "warning") -> Finding:
-    return Finding(severity=severity, place=place, problem=problem, fix=fix)
+def _finding(rule: str, place: str, problem: str, fix: str, severity: Severity = "warning") -> Finding:
+    return Finding(rule=rule, severity=severity, place=place, problem=problem, fix=fix)
+
+
+def _tool_finding(rule: str, entry: Entry, problem: str, fix: str, severity: Severity = "warning") -> Finding:
+    return replace(_finding(rule, f"the tool {entry.name!r}", problem, fix, severity), tool=entry.name)
+
+
+def _find_load_errors(store: ToolStore) -> Iterator[Finding]:
+    """Yield the parts of the sources that were skipped; `load` has logged them."""
+    for error in store.load_errors:
+        place = error.file or "a source"
+        problem = str(error).removeprefix(f"{place}: ")
+        yield _finding("load-error", place, problem, "Correct it, or leave it out of the sources.", "error")
 
 
 def _find_unused_bindings(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
@@ -70,14 +84,16 @@ def _find_unused_bindings(store: ToolStore, entries: list[Entry]) -> Iterator[Fi
     for entry in entries:
         known.update(entry.spec.compiled.template.inputs.parameters)
     for name in sorted(store.bindings.keys() - known.keys()):
-        yield _finding(f"the binding of {name!r}", "no tool has this parameter", near_misses(name, known))
+        problem = "no tool has this parameter"
+        yield _finding("unused-binding", f"the binding of {name!r}", problem, near_misses(name, known))
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
     used = {entry.group for entry in entries} | {BASIC_GROUP}
     for name in list(store.groups):
         if name not in used:
-            yield _finding(f"the group {name!r}", "it has no tool", "Add a tool with group=…, or remove the group.")
+            fix = "Add a tool with group=…, or remove the group."
+            yield _finding("empty-group", f"the group {name!r}", "it has no tool", fix)
 
 
 def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
@@ -87,10 +103,12 @@ def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[
         try:
             is_empty = not any(map(view.select(toolset.selection).is_selected, entries))
         except Exception as error:  # noqa: BLE001  # `where` is the host's own function
-            yield _finding(place, f"its `where` raised {type(error).__name__}", "Let it return True or False.")
+            problem = f"its `where` raised {type(error).__name__}"
+            yield _finding("empty-toolset", place, problem, "Let it return True or False.")
             continue
         if is_empty:
-            yield _finding(place, "no tool matches it", "Change its conditions, or add a tool that meets them.")
+            fix = "Change its conditions, or add a tool that meets them."
+            yield _finding("empty-toolset", place, "no tool matches it", fix)
 
 
 def _find_unknown_members(place: str, selection: Selection, entries: list[Entry]) -> Iterator[Finding]:
@@ -103,7 +121,7 @@ def _find_unknown_members(place: str, selection: Selection, entries: list[Entry]
         for kind, wanted in (("tool", part.names), ("tag", part.tags), ("group", part.groups)):
             for name in sorted((wanted or frozenset()).difference(existing[kind])):
                 problem = f"there is no tool {name!r}" if kind == "tool" else f"no tool has the {kind} {name!r}"
-                yield _finding(place, problem, near_misses(name, existing[kind]))
+                yield _finding("unknown-member", place, problem, near_misses(name, existing[kind]))
 
 
 def _find_name_clashes(entries: list[Entry]) -> Iterator[Finding]:
@@ -111,8 +129,9 @@ def _find_name_clashes(entries: list[Entry]) -> Iterator[Finding]:
     for entry in entries:
         other = first.setdefault(entry.wire_name, entry)
         if other is not entry:
-            yield _finding(
-                f"the tool {entry.name!r}",
+            yield _tool_finding(
+                "name-clash",
+                entry,
                 f"models would see it as {entry.wire_name!r}, as {other.name!r}, and no export has both",
                 "Add one of them with prefix=… or rename=….",
                 "error",
@@ -122,17 +141,19 @@ def _find_name_clashes(entries: list[Entry]) -> Iterator[Finding]:
 def _find_missing_descriptions(entries: Iterable[Entry]) -> Iterator[Finding]:
     for entry in entries:
         if not entry.spec.compiled.template.texts.is_described:
-            fix = "Write a docstring, or add it with description=… (tools of a server: add_mcp(…, describe={…}))."
-            yield _finding(f"the tool {entry.name!r}", "it has no description", fix)
+            fix = (
+                "Write a docstring or a `description`; for a tool of a server, add_mcp(…, describe={…}) or a manifest."
+            )
+            yield _tool_finding("missing-description", entry, "it has no description", fix)
 
 
 def _find_unreadable_results(entries: Iterable[Entry]) -> Iterator[Finding]:
     for entry in entries:
         output = entry.spec.compiled.template.output
-        if isinstance(output, RawOutput) and output.is_unreadable:
+        if output.is_unreadable:
             problem = "models cannot read its raw results, whose type has no JSON form"
             fix = "Add it with render=…, a function that returns what models read, or use register_encoder."
-            yield _finding(f"the tool {entry.name!r}", problem, fix)
+            yield _tool_finding("unreadable-result", entry, problem, fix)
 
 
 def _find_unbound_parameters(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
@@ -141,7 +162,7 @@ def _find_unbound_parameters(store: ToolStore, entries: Iterable[Entry]) -> Iter
         if parameter is not None:
             problem = f"its parameter {parameter.name!r} is not bound, and {parameter.expected!r} has no JSON form"
             fix = f"Bind it: toolkit.bind({parameter.name!r}), or add the tool with preset={{{parameter.name!r}: …}}."
-            yield _finding(f"the tool {entry.name!r}", problem, fix, "error")
+            yield _tool_finding("unbound-parameter", entry, problem, fix, "error")
 
 
 def _find_unmatched_options(imported: ImportedServer) -> Iterator[Finding]:
@@ -151,16 +172,30 @@ def _find_unmatched_options(imported: ImportedServer) -> Iterator[Finding]:
     place = f"the MCP server {imported.server.name!r}"
     known = (*imported.server.tools, *imported.server.refused)
     for option, pattern in imported.unmatched_patterns():
-        yield _finding(place, f"no tool matches {pattern!r} in `{option}`", near_misses(pattern, known))
+        problem = f"no tool matches {pattern!r} in `{option}`"
+        yield _finding("unmatched-option", place, problem, near_misses(pattern, known))
     parameters: dict[str, Any] = {}
     for entry in imported.entries.values():
         parameters.update(entry.spec.compiled.template.inputs.parameters)
     for name in imported.options.get("preset", {}).get("*", {}):
         if name not in parameters:
-            yield _finding(place, f"no tool has the parameter {name!r} of its preset", near_misses(name, parameters))
+            problem = f"no tool has the parameter {name!r} of its preset"
+            yield _finding("unmatched-option", place, problem, near_misses(name, parameters))
+
+
+def _find_unmatched_tools(imported: ImportedServer, entries: list[Entry]) -> Iterator[Finding]:
+    """Yield the findings about the option `tools`, which may name tools that are added after the server."""
+    if imported.error is not None:
+        return
+    known = dict.fromkeys([*imported.local_names(), *(entry.name for entry in entries)])
+    for pattern in imported.unmatched_tools():
+        problem = f"no tool matches {pattern!r} in `tools`"
+        place = f"the MCP server {imported.server.name!r}"
+        yield _finding("unmatched-option", place, problem, near_misses(pattern, known))
 
 
 def _find_refused_tools(imported: ImportedServer) -> Iterator[Finding]:
     place = f"the MCP server {imported.server.name!r}"
     for name, reason in imported.refused.items():
-        yield _finding(f"the tool {name!r} of {place}", f"it is not used: {reason}", "See `servers[…].refused`.")
+        fix = "See `servers[…].refused`."
+        yield _finding("refused-tool", f"the tool {name!r} of {place}", f"it is not used: {reason}", fix)

@@ -11,9 +11,9 @@ from mcp.shared.exceptions import MCPError
 from ahvn_tools.errors import CallRejectedError, ToolError
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.questions import Question, QuestionApprover
+from ahvn_tools.invisible import escape, escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.mcp.trust.invisible import escape, escape_line
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest, rejection_text
 from ahvn_tools.secret_key import SecretKey
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ahvn_tools.binding import Binding
+from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import BindError, ToolkitError
-from ahvn_tools.execution.call import Call, Middleware
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.formats.rendering.names import wire_name
-from ahvn_tools.mcp.client.remote_tool import RemoteTool
-from ahvn_tools.middleware.postprocess import postprocess_middleware
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
@@ -20,9 +18,13 @@ from ahvn_tools.toolkit import entry_options
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.duplicates import OnDuplicate
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions
-from ahvn_tools.toolkit.exclusive import Exclusive, lock_middleware
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
+
+if TYPE_CHECKING:
+    from ahvn_tools.execution.call import Call, Middleware
+    from ahvn_tools.middleware.postprocess import Postprocess
+    from ahvn_tools.toolkit.exclusive import Exclusive
 
 DELEGATES: Final = "delegates"
 """An attribute of a body that only calls another tool. The toolkit's middleware wraps that inner call alone."""
@@ -32,7 +34,7 @@ Bindings = Mapping[str, Binding]
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _CompiledCache:
     """A compiled tool and the objects that it was compiled from."""
 
@@ -72,7 +74,7 @@ class Entry:
         self.wire_name = wire_name(name)
         """The name under which models know it."""
         self.origin = origin
-        self.is_imported = isinstance(spec.body, RemoteTool)
+        self.is_imported = isinstance(spec.body, loaded_classes("ahvn_tools.mcp.client.remote_tool", "RemoteTool"))
         """Whether it comes from an MCP server that may change it."""
         self.server_access = server_access
         """What an MCP server's tool may receive; None for other tools."""
@@ -109,9 +111,9 @@ class Entry:
         self._inherited_middleware = inherited_middleware
         self._option_middleware: tuple[Middleware, ...] = (
             *map(entry_options.validate_middleware, options.get("middleware", ())),
-            *([] if postprocess is None else [postprocess_middleware(postprocess)]),
+            *([] if postprocess is None else [_to_middleware(postprocess)]),
         )
-        self._lock_middleware = () if self.exclusive is False else (lock_middleware(self.exclusive, locks),)
+        self._lock_middleware = () if self.exclusive is False else (_lock(self.exclusive, locks),)
         self._own_middleware = (*self._option_middleware, *self._lock_middleware)
         self._preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
         self.own_bindings: Bindings = {}
@@ -120,6 +122,16 @@ class Entry:
         """Another object whenever the name or the tags have changed."""
         self._cache: _CompiledCache | None = None
         self._declared_names: tuple[Inputs | None, frozenset[str]] = (None, _NO_NAMES)
+
+    @property
+    def preset(self) -> Bindings:
+        """The fixed parameters, each bound to a constant."""
+        return self._preset
+
+    @property
+    def option_middleware(self) -> tuple[Middleware, ...]:
+        """The middleware that the options name, outermost first."""
+        return self._option_middleware
 
     @property
     def follows_server(self) -> bool:
@@ -310,3 +322,15 @@ def _applicable_bindings(base: CompiledTool, bindings: Bindings) -> Bindings:
 
 def _are_same(first: Bindings, second: Bindings) -> bool:
     return first.keys() == second.keys() and all(second[name] is binding for name, binding in first.items())
+
+
+def _to_middleware(postprocess: Postprocess) -> Middleware:
+    from ahvn_tools.middleware.postprocess import postprocess_middleware  # slow, and few tools need it
+
+    return postprocess_middleware(postprocess)
+
+
+def _lock(exclusive: Exclusive, locks: KeyedLocks) -> Middleware:
+    from ahvn_tools.toolkit.exclusive import lock_middleware  # as above
+
+    return lock_middleware(exclusive, locks)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.annotations import Namespace
@@ -88,7 +89,7 @@ def to_entries(
     return entries
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class _AddedTool:
     """A tool that is added, and where it comes from."""
 
@@ -219,6 +220,8 @@ def _refuse_options_of_one_tool(options: AddOptions, added: Sequence[_AddedTool]
 
 
 def _origin(spec: ToolSpec) -> str:
+    if isinstance(spec.body, loaded_classes("ahvn_tools.sources.http.body", "HTTPBody")):
+        return str(spec.body.origin)
     function = spec.function
     return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', spec.name)}"
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from ahvn_tools.binding import Binding, bindable_parameters
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
-from ahvn_tools.execution.call import Middleware
-from ahvn_tools.middleware.postprocess import Postprocess
+from ahvn_tools.redaction import contains_secret, reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import DefinitionOptions, ToolOptions, check_isolation
@@ -16,8 +15,11 @@ from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
 from ahvn_tools.template import Isolation, is_count, is_duration
 from ahvn_tools.toolkit.duplicates import OnDuplicate
-from ahvn_tools.toolkit.exclusive import Exclusive, ParameterKey
-from ahvn_tools.toolkit.middleware_check import find_problem
+
+if TYPE_CHECKING:  # slow, and few tools need it
+    from ahvn_tools.execution.call import Middleware
+    from ahvn_tools.middleware.postprocess import Postprocess
+    from ahvn_tools.toolkit.exclusive import Exclusive
 
 Value = TypeVar("Value")
 
@@ -49,7 +51,8 @@ class EntryOptions(SharedOptions, total=False):
     """The options of `add`; they apply to each tool that it adds."""
 
     preset: Mapping[str, Any]
-    """Fixed parameters, parameter -> value. Callers neither see nor set them."""
+    """Fixed parameters, parameter -> value. Callers neither see nor set them. A value that is, or has in a mapping or a
+    list, pydantic's SecretStr is secret; the tool gets its content."""
     timeout: float
     """Seconds that a call may take; the shortest of this, the tool's own and the toolkit's applies."""
     max_items: int | None
@@ -150,6 +153,8 @@ def validate_flag(option: str, value: Any) -> bool:
 
 def validate_middleware(middleware: Middleware) -> Middleware:
     """Return a middleware. Raises ToolkitError for what cannot be one."""
+    from ahvn_tools.toolkit.middleware_check import find_problem
+
     validate_callable("A middleware", "`async (call, next) -> ToolResult`", middleware)
     if (problem := find_problem(middleware)) is not None:
         raise ToolkitError(f"A middleware is `async (call, next) -> ToolResult`: {problem}")
@@ -166,6 +171,8 @@ def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
         if exclusive not in properties:
             near = near_misses(exclusive, properties)
             raise ToolkitError(f"{name!r} has no argument {exclusive!r} to be exclusive by. {near}")
+        from ahvn_tools.toolkit.exclusive import ParameterKey
+
         return ParameterKey.from_schema(exclusive, properties[exclusive])
     if not (isinstance(exclusive, bool) or callable(exclusive)):
         kind = type(exclusive).__name__
@@ -222,17 +229,19 @@ def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> 
         raise ToolkitError(f"The preset of {name!r} is a mapping, parameter -> value, not a {type(preset).__name__}.")
     bindings = {}
     for parameter, value in preset.items():
+        is_sealed = contains_secret(value)
         if parameter not in inputs.parameters:
             near = near_misses(parameter, bindable_parameters(inputs.parameters, fixed))
             raise BindError(f"{name!r} has no parameter {parameter!r} to preset. {near}")
         if parameter in fixed and fixed[parameter].is_constant:
             raise BindError(f"{parameter!r} of {name!r} was fixed when the tool was made; leave it out of the preset.")
         validate = inputs.bound_value_validator(parameter)
+        revealed = reveal_secrets(value) if is_sealed else value
         try:
-            constant = value if validate is None else validate(value)
+            constant = revealed if validate is None else validate(revealed)
         except Exception:  # noqa: BLE001  # a validator's own error would show the value
             expected = inputs.parameters[parameter].expected
             raise BindError(f"The preset of {parameter!r} of {name!r} does not fit {expected!r}.") from None
-        is_secret = inputs.parameters[parameter].is_secret
+        is_secret = is_sealed or inputs.parameters[parameter].is_secret
         bindings[parameter] = Binding.constant(parameter, constant, is_secret=is_secret, is_copied=True)
     return bindings

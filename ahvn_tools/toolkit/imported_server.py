@@ -14,6 +14,7 @@ from ahvn_tools.mcp.client.options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.schema.argument_changes import ArgumentChange
+from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
@@ -23,6 +24,7 @@ from ahvn_tools.toolkit.entry_options import (
     EntryOptions,
     SharedOptions,
     refuse_unknown_options,
+    to_key_bindings,
     to_name_set,
     tool_changes,
     validate_callable,
@@ -30,6 +32,13 @@ from ahvn_tools.toolkit.entry_options import (
     validate_tool_changes,
 )
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names, is_unsent
+from ahvn_tools.toolkit.single_tools import (
+    DEFINITION_OPTIONS,
+    SingleToolOptions,
+    matches_name,
+    options_of_tool,
+    validate_single_options,
+)
 from ahvn_tools.toolkit.store import ToolStore
 
 
@@ -51,6 +60,9 @@ class ImportOptions(ConnectOptions, SharedOptions, total=False):
     arguments: Mapping[str, Mapping[str, ArgumentChange]]
     """Changes of arguments: the server's name of a tool -> argument -> its new name, description, default and so on.
     `preset`, `binds` and bindings use the new names."""
+    tools: Mapping[str, SingleToolOptions]
+    """Options of single tools, now and later: their names in the toolkit, or patterns -> options. They replace those of
+    the server, and add tags; those of later patterns have priority."""
     coerce_numbers_to_str: bool
     """Whether a number is accepted, and made a text, where a tool wants a text (default)."""
     binds: str | Collection[str]
@@ -60,6 +72,15 @@ class ImportOptions(ConnectOptions, SharedOptions, total=False):
     """What happens to a tool of the server whose name is taken, now or later: `"keep"` the other tool, `"rename"` this
     one, `"replace"` tools that were there before the server. `"raise"` is for the tools that the server has now; later
     ones are kept out. By default `"rename"` where the toolkit renames, else `"keep"`."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AddedServer:
+    """What `add_mcp` was called with."""
+
+    server: Any = field(repr=False)
+    """It may contain credentials."""
+    name: str | None
 
 
 @dataclass(eq=False)
@@ -73,6 +94,8 @@ class ImportedServer:
     timeout: float | None
     is_owned: bool
     """Whether the toolkit connected it, and so closes it."""
+    added: AddedServer
+    """One object for all servers of an mcp.json."""
     entries: dict[str, Entry] = field(default_factory=dict)
     """By the server's names; refused ones and those that the host has removed among them."""
     missing_entries: dict[str, Entry] = field(default_factory=dict)
@@ -81,6 +104,8 @@ class ImportedServer:
     """Why the options do not fit a tool that came later."""
     replaceable: Collection[Entry] = ()
     """The tools that were in the toolkit before: only these may be replaced."""
+    tools_of_others: Collection[str] = ()
+    """The names and patterns in the option `tools` that are also for other sources, such as those of a manifest."""
     error: Exception | None = None
     """Why the server could not be reached, where it is one of several. Its first tools count as added with it."""
     is_removed: bool = False
@@ -118,8 +143,10 @@ class ImportedServer:
         """
         spec = self.new_spec(name, template, body)
         changed = spec.compiled.template
-        options = self._entry_options(name, bindable_parameters(changed.inputs.parameters, changed.bindings))
-        local_name = self.prefix + self.options.get("rename", {}).get(name, name)
+        parameters = bindable_parameters(changed.inputs.parameters, changed.bindings)
+        local_name = self.local_name(name)
+        single = options_of_tool(self.options.get("tools", {}), local_name, parameters)
+        options = _add_single_options(self._entry_options(name, parameters), single)
         access = ServerAccess(
             named=to_name_set("parameters in `binds`", self.options.get("binds", ())),
             accepted=declared_names(changed) if is_accepted else frozenset(),
@@ -127,6 +154,7 @@ class ImportedServer:
         origin = f"the MCP server {self.server.name!r}"
         locks = self.store.locks
         entry = Entry(spec, local_name, origin, options, locks, server_access=access, server_name=self.server.name)
+        entry.own_bindings = to_key_bindings(spec, local_name, single.get("binds", {}))
         # a clash of a tool that comes later has no caller to raise to
         entry.on_duplicate = "keep" if self.refuses_clashes else self.options.get("on_duplicate")
         entry.replaceable = self.replaceable
@@ -140,9 +168,17 @@ class ImportedServer:
     def new_spec(self, name: str, template: ToolTemplate, body: Any) -> ToolSpec:
         """Return a tool of the server as the options change it. Raises DefinitionError."""
         spec, changes = self.store.spec_class(template, body), tool_changes(self.options, name)
+        single = options_of_tool(self.options.get("tools", {}), self.local_name(name), ())
+        changes.update(cast("ToolOptions", {key: single[key] for key in DEFINITION_OPTIONS & single.keys()}))  # type: ignore[literal-required]  # one of its keys
         if "coerce_numbers_to_str" in self.options:
             changes["coerce_numbers_to_str"] = self.options["coerce_numbers_to_str"]
         return ChangedSpec(spec, changes) if changes else spec
+
+    def parameters(self) -> set[str]:
+        """Return the parameters of all tools of the server, by their names in the toolkit."""
+        tools = self.server.templates(timeout=self.timeout).items()
+        inputs = [self.new_spec(name, *built).compiled.template.inputs for name, built in tools]
+        return {name for one in inputs for name in one.parameters if name not in one.parameters_without_schema}
 
     def add_entries(self, entries: Mapping[str, Entry]) -> None:
         """Add tools by the server's names."""
@@ -175,9 +211,26 @@ class ImportedServer:
                 if not any(fnmatch.fnmatchcase(name, pattern) for name in (*self.server.tools, *self.server.refused)):
                     yield option, pattern
 
+    def unmatched_tools(self) -> Iterator[str]:
+        """Yield the names and patterns in the option `tools` that fit no tool of the toolkit or of the server."""
+        names = (*self.local_names(), *self.store.entries)
+        for pattern in self.options.get("tools", {}):
+            if pattern not in self.tools_of_others and not any(matches_name(pattern, name) for name in names):
+                yield pattern
+
+    def local_names(self) -> list[str]:
+        """Return the names in the toolkit of all tools that the server has, also of those that are left out."""
+        return [self.local_name(name) for name in (*self.server.tools, *self.server.refused)]
+
     def _is_included(self, name: str) -> bool:
         include, exclude = self.options.get("include", ()), self.options.get("exclude", ())
-        return (not include or _matches(name, include)) and not _matches(name, exclude)
+        if (include and not _matches(name, include)) or _matches(name, exclude):
+            return False
+        return options_of_tool(self.options.get("tools", {}), self.local_name(name), ()).get("enabled", True)
+
+    def local_name(self, name: str) -> str:
+        """Return the name in the toolkit of a tool of the server."""
+        return self.prefix + self.options.get("rename", {}).get(name, name)
 
     def _entry_options(self, name: str, parameters: Collection[str]) -> EntryOptions:
         options = {key: value for key, value in self.options.items() if key in SharedOptions.__annotations__}
@@ -220,10 +273,11 @@ def to_imported_servers(
         misplaced = sorted(connect_options) + (["name"] if name is not None else [])
         raise ToolkitError(f"The server {server.name!r} is connected already: pass {misplaced} to `mcp.connect`.")
     servers = resolve_servers(server, name, connect_options) if is_owned else [server]
+    added = AddedServer(server=server, name=name)
     prefix = options.get("prefix")
     if prefix is not None or len(servers) == 1:
-        return [ImportedServer(remote, store, options, prefix or "", timeout, is_owned) for remote in servers]
-    return [ImportedServer(remote, store, options, f"{remote.name}_", timeout, is_owned) for remote in servers]
+        return [ImportedServer(remote, store, options, prefix or "", timeout, is_owned, added) for remote in servers]
+    return [ImportedServer(remote, store, options, f"{remote.name}_", timeout, is_owned, added) for remote in servers]
 
 
 def _validate_import_options(name: str | None, options: ImportOptions) -> ConnectOptions:
@@ -241,6 +295,7 @@ def _validate_import_options(name: str | None, options: ImportOptions) -> Connec
         validate_callable("`on_change` of a server", "a function", listener)
     _validate_name_options(options)
     validate_tool_changes(options)
+    validate_single_options(options.get("tools", {}))
     for new_name in (*options.get("rename", {}).values(), *([] if name is None else [name])):
         validate_name("new name of a server or of one of its tools", new_name)
     known = ConnectOptions.__annotations__.keys() - {"on_change"}  # it is called when the toolkit is up to date
@@ -273,12 +328,20 @@ def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: Im
         raise ToolLookupError(f"The MCP server {servers} has no tool {name!r}. {near_misses(name, known)}")
 
 
-def refuse_unknown_binds(entries: Iterable[Entry], options: ImportOptions) -> None:
-    """Raise BindError for a parameter in `binds` that none of the tools has."""
-    inputs = [entry.spec.compiled.template.inputs for entry in entries]
-    known = {name for one in inputs for name in one.parameters if name not in one.parameters_without_schema}
-    for name in sorted(to_name_set("parameters in `binds`", options.get("binds", ())) - known):
+def refuse_unknown_binds(imported_servers: Iterable[ImportedServer], options: ImportOptions) -> None:
+    """Raise BindError for a parameter in `binds` that no tool of the servers has, also of those that are left out."""
+    wanted = to_name_set("parameters in `binds`", options.get("binds", ()))
+    known = {name for imported in imported_servers if wanted for name in imported.parameters()}
+    for name in sorted(wanted - known):
         raise BindError(f"No tool of the server has a parameter {name!r} to bind. {near_misses(name, known)}")
+
+
+def _add_single_options(options: EntryOptions, single: SingleToolOptions) -> EntryOptions:
+    """Return the options of the server's tools with those of a single tool, which have priority."""
+    own = {key: value for key, value in single.items() if key in EntryOptions.__annotations__}
+    tags = {"tags": to_name_set("tags of a tool", options.get("tags", ())) | {*single.get("tags", ())}}
+    preset = {**options.get("preset", {}), **single.get("preset", {})}
+    return cast("EntryOptions", {**options, **own, **tags, "preset": preset})
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -13,7 +12,6 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from ahvn_tools.errors import ToolCallError
-from ahvn_tools.execution import background_loop
 
 Result = TypeVar("Result")
 
@@ -25,6 +23,8 @@ class Waiter:
 
     def __init__(self, key: Hashable, outer: Waiter | None) -> None:
         """Begin in the running loop; `outer` is the waiter of the call that this one is nested in."""
+        import asyncio  # a toolkit without running calls does not need it
+
         self.loop = asyncio.get_running_loop()
         self.holds_key = asyncio.Event()
         self.outer = outer
@@ -77,6 +77,8 @@ class KeyedLocks:
 
     def _enqueue(self, key: Hashable) -> Waiter:
         """Return a new waiter for the key. The first one holds it."""
+        from ahvn_tools.execution import background_loop
+
         with self._lock:
             waiter = Waiter(key, self._current_waiter(key))
             while (queue := self._queues.get(waiter.key)) and queue[0].loop.is_closed():  # it will never be released

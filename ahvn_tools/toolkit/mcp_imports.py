@@ -85,7 +85,7 @@ class MCPImports:
             entries = [entry for imported in reached for entry in imported.entries.values()]
             if added and reached == added:
                 refuse_unknown_names(added, added[0].options)
-                refuse_unknown_binds(entries, added[0].options)
+                refuse_unknown_binds(added, added[0].options)
             self._store.add(entries, {}, refuses_server_clashes=any(imported.refuses_clashes for imported in added))
             self.by_name.update({imported.server.name: imported for imported in added})
 

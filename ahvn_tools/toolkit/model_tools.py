@@ -16,7 +16,6 @@ from pydantic import Field
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError, ToolError
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions, validate_options
@@ -55,6 +54,8 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     """
     if name == context.tool:
         raise ToolError(f"{name!r} does not call itself: pass the name of the tool that you want.")
+    from ahvn_tools.execution.scope import CallScope
+
     view = require_toolkit(context)._view  # noqa: SLF001  # of this package
     questions: Any = context._asker  # noqa: SLF001  # of this package
     # the same id: an approval of this call answers the one that the model made

@@ -46,7 +46,9 @@ _CJK = (
     r"\u1100-\u11ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     r"\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 )
-_WORD = re.compile(f"(?P<cjk>[{_CJK}]+)|[^\\W_{_CJK}]+")
+_WORD = f"(?P<cjk>[{_CJK}]+)|[^\\W_{_CJK}]+"
+"""A pattern that `re` compiles at its first use: that is slow, and few toolkits are searched."""
+
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 _lock: Final = threading.Lock()
@@ -179,7 +181,7 @@ def _to_index_text(text: str) -> str:
 
 def _tokenize(text: str) -> Iterator[tuple[list[str], list[str]]]:
     """Yield, for each word of a text, the words to index and the query terms."""
-    for match in _WORD.finditer(unicodedata.normalize("NFKC", text)):
+    for match in re.finditer(_WORD, unicodedata.normalize("NFKC", text)):
         word = match.group()
         if match["cjk"]:
             pairs = [word[start : start + 2] for start in range(len(word) - 1)]

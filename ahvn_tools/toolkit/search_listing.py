@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ahvn_tools.toolkit.search_rank import Rank
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SearchListing:
     """The tools that are listed to a model which finds the others by search."""
 

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, quote_name
-from ahvn_tools.execution import background_loop
-from ahvn_tools.execution.runner import capture_outcome
 
 Rank = Callable[[str, Sequence[ToolDefinition]], Iterable[str] | Awaitable[Iterable[str]]]
 """Returns, for a query, the names of the tools that fit, best first; sync or async. It may leave tools out."""
@@ -17,6 +15,9 @@ Rank = Callable[[str, Sequence[ToolDefinition]], Iterable[str] | Awaitable[Itera
 def rank_names(rank: Rank, query: str, definitions: Sequence[ToolDefinition]) -> list[str]:
     """Return the names that the host's function returns. Raises ToolkitError for anything but names of these tools."""
     if inspect.iscoroutinefunction(rank) or inspect.iscoroutinefunction(getattr(rank, "__call__", None)):  # noqa: B004  # the method itself
+        from ahvn_tools.execution import background_loop
+        from ahvn_tools.execution.runner import capture_outcome
+
         names = background_loop.run(capture_outcome, rank, query, definitions).get()
     else:
         names = rank(query, definitions)

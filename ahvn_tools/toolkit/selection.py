@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
+from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable, validate_flag
 
 
 class Conditions(TypedDict, total=False):
@@ -34,6 +36,8 @@ class SelectionOptions(Conditions, total=False):
 
     any_of: Sequence[str | Conditions]
     """The tool matches at least one of these: names of toolsets, and conditions such as `{"names": ["find"]}`."""
+    ordered: bool
+    """Whether the tools come in the order of `names` and `any_of`, instead of that of the toolkit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,8 @@ class Selection:
     """A condition on tools. A None field is no condition."""
 
     names: frozenset[str] | None = None
+    listed_names: tuple[str, ...] = ()
+    """`names` in their order; no option of `select`."""
     tags: frozenset[str] | None = None
     groups: frozenset[str] | None = None
     audience: str | None = None
@@ -49,14 +55,19 @@ class Selection:
     toolset: str | None = None
     any_of: tuple[Selection, ...] | None = None
     where: Callable[[ToolDefinition], bool] | None = None
+    ordered: bool = False
+    """Whether the tools come in the order of `names` and `any_of`."""
 
     @classmethod
     def from_options(cls, options: SelectionOptions) -> Selection:
         """Return the selection of these options. Raises ToolkitError for an unknown option and for a wrong type."""
         refuse_unknown_options(options, SelectionOptions)
         any_of = _to_alternatives(options["any_of"]) if options.get("any_of") is not None else None
-        conditions: Any = {key: value for key, value in options.items() if key != "any_of"}
-        return replace(cls._from_conditions(conditions), any_of=any_of)
+        ordered = validate_flag("`ordered` of a selection", options.get("ordered", False))
+        if ordered:
+            _refuse_names_without_order([options, *(options.get("any_of") or ())])
+        conditions: Any = {key: value for key, value in options.items() if key not in {"any_of", "ordered"}}
+        return replace(cls._from_conditions(conditions), any_of=any_of, ordered=ordered)
 
     @classmethod
     def _from_conditions(cls, options: Conditions) -> Selection:
@@ -66,8 +77,9 @@ class Selection:
                 raise ToolkitError(f"{key!r} of a selection is one name, not {name!r}.")
         if (where := options.get("where")) is not None:
             validate_callable("'where' of a selection", "a function of the definition", where)
-        name_sets: Any = {key: _to_optional_name_set(key, options.get(key)) for key in ("names", "tags", "groups")}
-        return cls(**{**options, **name_sets})
+        listed = {key: _to_optional_names(key, options.get(key)) for key in ("names", "tags", "groups")}
+        name_sets: Any = {key: None if names is None else frozenset(names) for key, names in listed.items()}
+        return cls(**{**options, **name_sets}, listed_names=listed["names"] or ())
 
     def matches(self, entry: Entry, definition: Callable[[Entry], ToolDefinition]) -> bool:
         """Return whether a tool meets the condition, apart from `toolset` and `any_of`.
@@ -82,6 +94,11 @@ class Selection:
             and (self.audiences is None or not entry.audience or not self.audiences.isdisjoint(entry.audience))
             and (self.where is None or bool(self.where(definition(entry))))
         )
+
+    @functools.cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Where each of the names is in their order."""
+        return {name: index for index, name in enumerate(dict.fromkeys(self.listed_names))}
 
     def parts(self) -> Iterator[Selection]:
         """Yield this selection, then those in `any_of`."""
@@ -119,9 +136,17 @@ def _to_alternative(item: Any) -> Selection:
     return Selection._from_conditions(item)  # type: ignore[arg-type]  # noqa: SLF001  # its options are checked there
 
 
-def _to_optional_name_set(key: str, names: Any) -> frozenset[str] | None:
+def _refuse_names_without_order(parts: Iterable[str | Conditions]) -> None:
+    for part in parts:
+        if not isinstance(part, str) and isinstance(names := part.get("names"), AbstractSet):
+            raise ToolkitError(f"A set has no order: pass a list as the names of an ordered selection, not {names!r}.")
+
+
+def _to_optional_names(key: str, names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise ToolkitError(f"{key!r} of a selection is a list of names; put {names!r} in one.")
-    return to_name_set(f"{key} of a selection", names)
+    listed = tuple(names)
+    to_name_set(f"{key} of a selection", listed)
+    return listed

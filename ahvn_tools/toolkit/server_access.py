@@ -20,7 +20,7 @@ from ahvn_tools.template import ToolTemplate
 Bindings = Mapping[str, Binding]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ServerAccess:
     """The parameters of a server's tool that the bindings of a toolkit may fill."""
 

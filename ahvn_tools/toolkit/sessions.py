@@ -9,12 +9,14 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, MutableMapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.toolkit.background_calls import BackgroundCalls
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.structured_output import StructuredOutput
+
+if TYPE_CHECKING:
+    from ahvn_tools.execution.scope import CallScope
+    from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 MAX_CLIENTS: Final = 10_000
 """A server remembers at most this many clients; it forgets those first that have not called for longest."""

@@ -85,7 +85,9 @@ def _toolsets_to_json(toolsets: Mapping[str, Toolset], omitted: list[str]) -> Js
             omitted.append(f"toolsets.{StateKey.from_name(name).text}")
         else:
             description = {"description": toolset.description} if toolset.description else {}
-            saved[name] = {**description, **_selection_to_json(toolset.selection)}
+            ordered = toolset.selection.ordered
+            conditions = _selection_to_json(toolset.selection, ordered=ordered)
+            saved[name] = {**description, **conditions, **({"ordered": True} if ordered else {})}
     return saved
 
 
@@ -99,14 +101,18 @@ def _has_function(toolset: Toolset, toolsets: Mapping[str, Toolset]) -> bool:
     return False
 
 
-def _selection_to_json(selection: Selection) -> JsonObject:
+def _selection_to_json(selection: Selection, *, ordered: bool) -> JsonObject:
     conditions = {key: getattr(selection, key) for key in Conditions.__annotations__}
     saved = {
         key: sorted(condition) if isinstance(condition, frozenset) else condition
         for key, condition in conditions.items()
         if condition is not None
     }
-    return saved if selection.any_of is None else {**saved, "any_of": [*map(_selection_to_json, selection.any_of)]}
+    if selection.any_of is not None:
+        saved["any_of"] = [_selection_to_json(part, ordered=ordered) for part in selection.any_of]
+    if ordered and selection.names is not None:
+        saved["names"] = [*selection.listed_names]
+    return saved
 
 
 def _validate_snapshot(data: Any) -> None:
@@ -129,11 +135,13 @@ def _validate_snapshot(data: Any) -> None:
 def _parse_toolset(name: Any, saved: Any) -> Toolset:
     options = dict(saved) if isinstance(saved, dict) else {}
     description, any_of = options.pop("description", ""), options.pop("any_of", [])
+    ordered = options.pop("ordered", False)
     is_valid = isinstance(name, str) and isinstance(saved, dict) and isinstance(description, str)
+    is_valid = is_valid and isinstance(ordered, bool)
     is_valid = is_valid and _is_conditions(options) and isinstance(any_of, list)
     if not (is_valid and all(isinstance(part, str) or _is_conditions(part) for part in any_of)):
         raise ToolkitError(f"The toolset {name!r} of a saved state is an object with lists of names.")
-    conditions: Any = {**options, **({"any_of": any_of} if "any_of" in saved else {})}
+    conditions: Any = {**options, **({"any_of": any_of} if "any_of" in saved else {}), "ordered": ordered}
     selection = Selection.from_options(conditions)
     return Toolset(name=name, description=description, selection=selection)
 

@@ -23,9 +23,9 @@ class SQLiteApprovalStore:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         """Create the file unless it exists; only its owner can read it. Raises ToolkitError for an unusable path."""
-        self._path = Path(path).resolve()
+        self.path = Path(path).resolve()
         with self._errors():
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with self._transaction(in_wal_mode=True) as connection:
                 connection.execute(
                     "CREATE TABLE IF NOT EXISTS approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "
@@ -62,7 +62,7 @@ class SQLiteApprovalStore:
     @contextlib.contextmanager
     def _transaction(self, *, in_wal_mode: bool = False) -> Generator[sqlite3.Connection]:
         """Open a connection for one short transaction: none is shared by threads, or by a forked child."""
-        connection = sqlite3.connect(self._path, timeout=LOCK_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(self.path, timeout=LOCK_SECONDS, isolation_level=None)
         try:
             if in_wal_mode:
                 _set_wal_mode(connection)
@@ -80,7 +80,7 @@ class SQLiteApprovalStore:
             yield
         except (sqlite3.Error, OSError) as error:
             raise ToolkitError(
-                f"The approval_store {str(self._path)!r} cannot be used ({error}). Pass the path of a SQLite file on a "
+                f"The approval_store {str(self.path)!r} cannot be used ({error}). Pass the path of a SQLite file on a "
                 "local disk that this process may write to."
             ) from error
 

@@ -7,12 +7,10 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
-from ahvn_tools.errors import ToolkitError, ToolLookupError, near_misses, quote_name
-from ahvn_tools.execution.call import Middleware
-from ahvn_tools.middleware.approve import Approver
+from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError, near_misses, quote_name
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.sources.options import OutputForm
 from ahvn_tools.spec import ToolSpec
@@ -33,8 +31,12 @@ from ahvn_tools.toolkit.search_index import SearchIndex
 from ahvn_tools.toolkit.search_listing import SearchListing
 from ahvn_tools.toolkit.selection import Toolset
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
-from ahvn_tools.toolkit.structured_output import StructuredOutput
 from ahvn_tools.toolkit.wire_names import WireNames
+
+if TYPE_CHECKING:
+    from ahvn_tools.execution.call import Middleware
+    from ahvn_tools.middleware.approve import Approver
+    from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 MAX_DUPLICATES: Final = 1000
 """How many decisions about tools of one name a toolkit remembers: a server could list other names each time."""
@@ -51,13 +53,18 @@ class ToolStore:
     """What the results of functions are that are added without `output`."""
     spec_class: type[ToolSpec] = ToolSpec
     """The class of the specs that are made of what is added."""
-
     max_background = DEFAULT_MAX_RUNNING
     """How many background calls of one session run at once."""
+    load_errors: tuple[SourceError, ...] = ()
+    """The parts of its sources that were skipped because they cannot be loaded."""
+    manifest: Any = None
+    """The manifest that the toolkit was loaded from, a LoadedManifest; None without one."""
+    separate_audiences: frozenset[str] = frozenset()
+    """Audiences for which the manifest describes a toolkit of their own."""
 
     def __init__(self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int) -> None:
         """Begin with no tool. Raises ToolkitError for an unknown policy and for invalid limits."""
-        self._on_duplicate = validate_on_duplicate(on_duplicate)
+        self.on_duplicate = validate_on_duplicate(on_duplicate)
         self.timeout = validate_timeout(timeout)
         self.max_concurrency = validate_max_concurrency(max_concurrency)
         self._lock = threading.Lock()
@@ -115,7 +122,7 @@ class ToolStore:
             entry.refuse_uninterruptible(self.timeout)
         with self._lock:
             clashes = NameClashes(
-                self.entries, self._names.entries, self._on_duplicate, refuses_server_clashes=refuses_server_clashes
+                self.entries, self._names.entries, self.on_duplicate, refuses_server_clashes=refuses_server_clashes
             )
             for entry in entries:
                 clashes.add(entry)

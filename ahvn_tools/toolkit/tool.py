@@ -7,12 +7,11 @@ import threading
 import types
 from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping
 from dataclasses import replace
-from typing import Any, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError
-from ahvn_tools.execution.call import Middleware
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
@@ -26,6 +25,9 @@ from ahvn_tools.toolkit.entry_options import EntryOptions
 from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 from ahvn_tools.toolkit.visibility import StoreView
+
+if TYPE_CHECKING:
+    from ahvn_tools.execution.call import Middleware
 
 
 class ToolkitTool(ToolSpec):
@@ -79,6 +81,11 @@ class ToolkitTool(ToolSpec):
     def audience(self) -> frozenset[str]:
         """The audiences that may see and call the tool; empty: everyone."""
         return self._entry.audience
+
+    @property
+    def origin(self) -> str:
+        """Where the tool comes from, as messages about it say."""
+        return self._entry.origin
 
     @property
     def labels(self) -> EntryOptions:

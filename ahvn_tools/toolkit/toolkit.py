@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution import background_loop
-from ahvn_tools.execution.call import Middleware
-from ahvn_tools.execution.runner import capture_outcome
-from ahvn_tools.middleware.approve import Approver
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.annotations import Namespace, caller_locals
@@ -44,9 +40,11 @@ from ahvn_tools.toolkit.store import ToolStore, validate_max_concurrency
 from ahvn_tools.toolkit.toolkit_view import ToolkitView, validate_state
 from ahvn_tools.toolkit.visibility import StoreView
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # slow, and few toolkits need it
+    from ahvn_tools.execution.call import Middleware
     from ahvn_tools.mcp.client.remote_server import RemoteServer
     from ahvn_tools.mcp.trust.changes import Changes
+    from ahvn_tools.middleware.approve import Approver
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mcp_imports import MCPImports
 
@@ -212,23 +210,27 @@ class Toolkit(ToolkitView):
         does not fit; nothing is added then.
         """
         imports = self._mcp_imports("add an MCP server")
-        background_loop.run(capture_outcome, imports.add, server, name, timeout, options).get()
+        _run_async(imports.add, server, name, timeout, options)
         return self
 
     async def aadd_mcp(
         self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
     ) -> Self:
         """Add the tools of an MCP server from async code, as `add_mcp` does."""
+        from ahvn_tools.execution import background_loop
+
         await background_loop.arun(self._mcp_imports("add an MCP server").add, server, name, timeout, options)
         return self
 
     def remove_mcp(self, name: str) -> Self:
         """Remove an MCP server with its tools, and close it. Raises ToolLookupError."""
-        background_loop.run(capture_outcome, self._mcp_imports("remove an MCP server").remove, name).get()
+        _run_async(self._mcp_imports("remove an MCP server").remove, name)
         return self
 
     async def aremove_mcp(self, name: str) -> Self:
         """Remove an MCP server from async code, as `remove_mcp` does."""
+        from ahvn_tools.execution import background_loop
+
         await background_loop.arun(self._mcp_imports("remove an MCP server").remove, name)
         return self
 
@@ -238,11 +240,13 @@ class Toolkit(ToolkitView):
         What is bound here stays bound, what was removed here stays removed. Raises ToolLookupError, and for a server
         that is named ToolConnectionError.
         """
-        changes: dict[str, Changes] = background_loop.run(capture_outcome, self._mcp_imports().refresh, name).get()
+        changes: dict[str, Changes] = _run_async(self._mcp_imports().refresh, name)
         return changes
 
     async def arefresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
         """List the tools of an MCP server, or of all of them, again from async code, as `refresh_mcp` does."""
+        from ahvn_tools.execution import background_loop
+
         return await background_loop.arun(self._mcp_imports().refresh, name)
 
     @property
@@ -382,3 +386,11 @@ def _to_tags(tags: tuple[str, ...]) -> frozenset[str]:
     if not tags:
         raise ToolkitError('Name at least one tag after the tool: tag("find", "read").')
     return to_name_set("tags of a tool", tags)
+
+
+def _run_async(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """Run an async function on the background loop and return its value."""
+    from ahvn_tools.execution import background_loop
+    from ahvn_tools.execution.runner import capture_outcome
+
+    return background_loop.run(capture_outcome, function, *arguments).get()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ahvn_tools.execution import background_loop
-from ahvn_tools.execution.runner import capture_outcome
+from typing import TYPE_CHECKING
+
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.roots import Roots
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit import background_tools, calls
+from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.background_calls import validate_wait
-from ahvn_tools.toolkit.call_status import CallStatus
 from ahvn_tools.toolkit.visibility import StoreView
+
+if TYPE_CHECKING:
+    from ahvn_tools.toolkit.call_status import CallStatus
 
 
 class ToolkitBackground:
@@ -55,6 +57,9 @@ class ToolkitBackground:
 
         Raises ToolLookupError as `status` does.
         """
+        from ahvn_tools.execution import background_loop
+        from ahvn_tools.execution.runner import capture_outcome
+
         call, seconds = self._view.background_calls.get(call_id), validate_wait(timeout)
         if call.is_running:
             background_loop.run(capture_outcome, call.wait, seconds).get()
@@ -65,6 +70,8 @@ class ToolkitBackground:
 
         Cancelling the task that waits does not cancel the call.
         """
+        from ahvn_tools.execution import background_loop
+
         call, seconds = self._view.background_calls.get(call_id), validate_wait(timeout)
         if call.is_running:
             await background_loop.arun(call.wait, seconds)
@@ -87,6 +94,8 @@ class ToolkitBackground:
         They act for the session that calls them, on the tools that it sees. The options change the name and the texts
         of each, as those of `@tool` do: the texts refer to the other tools by their names.
         """
+        from ahvn_tools.toolkit import background_tools
+
         options = (start_call, call_status, wait_for_call, cancel_call)
         functions = background_tools.BACKGROUND_TOOLS
         return [

@@ -9,14 +9,13 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.answer import parse_answer
-from ahvn_tools.toolkit.batch import Batch
-from ahvn_tools.toolkit.resume import Approved, Reason, Waiting, aresumed_batch, resumed_batch
-from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.toolkit_background import ToolkitBackground
 
 if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName
+    from ahvn_tools.toolkit.batch import Batch
+    from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
+    from ahvn_tools.toolkit.run import Run
 
 Arguments = JsonObject | None
 """Arguments by parameter; None for no argument."""
@@ -187,6 +186,8 @@ class ToolkitCalls(ToolkitBackground):
         Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
         and for secret arguments that differ from the requested ones.
         """
+        from ahvn_tools.toolkit.resume import resumed_batch
+
         background_calls = self._view.background_calls
         batch = resumed_batch(self._view, waiting, approved, arguments, reason)
         run = batch.run()
@@ -202,6 +203,8 @@ class ToolkitCalls(ToolkitBackground):
         reason: Reason = None,
     ) -> Run:
         """Run or reject the calls that waited from async code, as `resume` does."""
+        from ahvn_tools.toolkit.resume import aresumed_batch
+
         background_calls = self._view.background_calls
         batch = await aresumed_batch(self._view, waiting, approved, arguments, reason)
         run = await batch.arun()
@@ -209,5 +212,8 @@ class ToolkitCalls(ToolkitBackground):
         return run
 
     def _batch(self, answer: Any, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
+        from ahvn_tools.toolkit.answer import parse_answer
+        from ahvn_tools.toolkit.batch import Batch
+
         calls, format = parse_answer(self._view, answer, format)  # noqa: A001  # as above
         return Batch(view=self._view, calls=calls, format=format, run_in_thread=run_in_thread)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
 
 from pydantic import BaseModel
 
 from ahvn_tools import formats, text
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import PickleError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.errors import PickleError, SourceError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.dialects.finding import Finding
@@ -20,7 +20,6 @@ from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.group_view import GroupView, ToolsetView
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.structured_output import StructuredOutput
 from ahvn_tools.toolkit.tool import ToolkitTool
 from ahvn_tools.toolkit.toolkit_calls import ToolkitCalls
 from ahvn_tools.toolkit.visibility import StoreView
@@ -182,6 +181,11 @@ class ToolkitView(ToolkitCalls):
         return list(self._view.store.duplicates)
 
     @property
+    def load_errors(self) -> tuple[SourceError, ...]:
+        """The parts of the sources that `load` has skipped, because they cannot be loaded."""
+        return self._view.store.load_errors
+
+    @property
     def notes(self) -> str:
         """The notes of the groups that are active here, for a system prompt."""
         groups = self._view.groups().values()
@@ -209,6 +213,8 @@ class ToolkitView(ToolkitCalls):
         """
         store = self._view.store
         entry = store.entry(tool)
+        from ahvn_tools.toolkit.structured_output import StructuredOutput  # slow, and few toolkits need it
+
         structured_output = None if model is None else StructuredOutput(entry, model)
         store.set_structured_output(self._view.session_state.switches, entry, structured_output)
         return self
@@ -238,6 +244,21 @@ class ToolkitView(ToolkitCalls):
         and tools without a description.
         """
         return check.find_all(self._view)
+
+    def lint(self, *, formats: Iterable[str] | None = None, ignore: Iterable[str] = ()) -> list[Finding]:
+        """Return what `check` returns, and what is wrong with each tool here: the rules are `ahvn_tools.lint.RULES`.
+
+        Names, descriptions, parameters, hidden characters, prompt injections, and what the formats change or refuse: of
+        these `formats`, or of all. Rules in `ignore` are left out. Raises ToolSpecError for an unknown rule.
+
+        >>> from ahvn_tools import Toolkit
+        >>> def find(query: str): ...
+        >>> [finding.rule for finding in Toolkit("notes").add(find).lint(formats=["openai"])]
+        ['missing-description', 'undocumented-parameter']
+        """
+        from ahvn_tools.toolkit import lint  # only a check needs it
+
+        return lint.find_all(self._view, formats=formats, ignore=ignore)
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""

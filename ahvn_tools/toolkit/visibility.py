@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
@@ -19,7 +21,9 @@ from ahvn_tools.toolkit.search_rank import rank_names
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import ToolStore
-from ahvn_tools.toolkit.structured_output import StructuredOutput
+
+if TYPE_CHECKING:
+    from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 
 class StoreView:
@@ -112,7 +116,11 @@ class StoreView:
         )
 
     def select(self, selection: Selection, *, inactive: bool = False) -> StoreView:
-        """Return this view with one more selection. Raises ToolLookupError for its toolsets."""
+        """Return this view with one more selection.
+
+        Raises ToolLookupError for its toolsets, ToolkitError for an audience with a toolkit of its own.
+        """
+        _refuse_separate_audiences(self.store, selection)
         for name in selection.toolset_names():
             self.store.toolset(name)
         selections = (*self.selections, selection)
@@ -189,20 +197,20 @@ class StoreView:
         return not is_blocked and self.is_selected(entry)
 
     def contained_entries(self) -> Iterator[Entry]:
-        """Yield the tools that the host finds here in the order in which they were added."""
-        return (entry for entry in list(self.store.entries.values()) if self.contains(entry))
+        """Yield the tools that the host finds here, in their order."""
+        return self._in_order(entry for entry in list(self.store.entries.values()) if self.contains(entry))
 
     def usable_entries(self) -> Iterator[Entry]:
         """Yield the tools that the host finds here, and those of inactive groups."""
-        return (entry for entry in list(self.store.entries.values()) if self._is_usable(entry))
+        return self._in_order(entry for entry in list(self.store.entries.values()) if self._is_usable(entry))
 
     def visible_entries(self) -> Iterator[Entry]:
-        """Yield the visible tools in the order in which they were added."""
-        return (entry for entry in list(self.store.entries.values()) if self.is_visible(entry))
+        """Yield the visible tools in their order."""
+        return self._in_order(entry for entry in list(self.store.entries.values()) if self.is_visible(entry))
 
     def selected_entries(self) -> Iterator[Entry]:
         """Yield the tools that match the selections, those of inactive groups among them."""
-        return (entry for entry in list(self.store.entries.values()) if self.is_selected(entry))
+        return self._in_order(entry for entry in list(self.store.entries.values()) if self.is_selected(entry))
 
     def listed_entries(self) -> Iterator[Entry]:
         """Yield the tools to list to a model: all visible ones or, when it can search, core and search tools."""
@@ -244,6 +252,31 @@ class StoreView:
                 return False
         return True
 
+    def _in_order(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        """Return tools in the order of the last selection that has one, else in that of adding."""
+        ordered: Iterable[Entry] = entries
+        for selection in self.selections:
+            if (order := self._order(selection)) is not None:
+                ordered = sorted(ordered, key=functools.partial(self._position, order))
+        return iter(ordered)
+
+    def _order(self, selection: Selection) -> Selection | None:
+        """Return the selection that orders the tools: this one, or that of its toolset; None without an order."""
+        if selection.ordered or selection.toolset is None:
+            return selection if selection.ordered else None
+        return self._order(self.store.toolset(selection.toolset).selection)
+
+    def _position(self, selection: Selection, entry: Entry) -> tuple[int, ...]:
+        """Return where a tool that matches a selection is in its order: tuples of one selection can be compared."""
+        position: tuple[int, ...] = () if selection.names is None else (selection.positions.get(entry.name, -1),)
+        if selection.toolset is not None:
+            inner = self._order(self.store.toolset(selection.toolset).selection)
+            position += () if inner is None else self._position(inner, entry)
+        for index, part in enumerate(selection.any_of or ()):
+            if self._matches(part, entry):
+                return (*position, index, *self._position(part, entry))
+        return position
+
     def _matches(self, selection: Selection, entry: Entry) -> bool:
         if selection.toolset is not None:
             toolset = self.store.toolset(selection.toolset)
@@ -252,3 +285,13 @@ class StoreView:
         if selection.any_of is not None and not any(self._matches(part, entry) for part in selection.any_of):
             return False
         return selection.matches(entry, self.definition)
+
+
+def _refuse_separate_audiences(store: ToolStore, selection: Selection) -> None:
+    """Raise ToolkitError for an audience whose tools differ from those here."""
+    for part in selection.parts():
+        wanted = {*([] if part.audience is None else [part.audience]), *(part.audiences or ())}
+        for audience in sorted(wanted & store.separate_audiences):
+            raise ToolkitError(
+                f"The manifest describes other tools for the audience {audience!r}: load it with audience={audience!r}."
+            )

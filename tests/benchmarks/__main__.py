@@ -36,6 +36,7 @@ MEASUREMENTS = (
     refusals.refused_nulls,
     refusals.refused_unions,
     process.fresh_process,
+    process.list_command,
     process.foreign_modules,
     served.served_over_stdio,
     served.served_over_http,

@@ -1,4 +1,7 @@
-"""The cost of a fresh interpreter: import, define a tool, call it, export it; compared with plain pydantic."""
+"""The cost of a fresh interpreter: import, define a tool, call it, export it; compared with plain pydantic.
+
+And that of the command that lists such a tool.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,25 @@ assert adapter.json_schema()["properties"]["left"]["type"] == "integer"
 """
 
 
+TOOLS = f"from ahvn_tools import tool\n\n\n@tool{FUNCTION}"
+
+
 def fresh_process() -> Row:
     """Whole processes, ours and pydantic's in turn."""
     timing = side_by_side(lambda _: _duration(OURS), lambda _: _duration(PYDANTIC), number=1, rounds=PAIRS)
     return at_most(1.3, "fresh process: import, define, call, export", "the same with bare pydantic", timing)
+
+
+def list_command() -> Row:
+    """The command `ahvn-tools list` on a file with one tool, and pydantic's process, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tools.py"
+        file.write_text(TOOLS)
+        listing = (
+            f"import sys\nfrom ahvn_tools.__main__ import run\nsys.argv[1:] = ['list', {str(file)!r}]\nsys.exit(run())"
+        )
+        timing = side_by_side(lambda _: _duration(listing), lambda _: _duration(PYDANTIC), number=1, rounds=PAIRS)
+    return at_most(2.0, "the command `ahvn-tools list` on a local file", "a script with bare pydantic", timing)
 
 
 def foreign_modules() -> Row:

@@ -17,10 +17,10 @@ from tests.execution.entry_points import run, until
 DESCRIPTORS = Path("/proc/self/fd")
 
 
-@tool
-async def background_tasks() -> int:
-    """Count the tasks on the background loop, without this one."""
-    return len(asyncio.all_tasks()) - 1
+@tool(output="raw")
+async def background_tasks() -> list[str]:
+    """Return the tasks on the background loop, without this one."""
+    return [repr(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
 @tool
@@ -43,13 +43,13 @@ def descriptors() -> int:
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """Compare what runs and what is open before and after a file of tests."""
-    assert until(lambda: background_tasks() == 0)
+    assert until(lambda: background_tasks() == []), background_tasks()
     assert run(warm.acall) == 1
     before, opened = foreign_threads(), descriptors()
     yield
     assert until(lambda: threads.count_abandoned_threads() == 0)
     assert until(lambda: deadline.count_abandoned_tasks() == 0)
-    assert until(lambda: background_tasks() == 0)
+    assert until(lambda: background_tasks() == []), background_tasks()
     assert until(lambda: foreign_threads() <= before)
     assert until(lambda: descriptors() <= opened)
     assert sum(thread.name == "ahvn-tools-worker" for thread in threading.enumerate()) <= threads.MAX_IDLE_THREADS

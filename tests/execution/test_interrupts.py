@@ -93,7 +93,7 @@ def test_ctrl_c_at_any_point_of_a_sync_call_leaves_no_task(name: str) -> None:
     function()
     loop, point = background_loop.get_loop(), 1
     while interrupt(function, point):
-        assert until(lambda: background_tasks() == 0), point
+        assert until(lambda: background_tasks() == []), point
         point += 1
     assert point > 20
     assert background_loop.get_loop() is loop
@@ -193,7 +193,7 @@ def test_a_second_ctrl_c_during_the_cleanup_leaves_no_task(name: str, monkeypatc
             second += 1
             interrupts = TwoInterrupts(first, second)
             interrupts.run(LONG_CALLS[name], monkeypatch)
-            assert until(lambda: background_tasks() == 0), (first, second)
+            assert until(lambda: background_tasks() == []), (first, second)
             is_at_end, is_interrupted_twice = interrupts.is_at_end, interrupts.raised == 2
             pairs += is_interrupted_twice
     assert pairs > 50

@@ -67,6 +67,7 @@ def test_a_call_that_would_wait_a_little_too_long_is_refused():
     assert codes(kit.exec("note") for _ in range(2)) == ["ok", "limit_exceeded"]
 
 
+@pytest.mark.exhaustive
 def test_no_second_has_more_calls_than_allowed_over_threads_and_loops():
     kit, began = kit_of(per_second=10, wait=10)
 

@@ -101,7 +101,10 @@ def test_a_toolkit_in_order_has_no_finding():
             [
                 (
                     f"the tool {name!r}: it has no description",
-                    "Write a docstring, or add it with description=… (tools of a server: add_mcp(…, describe={…})).",
+                    (
+                        "Write a docstring or a `description`; "
+                        "for a tool of a server, add_mcp(…, describe={…}) or a manifest."
+                    ),
                 )
                 for name in ("silent", "only_parameters", "plus")
             ],

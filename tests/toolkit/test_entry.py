@@ -6,6 +6,7 @@ import pickle
 from typing import Annotated, Any
 
 import pytest
+from pydantic import SecretStr
 
 from ahvn_tools import Secret, Toolkit, ToolSpec
 from ahvn_tools.errors import BindError, StateKeyError, ToolkitError, UnboundStateError
@@ -341,3 +342,20 @@ def test_a_pickled_clone_contains_no_secret_however_it_was_marked():
     kit.add(use, rename="fixed", preset={"token": "canary-6"})
     for clone in (kit["use"].clone(), kit["fixed"].clone()):
         assert b"canary" not in pickle.dumps(clone)
+
+
+def test_a_preset_from_a_secret_is_secret_and_the_tool_gets_its_content():
+    def send(token: str, options: dict) -> str:
+        return f"{token} {options['headers'][0]}"
+
+    kit = Toolkit("k").add(
+        send, preset={"token": SecretStr("canary-1"), "options": {"headers": [SecretStr("canary-2")]}}
+    )
+    assert kit.call("send") == "canary-1 canary-2"
+    bindings = kit["send"].compiled.bindings
+    assert all(binding.is_secret for binding in bindings.values())
+    assert "canary" not in repr(bindings)
+    assert b"canary" not in pickle.dumps(kit["send"].clone())
+    with pytest.raises(BindError) as refused:
+        kit.add(add, preset={"a": SecretStr("canary-3")})
+    assert "canary" not in str(refused.value)

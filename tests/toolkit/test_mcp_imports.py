@@ -869,3 +869,85 @@ def test_the_name_of_an_imported_tool_is_not_masked_in_its_error() -> None:
         assert toolkit.exec("forecast", {"city": "Oslo"}).error.message == "Error calling tool 'forecast': Oslo"
     finally:
         toolkit.remove_mcp("weather")
+
+
+def test_single_tools_have_options_of_their_own_now_and_later() -> None:
+    """By the names in the toolkit; later patterns have priority, and tags are added."""
+    server = notes_server()
+    kit = Toolkit("k")
+    kit.add_mcp(
+        server,
+        prefix="n_",
+        tags=["remote"],
+        group="all",
+        tools={
+            "n_*": {"timeout": 9, "tags": ["every"]},
+            "n_find": {
+                "timeout": 5,
+                "group": "search",
+                "tags": ["one"],
+                "description": "Look.",
+                "preset": {"limit": 1},
+                "binds": {"user": "user.name"},
+                "arguments": {"query": {"name": "words"}},
+            },
+            "n_s*": {"enabled": False},
+            "n_late": {"requires_approval": True},
+        },
+    )
+    try:
+        find = kit["n_find"]
+        assert (find.timeout, find.description, find.tags) == (5, "Look.", {"read", "remote", "every", "one"})
+        assert (list(find.params), dict(find.binds)) == (["words"], {"user": "user.name"})
+        assert kit.session(user={"name": "ann"}).call("n_find", {"words": "tea"}) == ["ann:tea:0"]
+        assert [spec.name for spec in kit.group("search").tools] == ["n_find"]
+        server.tool(lambda: 1, name="late")
+        server.tool(lambda: 1, name="slow")
+        kit.refresh_mcp()
+        assert sorted(spec.name for spec in kit) == ["n_find", "n_get note", "n_index", "n_late"]
+        assert kit["n_late"].timeout == 9
+        assert kit.exec("n_late", {}).error.code == "approval_required"
+    finally:
+        kit.remove_mcp("notes")
+
+
+@pytest.mark.parametrize(
+    ("tools", "message"),
+    [
+        (["find"], "`tools` of a server is a mapping by tool"),
+        ({"find": 3}, "`tools` of a server is a mapping by tool"),
+        ({"find": {"timout": 3}}, "Unknown options \\['timout'\\]"),
+        ({3: {"timeout": 3}}, "`tools` of a server is a mapping by tool"),
+        ({"find": {"enabled": "no"}}, "`enabled` of 'find' is True or False, not 'no'"),
+        ({"find": {"binds": ["user"]}}, "`binds` of 'find' is a mapping, not a list"),
+    ],
+)
+def test_wrong_options_of_single_tools_are_errors(tools: Any, message: str) -> None:
+    kit = Toolkit("k")
+    with pytest.raises(ToolkitError, match=message):
+        kit.add_mcp(notes_server(), tools=tools)
+    assert not kit.servers
+
+
+def test_a_tool_with_brackets_in_its_name_has_its_options_and_one_tag_is_no_list_of_letters() -> None:
+    server = FastMCP("desk")
+    server.tool(lambda: 1, name="wipe[all]")
+    kit = Toolkit("k")
+    kit.add_mcp(server, tags="remote", tools={"wipe[all]": {"requires_approval": True, "tags": "risky"}})
+    try:
+        assert kit.exec("wipe[all]").error.code == "approval_required"
+        assert kit["wipe[all]"].tags == {"remote", "risky"}
+        assert [finding for finding in kit.check() if "`tools`" in finding.problem] == []
+    finally:
+        kit.remove_mcp("desk")
+
+
+def test_options_of_single_tools_that_fit_no_tool_are_findings() -> None:
+    kit = Toolkit("k")
+    kit.add_mcp(notes_server(), tools={"fnd": {"timeout": 3}, "own": {"timeout": 3}})
+    kit.add(lambda: 1, name="own", description="Own.")
+    try:
+        problems = [finding.problem for finding in kit.check() if "`tools`" in finding.problem]
+        assert problems == ["no tool matches 'fnd' in `tools`"]
+    finally:
+        kit.remove_mcp("notes")

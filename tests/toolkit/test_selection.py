@@ -230,3 +230,46 @@ def test_a_spec_is_not_changed_by_its_labels_in_a_toolkit():
     kit = Toolkit("k").add(spec, tags={"here"}, rename="find", timeout=3)
     assert (kit["find"].tags, kit["find"].timeout) == ({"own", "here"}, 3)
     assert (spec.tags, spec.name, spec.timeout) == ({"own"}, "search", None)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"names": ["search", "find", "add"]}, ["search", "find", "add"]),
+        ({"names": ("search", "search", "other", "add")}, ["search", "add"]),
+        ({"any_of": [{"names": ["add"]}, "listed"]}, ["add", "search", "find"]),
+        ({"any_of": [{"names": ["find", "add"]}, "listed"]}, ["find", "add", "search"]),
+        ({"any_of": ["listed", {"tags": ["sum", "count"]}]}, ["search", "find", "add"]),
+        ({"any_of": [{"tags": ["sum", "count"]}, "listed"]}, ["add", "search", "find"]),
+        ({"any_of": ["unlisted", {"names": ["add"]}]}, ["find", "search", "add"]),
+        ({"toolset": "unlisted", "names": ["search", "find"]}, ["search", "find"]),
+        ({"toolset": "unlisted"}, ["find", "search"]),
+        ({"toolset": "listed", "names": ["find", "search"], "ordered": False}, ["search", "find"]),
+    ],
+)
+def test_an_ordered_selection_has_its_tools_in_the_order_of_its_lists(options, expected):
+    kit = Toolkit("k").add(asearch, rename="find").add(add, tags=["sum"]).add(search)
+    kit.add_toolset("listed", names=["search", "find"], ordered=True).add_toolset("unlisted", names=["search", "find"])
+    kit.add_toolset("chosen", **{"ordered": True, **options})
+    restored = Toolkit("r").add(kit).load_state_dict(kit.state_dict())
+    for view in (
+        kit.select(toolset="chosen"),
+        kit.session().select(toolset="chosen"),
+        restored.select(toolset="chosen"),
+    ):
+        assert names(view) == [tool["name"] for tool in view.to("anthropic")] == expected
+        assert names(Toolkit("other").add(view)) == expected
+        assert names(view.select(tags=["sum"])) == ["add"] * ("add" in expected)
+    assert [tool.name for tool in kit.toolset("chosen").tools] == expected
+    assert names(kit) == ["find", "add", "search"]
+    assert names(kit.select(toolset="unlisted")) == ["find", "search"]
+
+
+def test_the_order_of_a_selection_is_asked_for_by_true_or_false(kit):
+    with pytest.raises(ToolkitError, match="`ordered` of a selection is True or False, not 1"):
+        kit.select(names=["add"], ordered=1)
+    with pytest.raises(ToolkitError, match="Unknown options"):
+        kit.select(any_of=[{"names": ["add"], "ordered": True}])
+    for options in ({"names": {"add"}}, {"any_of": ["listed", {"names": frozenset({"add"})}]}):
+        with pytest.raises(ToolkitError, match="A set has no order"):
+            kit.select(**options, ordered=True)

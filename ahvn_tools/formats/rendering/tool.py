@@ -16,7 +16,7 @@ from ahvn_tools.schema.dialects.flatten_root import add_missing_properties, flat
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.jsonschema import compile_validator
-from ahvn_tools.schema.output_schema import WRAP_RESULT_KEY
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 
 MAX_DESCRIPTION_CHARS = 1_024
 """The limit of some OpenAI models, and of some hosts with OpenAI's API."""
@@ -156,6 +156,7 @@ def _check_texts(definition: ToolDefinition, max_description_chars: int | None) 
             place="",
             problem=f"the model sees the name {wire!r}",
             fix=f"Use only letters, digits, '_' and '-', start with a letter or '_', at most {MAX_NAME_LENGTH} in all.",
+            rule="changed-name",
         )
     if max_description_chars is not None and len(definition.description) > max_description_chars:
         yield Finding(
@@ -163,6 +164,7 @@ def _check_texts(definition: ToolDefinition, max_description_chars: int | None) 
             place="",
             problem=f"the description has more than {max_description_chars:,} characters",
             fix="Shorten it: some models and hosts refuse the whole request.",
+            rule="long-description",
         )
 
 
@@ -176,4 +178,5 @@ def _check_argument_names(schema: JsonObject, dialect: Dialect) -> Iterator[Find
                 place=name,
                 problem=f"Claude accepts only letters, digits, '_', '.' and '-' in its name, at most {MAX_NAME_LENGTH}",
                 fix=f"Rename it for models by the tool's option arguments={{{name!r}: {{'name': {valid!r}}}}}.",
+                rule="refused-argument-name",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError, ToolConnectionError, ToolError
-from ahvn_tools.mcp.trust.invisible import escape
+from ahvn_tools.invisible import escape
 from ahvn_tools.redaction import clip, mask_credentials
 
 # JSON-RPC's and MCP's error codes; `mcp_types` has them too, but importing it is slow.

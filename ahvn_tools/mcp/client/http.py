@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import httpx2
 
+from ahvn_tools.log_redaction import add_log_filter
 from ahvn_tools.mcp.client.client_settings import ConnectionStatus
-from ahvn_tools.mcp.client.log_redaction import add_log_filter
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits
 
 CONNECT_TIMEOUT = 30.0  # seconds to connect and to send; reading has no limit here, because each call has its own

@@ -44,10 +44,8 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError(f"{str(path)!r} cannot be read: {type(error).__name__}.") from error
-    for pattern in (_COMMENT, _TRAILING_COMMA):
-        text = pattern.sub(lambda match: match[1] or "", text)  # the first group is a string, which stays
     try:
-        config = json.loads(text)
+        config = json.loads(without_comments(text))
     except ValueError as error:
         raise DefinitionError(f"{str(path)!r} is not JSON: {error}.") from error
     if not isinstance(config, Mapping):
@@ -56,22 +54,30 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
     return config, folder.parent if folder.name in {".vscode", ".cursor"} else folder
 
 
+def without_comments(text: str) -> str:
+    """Return JSON without the comments and trailing commas that editors allow in it."""
+    for pattern in (_COMMENT, _TRAILING_COMMA):
+        text = pattern.sub(lambda match: match[1] or "", text)  # the first group is a string, which stays
+    return text
+
+
 def parse_entries(
     config: Mapping[str, Any], folder: Path, *, env: Mapping[str, str], inputs: Mapping[str, str]
 ) -> dict[str, ServerEntry]:
     """Return the servers of a configuration that are not disabled, by name. Raises DefinitionError."""
     return {
         name: _EntryParser(name, folder, env, inputs).parse(entry)
-        for name, entry in _find_servers(config).items()
+        for name, entry in find_servers(config).items()
         if not _is_disabled(entry)
     }
 
 
-def _find_servers(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def find_servers(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the entries of a configuration, by name. Raises DefinitionError when it has none."""
     for key in ("mcpServers", "servers", "mcp"):
         inner = config.get(key)
         if isinstance(inner, Mapping):
-            return _find_servers(inner) if key == "mcp" else inner
+            return find_servers(inner) if key == "mcp" else inner
     if config and all(isinstance(entry, Mapping) for entry in config.values()):
         return config
     raise DefinitionError("This is not an mcp.json: it has neither `mcpServers` nor `servers`.")
@@ -103,6 +109,8 @@ class _EntryParser:
             raise DefinitionError(f"{self._where} is not a JSON object.")
         url = next((entry[key] for key in ("url", "serverUrl", "httpUrl") if entry.get(key)), None)
         command, arguments = entry.get("command"), entry.get("args") or []
+        if not isinstance(arguments, list):
+            raise DefinitionError(f"{self._where}: `args` is a list of texts, not a {type(arguments).__name__}.")
         if (url is None) == (command is None):
             raise DefinitionError(f"{self._where} needs either a `command` or a `url`.")
         words = (

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.log_redaction import add_log_filter, hide_logged_data
 from ahvn_tools.mcp.client import errors
 from ahvn_tools.mcp.client.client_settings import ClientSettings, ConnectionStatus, wrap_handler
 from ahvn_tools.mcp.client.errors import ConnectionLostError
-from ahvn_tools.mcp.client.log_redaction import add_log_filter, hide_logged_data
 from ahvn_tools.mcp.client.refresh import watch_list_changes
 from ahvn_tools.mcp.client.targets import Target
 from ahvn_tools.mcp.trust.limits import RateGuard

@@ -44,8 +44,8 @@ def resolve_targets(
     """Return the servers that `server` names: usually one, for an mcp.json all that are not disabled.
 
     `server` is a URL, a command as a string or as a list of words, a path of a script (.py, .js) or of an mcp.json, its
-    content, a FastMCP server object, a FastMCP client, or a FastMCP transport. The options are those of
-    `ConnectOptions`; `auth` is no function here. Raises DefinitionError.
+    content, its entries as `parse_entries` returns them, a FastMCP server object, a FastMCP client, or a FastMCP
+    transport. The options are those of `ConnectOptions`; `auth` is no function here. Raises DefinitionError.
     """
     auth, env, inputs = reveal_secrets(auth), reveal_secrets(env or {}), inputs or {}
     if auth == {}:
@@ -75,6 +75,8 @@ def _find_sources(server: Any, env: Mapping[str, str], inputs: Mapping[str, str]
         config, folder = read_config(Path(server))
     elif isinstance(server, Sequence) and not isinstance(server, bytes | bytearray):
         return {"": ServerEntry(command=tuple(map(str, server)))}
+    elif isinstance(server, Mapping) and server and all(isinstance(entry, ServerEntry) for entry in server.values()):
+        return dict(server)
     elif not isinstance(server, Mapping):
         from ahvn_tools.mcp.client import fastmcp_clients, fastmcp_transports
 

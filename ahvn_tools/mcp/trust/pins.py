@@ -6,13 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
+from ahvn_tools import atomic_file
 from ahvn_tools.errors import LimitExceededError, ToolkitError
 from ahvn_tools.mcp.trust.wire import to_wire
 
@@ -132,16 +132,7 @@ class Pins:
 
     def _write(self, servers: dict[str, ToolPins]) -> None:
         text = json.dumps({"version": FILE_VERSION, "servers": servers}, indent=2, sort_keys=True)
-        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self.path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        atomic_file.write_text(self.path, text + "\n", new_mode=0o600)
         self._must_exist = True
 
 

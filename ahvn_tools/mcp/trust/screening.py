@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import ValidationError
 
+from ahvn_tools import invisible
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.mcp.trust import invisible
 from ahvn_tools.mcp.trust.limits import Budgets, RefusedToolError, check_schema, check_size
 from ahvn_tools.mcp.trust.wire import to_wire
 from ahvn_tools.redaction import clip

@@ -24,6 +24,7 @@ from ahvn_tools.execution.runner import run_before_body, run_resolvers
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.middleware.cache.key import UncacheableValueError, keyed_digest
 from ahvn_tools.middleware.cache.store import InFlight, ResultStore
+from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.middleware.idempotency import idempotency_check
 from ahvn_tools.results import ToolResult
 from ahvn_tools.sources.injection import InjectedBody
@@ -33,6 +34,7 @@ _has_waiters: contextvars.ContextVar[bool] = contextvars.ContextVar("has_waiters
 """Whether other calls may wait for the current one; then it waits for none itself, which could be a deadlock."""
 
 
+@remember_options
 def cache(
     ttl: float = 300.0,
     size: int = 1_000,

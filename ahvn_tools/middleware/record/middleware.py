@@ -13,11 +13,13 @@ from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest
+from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.middleware.record import jsonl
 from ahvn_tools.results import ErrorDetail, ToolResult
 from ahvn_tools.secret_key import SecretKey
 
 
+@remember_options
 def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) -> Middleware:
     """Return middleware that appends every finished call, with its chunks and its result, to a JSONL file.
 
@@ -53,6 +55,7 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
     return record_call
 
 
+@remember_options
 def replay(
     path: str | PathLike[str], *, allow_changed: bool = False, secret_key: str | bytes | None = None
 ) -> Middleware:

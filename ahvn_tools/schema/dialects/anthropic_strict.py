@@ -9,7 +9,7 @@ from typing import Final
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.dialect import Dialect
-from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
 from ahvn_tools.schema.dialects.flatten_root import add_missing_properties
 from ahvn_tools.schema.dialects.strict import to_strict
 from ahvn_tools.schema.dialects.translate import translate
@@ -45,8 +45,10 @@ def _find_reasons(schema: JsonObject) -> list[Finding]:
     """Return what Anthropic's strict tools do not accept although OpenAI's do."""
     paths = ("" if ref == "#" else f"$defs.{ref.removeprefix(DEFS_PREFIX)}" for ref in sorted(find_cyclic_refs(schema)))
     reasons = [
-        Finding(severity="note", place=path, problem="it is recursive", fix="Limit its nesting.") for path in paths
+        Finding(severity="note", place=path, problem="it is recursive", fix="Limit its nesting.", rule=NOT_STRICT)
+        for path in paths
     ]
     if any("allOf" in node for node in iter_schemas(schema)):
-        reasons.append(Finding(severity="note", place="", problem="'allOf' is not allowed", fix="Make it one schema."))
+        problem, fix = "'allOf' is not allowed", "Make it one schema."
+        reasons.append(Finding(severity="note", place="", problem=problem, fix=fix, rule=NOT_STRICT))
     return reasons

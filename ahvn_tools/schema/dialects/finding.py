@@ -10,6 +10,9 @@ Effect = Literal["wider", "narrower"]
 
 NOT_ENFORCED_FIX: Final = "None is needed: the description states the rule, and the tool checks it."
 
+NOT_STRICT: Final = "not-strict"
+"""The rule of the reasons why a tool cannot be strict."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -26,6 +29,13 @@ class Finding:
     effect: Effect | None = None
     """How what the provider's schema accepts differs from what the tool accepts. `wider`: it accepts more, which only
     the tool itself refuses. `narrower`: it accepts less, so a model cannot pass every valid value. None: not at all."""
+    rule: str = ""
+    """The name of the rule that found it, the same in every version: `missing-description`. It may be empty in what a
+    format or `Toolkit.check` returns; `Toolkit.lint` always sets it."""
+    tool: str | None = None
+    """The tool that it is about; None if `place` alone says it."""
+    formats: tuple[str, ...] = ()
+    """The formats that it is about; empty if it is not about formats."""
 
     def __str__(self) -> str:
         return f"{self.place or 'the schema'}: {self.problem}"

@@ -10,11 +10,10 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import EXACTLY_ONE, append_description
-from ahvn_tools.schema.dialects.finding import Effect, Finding, Severity, not_enforced
 from ahvn_tools.schema.keywords import (
     JSON_TYPES,
     SCHEMA_LIST_KEYWORDS,
@@ -24,6 +23,9 @@ from ahvn_tools.schema.keywords import (
     type_names,
 )
 from ahvn_tools.schema.refs import DEFS_PREFIX, normalize_refs
+
+if TYPE_CHECKING:  # most schemas have no finding
+    from ahvn_tools.schema.dialects.finding import Effect, Finding, Severity
 
 MAX_DEPTH = 64
 """Schemas that are nested deeper than this accept any value."""
@@ -269,12 +271,16 @@ class _Normalizer:
             node["allOf"] = [*node.get("allOf", ()), {"anyOf": node.pop("oneOf")}]
         else:
             node["anyOf"] = node.pop("oneOf")
+        from ahvn_tools.schema.dialects.finding import not_enforced
+
         append_description(node, [EXACTLY_ONE])
         self.findings.append(not_enforced("oneOf", path))
 
     def _add_finding(
         self, severity: Severity, path: str, problem: str, fix: str, effect: Effect | None = "wider"
     ) -> None:
+        from ahvn_tools.schema.dialects.finding import Finding
+
         self.findings.append(Finding(severity=severity, place=path, problem=problem, fix=fix, effect=effect))
 
 

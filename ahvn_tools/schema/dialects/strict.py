@@ -8,14 +8,16 @@ Source: https://platform.openai.com/docs/guides/structured-outputs#supported-sch
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import EXACTLY_ONE, append_description, describe_default, describe_rule
-from ahvn_tools.schema.dialects.finding import Finding, not_enforced
 from ahvn_tools.schema.dialects.merge import are_exclusive, merge
 from ahvn_tools.schema.keywords import iter_schemas, join_path, type_keyword, type_names, value_types
 from ahvn_tools.schema.refs import DEFS_PREFIX, resolve_ref
+
+if TYPE_CHECKING:  # most schemas have no finding
+    from ahvn_tools.schema.dialects.finding import Finding
 
 MAX_DEPTH = 10
 """OpenAI allows this many levels of nesting."""
@@ -119,7 +121,7 @@ class _StrictConverter:
             self._add_reason(path, "it has both members and a union")
         if "oneOf" in strict and not are_exclusive(strict["oneOf"], self._resolve):
             append_description(strict, [EXACTLY_ONE])
-            self.losses.append(not_enforced("oneOf", path))
+            self._add_losses(["oneOf"], path)
         branches = strict.pop("oneOf", None) or strict["anyOf"]
         strict["anyOf"] = [self.convert_node(branch, f"{path}[{i}]", level) for i, branch in enumerate(branches)]
 
@@ -133,7 +135,7 @@ class _StrictConverter:
         for key in lost:
             strict.pop(key, None)
         append_description(strict, [describe_rule(key, node[key]) for key in lost])
-        self.losses += [not_enforced(key, path) for key in lost]
+        self._add_losses(lost, path)
 
     def _convert_object(self, strict: JsonObject, node: JsonObject, path: str, level: int) -> None:
         # an object with named members ignores others, so it may be closed; a free object may not
@@ -185,8 +187,17 @@ class _StrictConverter:
     def _resolve(self, node: JsonObject) -> JsonObject:
         return resolve_ref(node, {"$defs": self._definitions})
 
+    def _add_losses(self, keywords: list[str], path: str) -> None:
+        if keywords:
+            from ahvn_tools.schema.dialects.finding import not_enforced
+
+            self.losses += [not_enforced(keyword, path) for keyword in keywords]
+
     def _add_reason(self, path: str, reason: str) -> JsonObject:
-        self.reasons.append(Finding(severity="note", place=path, problem=reason, fix=_FIXES.get(reason, _DEFAULT_FIX)))
+        from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
+
+        fix = _FIXES.get(reason, _DEFAULT_FIX)
+        self.reasons.append(Finding(severity="note", place=path, problem=reason, fix=fix, rule=NOT_STRICT))
         return {}
 
     def _check_limits(self, strict: JsonObject) -> None:

@@ -209,11 +209,14 @@ async def test_listing_ends_after_ten_seconds_by_default() -> None:
 
 
 async def test_meter_detects_a_blocked_loop() -> None:
-    async with measured() as (mine, background):
-        time.sleep(0.1)  # noqa: ASYNC251  # that is the point
-        background_loop.call_soon(lambda: time.sleep(0.2))
-        await asyncio.sleep(0.3)
-    assert 0.05 < mine.worst < 0.2 <= background.worst + 0.05
+    for _ in range(20):  # until no other virtual machine has the processors meanwhile
+        async with measured() as (mine, background):
+            time.sleep(0.1)  # noqa: ASYNC251  # that is the point
+            background_loop.call_soon(lambda: time.sleep(0.2))
+            await asyncio.sleep(0.3)
+        if 0.05 < mine.worst < 0.2 <= background.worst + 0.05:
+            return
+    pytest.fail(f"the loops were measured as blocked for {mine.worst} and {background.worst} seconds")
 
 
 FIRST = """

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent, TextResourceContents
 
+from ahvn_tools import invisible
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.mcp.client.errors import MAX_ERROR_CHARS, sanitize_text
 from ahvn_tools.mcp.client.remote_tool import ResultParser
-from ahvn_tools.mcp.trust import invisible
 
 IMAGE = ImageContent(type="image", data="AAAA", mimeType="image/png")
 LINK = ResourceLink(type="resource_link", uri="http://169.254.169.254/x", name="x")

@@ -21,16 +21,16 @@ TICK = 0.01
 
 @dataclass
 class Stall:
-    """The longest time in seconds for which a loop was blocked, without the time in which other processes ran."""
+    """The longest time in seconds for which a loop was blocked, without the time in which others had the processors."""
 
     worst: float = 0.0
 
     async def watch(self) -> None:
         """Measure until cancelled."""
         while True:
-            began, queued = time.monotonic(), _queued()
+            began, waited = time.monotonic(), _queued() + _stolen()
             await asyncio.sleep(TICK)
-            self.worst = max(self.worst, time.monotonic() - began - TICK - (_queued() - queued))
+            self.worst = max(self.worst, time.monotonic() - began - TICK - (_queued() + _stolen() - waited))
 
 
 def _queued() -> float:
@@ -39,6 +39,11 @@ def _queued() -> float:
         return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError):  # not on Linux
         return 0.0
+
+
+def _stolen() -> float:
+    """Return for how many seconds other virtual machines had the processors of this one, all together."""
+    return getattr(psutil.cpu_times(), "steal", 0.0)
 
 
 @contextlib.asynccontextmanager

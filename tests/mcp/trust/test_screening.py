@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from mcp_types import Tool
 
-from ahvn_tools.mcp.trust import invisible
+from ahvn_tools import invisible
 from ahvn_tools.mcp.trust.limits import Budgets
 from ahvn_tools.mcp.trust.screening import screen
 from ahvn_tools.mcp.trust.wire import to_wire

@@ -1,0 +1,40 @@
+"""Files that are written whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_text(path: str | os.PathLike[str], text: str, *, new_mode: int | None = None) -> None:
+    """Write a file through a temporary one in its folder, which replaces it. Raises OSError.
+
+    After an error the file is unchanged. The permissions stay; `new_mode` are those of a file that did not exist, by
+    default the usual ones. A link stays a link.
+    """
+    target = Path(path).resolve()
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(_get_mode(target, new_mode))
+        Path(name).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _get_mode(target: Path, new_mode: int | None) -> int:
+    """Return the permissions of the file that is replaced, or those of a new file."""
+    with contextlib.suppress(OSError):
+        return target.stat().st_mode & 0o777
+    if new_mode is not None:
+        return new_mode
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,1 @@
+"""What `ahvn-tools check` prints: the report, where each finding is, and SARIF."""

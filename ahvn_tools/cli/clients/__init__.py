@@ -1,0 +1,1 @@
+"""The MCP configurations of other programs: where their files are, and how an entry is added without other changes."""

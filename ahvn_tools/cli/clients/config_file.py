@@ -1,0 +1,136 @@
+"""ConfigFile: a configuration file, to which one entry is added while all else stays as it is."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from ahvn_tools.cli.errors import CommandError
+from ahvn_tools.cli.files import write_text
+from ahvn_tools.json_types import JsonObject
+
+Syntax = Literal["json", "jsonc", "toml", "yaml"]
+"""`"jsonc"`: JSON with comments and trailing commas."""
+
+_NEW_FILE_MODE = 0o600
+"""Only for its owner: an entry may contain credentials."""
+
+
+class ConfigFile:
+    """The file of a client. A file that cannot be parsed is never changed."""
+
+    def __init__(self, path: Path, syntax: Syntax) -> None:
+        """Read the file; a missing one is empty. Raises CommandError for a file that cannot be read or parsed."""
+        self.path = path
+        self._editor = _get_editor(syntax)
+        self._empty_text = _get_empty_text(syntax)
+        self._comments = syntax == "jsonc"
+        self._text = self._read()
+        self._data = self._parse(self._text)
+        if not isinstance(self._data, dict):
+            raise self._error("it contains no object")
+
+    def get_entry(self, path: Sequence[str]) -> Any:
+        """Return the entry at a path of keys; None if there is none."""
+        value: Any = self._data
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def set_entry(self, path: Sequence[str], entry: JsonObject) -> Path | None:
+        """Write the file with an entry, and return the copy of the old file, if there was one."""
+        expected = copy.deepcopy(self._data)
+        parent = expected
+        for key in path[:-1]:
+            parent = parent.setdefault(key, {})
+            if not isinstance(parent, dict):
+                raise self._error(f"{key!r} in it is not an object")
+        parent[path[-1]] = entry
+        return self._change(lambda: self._editor.set_entry(self._text, path, entry, comments=self._comments), expected)
+
+    def remove_entry(self, path: Sequence[str]) -> Path | None:
+        """Write the file without an entry, and return the copy of the old file."""
+        expected = copy.deepcopy(self._data)
+        parent = expected
+        for key in path[:-1]:
+            parent = parent[key]
+        del parent[path[-1]]
+        return self._change(lambda: self._editor.remove_entry(self._text, path, comments=self._comments), expected)
+
+    def _change(self, edit: Any, expected: Any) -> Path | None:
+        """Write the edited text if it means what is expected: the edit knows the usual ways to write a file."""
+        try:
+            text = edit()
+            is_right = self._editor.parse(text, comments=self._comments) == expected
+        except ValueError:
+            is_right = False
+        if not is_right:
+            raise self._error("it is written in an unusual way", fix="Add the entry by hand: --print shows it.")
+        return self._write(text)
+
+    def _read(self) -> str:
+        try:
+            with self.path.open(encoding="utf-8", newline="") as file:
+                text = file.read()
+        except FileNotFoundError:
+            return self._empty_text
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._error(f"it cannot be read ({type(error).__name__})") from error
+        return text if text.strip() else self._empty_text
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return self._editor.parse(text, comments=self._comments)
+        except (ValueError, RecursionError) as error:
+            reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+            raise self._error(reason, fix="Correct it, or add the entry by hand: --print shows it.") from None
+
+    def _write(self, text: str) -> Path | None:
+        target = self.path.resolve()  # a link to a file in another folder stays a link
+        target.parent.mkdir(parents=True, exist_ok=True)
+        backup = _copy(target) if target.exists() else None
+        is_ended = text.endswith("\n") or backup is not None
+        write_text(target, text if is_ended else f"{text}\n", new_mode=_NEW_FILE_MODE)
+        return backup
+
+    def _error(self, reason: str, *, fix: str = "Use another file: --config FILE.") -> CommandError:
+        return CommandError(f"{str(self.path)!r} was not changed: {reason}. {fix}")
+
+
+def to_text(syntax: Syntax, path: Sequence[str], entry: JsonObject) -> str:
+    """Return an entry at a path of keys as the text of a new file."""
+    text: str = _get_editor(syntax).set_entry(_get_empty_text(syntax), path, entry, comments=False)
+    return text
+
+
+def _get_empty_text(syntax: Syntax) -> str:
+    return "{}" if syntax in {"json", "jsonc"} else ""
+
+
+def _get_editor(syntax: Syntax) -> ModuleType:
+    if syntax == "toml":
+        from ahvn_tools.cli.clients import toml_text
+
+        return toml_text
+    if syntax == "yaml":
+        from ahvn_tools.cli.clients import yaml_text
+
+        return yaml_text
+    from ahvn_tools.cli.clients import json_text
+
+    return json_text
+
+
+def _copy(file: Path) -> Path:
+    """Copy a file with its permissions to the first free name of `mcp.json.bak`, `mcp.json.bak2` and so on."""
+    for number in itertools.count(1):
+        backup = file.with_name(f"{file.name}.bak{number if number > 1 else ''}")
+        if not backup.exists():
+            break
+    shutil.copy2(file, backup)
+    return backup

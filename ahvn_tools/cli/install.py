@@ -1,0 +1,152 @@
+"""`ahvn-tools install`: write a server of some sources to the MCP configuration of a client."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from ahvn_tools.cli.clients.config_file import ConfigFile, to_text
+from ahvn_tools.cli.clients.known import CLIENTS, Client, ClientName, Scope, ServerEntry
+from ahvn_tools.cli.clients.server_command import build_command
+from ahvn_tools.cli.clients.variables import read_variables
+from ahvn_tools.cli.errors import CommandError, UsageError
+from ahvn_tools.cli.output import print_message, print_text
+from ahvn_tools.cli.sources import Flag, Names, SourceOptions, SourceParameters, Sources, open_toolkit
+
+if TYPE_CHECKING:
+    from ahvn_tools.toolkit import Toolkit
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def install(
+    *sources: Sources,
+    client: ClientName,
+    name: str | None = None,
+    scope: Scope | None = None,
+    config: Path | None = None,
+    env: Names = None,
+    env_file: Path | None = None,
+    python: str | None = None,
+    uvx: Flag = False,
+    with_: Annotated[list[str] | None, Parameter(name="--with", negative="")] = None,
+    print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
+    force: Flag = False,
+    no_check: Flag = False,
+    options: SourceParameters = None,
+) -> None:
+    """Let an MCP client start a server of these tools: write it to the client's configuration.
+
+    The old file is kept as a copy beside it, and everything else in it stays as it is. The sources are loaded once, so
+    that a mistake shows now, unless there is --no-check. --profile, --trust, --audience and the other options of
+    sources are those of the server.
+
+    Parameters
+    ----------
+    sources
+        What the server serves: see `serve`. Paths may be relative; absolute ones are written.
+    client
+        The program that uses the tools.
+    name
+        The name of the server in the configuration; by default that of the toolkit.
+    scope
+        user: for all projects; the default. project: for the current folder, where the client has such a file.
+    config
+        Write to this file instead.
+    env
+        NAME=VALUE: a variable of the server, whose value is written to the file. NAME: the client takes the value from
+        its own environment, so that no secret is in the file. Can be repeated.
+    env_file
+        A file with lines NAME=VALUE. The entry names the file if the client reads such files; else the values are
+        written.
+    python
+        The interpreter that runs the server, by default the one of this command. It must have ahvn-tools installed.
+    uvx
+        Start the server with uvx, which installs ahvn-tools when it is needed.
+    with_
+        With --uvx: a package that the tools need. Can be repeated.
+    print_
+        Print the entry, and write nothing.
+    force
+        Replace another entry of this name without a question.
+    no_check
+        Do not load the sources, such as a server that does not run now. It needs --name.
+    """
+    target = CLIENTS[client]
+    options = options or SourceOptions()
+    command = build_command(list(map(str, sources)), options, python=python, uvx=uvx, packages=with_ or ())
+    variables = read_variables(target, env or (), env_file)
+    if no_check:
+        if not sources or name is None:
+            raise UsageError("--no-check needs a SOURCE and --name: the sources are not loaded, which would name it.")
+        server_name, found = name, ""
+    else:
+        with _environment(variables.known), open_toolkit(sources, options) as kit:
+            server_name, found = name or _to_name(kit.name), f" with {_count_tools(kit)}"
+    if not _NAME.fullmatch(server_name):
+        raise UsageError(f"--name {server_name!r}: use letters, digits, '-' and '_', at most 64.")
+    server = ServerEntry(
+        name=server_name,
+        command=command.program,
+        arguments=command.arguments,
+        env={**command.env, **variables.values},
+        passed=variables.passed,
+        env_file=variables.file,
+    )
+    file = config.expanduser() if config is not None else target.get_file(scope)
+    _write(target, file, server, found, is_printed=print_, is_forced=force)
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Generator[None]:
+    """Set variables of this process, as the server will have them."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _count_tools(kit: Toolkit) -> str:
+    return f"{len(kit)} tool{'' if len(kit) == 1 else 's'}"
+
+
+def _to_name(name: str) -> str:
+    """Return the name of a toolkit as one of a server."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:64] or "tools"
+
+
+def _write(client: Client, path: Path, server: ServerEntry, found: str, *, is_printed: bool, is_forced: bool) -> None:
+    entry, keys = client.to_entry(server), (client.section, server.name)
+    if is_printed:
+        print_text(to_text(client.syntax, keys, entry).rstrip())
+        return
+    file = ConfigFile(path, client.syntax)
+    known = file.get_entry(keys)
+    if known == entry:
+        print_text(f"{client.title} has this server already: {server.name!r} in {path}.")
+        return
+    if known is not None and not is_forced:
+        _confirm(server.name, path)
+    backup = file.set_entry(keys, entry)
+    kept = f" The old file is {backup}." if backup is not None else ""
+    print_text(f"Added {server.name!r}{found} to {path}.{kept}\nRestart {client.title} to use it.")
+
+
+def _confirm(name: str, path: Path) -> None:
+    """Ask whether another entry may be replaced. Raises CommandError for another answer than yes, and in a pipe."""
+    question = f"{path} has another server {name!r}."
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise CommandError(f"{question} Add --force to replace it, or choose another --name.")
+    print_message(f"{question} Replace it? [y/N]")
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise CommandError(f"Nothing was changed: {path} still has its server {name!r}.")

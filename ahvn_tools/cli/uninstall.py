@@ -1,0 +1,40 @@
+"""`ahvn-tools uninstall`: remove a server from the MCP configuration of a client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ahvn_tools.cli.clients.config_file import ConfigFile
+from ahvn_tools.cli.clients.known import CLIENTS, ClientName, Scope
+from ahvn_tools.cli.errors import CommandError
+from ahvn_tools.cli.output import print_text
+
+
+def uninstall(
+    name: str,
+    /,
+    *,
+    client: ClientName,
+    scope: Scope | None = None,
+    config: Path | None = None,
+) -> None:
+    """Remove a server from the MCP configuration of a client. The old file is kept as a copy beside it.
+
+    Parameters
+    ----------
+    name
+        The name of the server in the configuration.
+    client
+        The program whose configuration it is.
+    scope
+        user: for all projects; the default. project: for the current folder.
+    config
+        The file, if it is another one.
+    """
+    target = CLIENTS[client]
+    file = ConfigFile(config.expanduser() if config is not None else target.get_file(scope), target.syntax)
+    path = (target.section, name)
+    if file.get_entry(path) is None:
+        raise CommandError(f"{str(file.path)!r} has no server {name!r}.")
+    backup = file.remove_entry(path)
+    print_text(f"Removed {name!r} from {file.path}. The old file is {backup}.")

@@ -1,0 +1,55 @@
+"""JSON files of sources, which may have comments and commas too many, as editors write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from ahvn_tools.errors import SourceError
+
+MAX_BYTES: Final = 64_000_000
+
+
+def read_json(file: Path, shown: str) -> Any:
+    """Return the content of a JSON file. Raises SourceError with the line; `shown` is how it names the file."""
+    return parse_json(read_text(file, shown), shown)
+
+
+def read_text(file: Path, shown: str | None = None) -> str:
+    """Return the text of a file that is not too large. Raises SourceError; `shown` is how it names the file."""
+    shown = str(file) if shown is None else shown
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise SourceError(f"{shown} cannot be read: {error.strerror}.", file=shown) from error
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SourceError(f"{shown}, line {line}: this is not UTF-8.", file=shown, line=line) from None
+    if len(data) > MAX_BYTES:
+        raise SourceError(f"{shown} is too large: at most {MAX_BYTES:,} bytes are read.", file=shown)
+    return text
+
+
+def parse_json(text: str, shown: str, line: int = 1) -> Any:
+    """Return the JSON of a text that begins in this line of a file. Raises SourceError with the line."""
+    try:
+        return _loads(text)
+    except RecursionError:
+        raise SourceError(f"{shown}, line {line}: this is nested too deeply.", file=shown, line=line) from None
+    except json.JSONDecodeError as error:
+        at = line + error.lineno - 1
+        raise SourceError(f"{shown}, line {at}: this is not JSON: {error.msg}.", file=shown, line=at) from None
+    except ValueError:  # a number with thousands of digits
+        raise SourceError(f"{shown}: a number in it is too long.", file=shown) from None
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        from ahvn_tools.mcp.client.mcp_config import without_comments
+
+        return json.loads(without_comments(text))

@@ -1,0 +1,222 @@
+"""Imports the Python files and modules that sources name, each once, with errors that say where the mistake is."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import Final
+
+from ahvn_tools.after_fork import reset_after_fork
+from ahvn_tools.errors import SourceError
+from ahvn_tools.execution.pickling import pickle_by_value
+from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
+
+_PACKAGE: Final = Path(__file__).parents[1]
+
+_PREFIX: Final = "_loaded_"
+"""The prefix of the module name of a file that cannot be imported under its own name."""
+
+_lock = threading.RLock()
+"""Held while a module is imported: `sys.path` and the standard streams are those of the process."""
+
+
+@reset_after_fork
+def _replace_lock() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+    global _lock  # noqa: PLW0603
+    _lock = threading.RLock()
+
+
+def import_file(file: Path, options: ReadOptions, shown: str) -> ModuleType:
+    """Return the module of a file, which is imported once. Raises SourceError; `shown` is how errors name the file.
+
+    A file in a package (a folder with an `__init__.py`) is imported as a part of it. A file whose name another module
+    has gets a name of its own.
+    """
+    file = file.resolve()
+    if not file.is_file():
+        raise SourceError(f"There is no file {shown!r}.", file=shown)
+    options.trust.require_file(file, shown)
+    packages = _find_packages(file)
+    for package in packages:
+        options.trust.require_file(package / "__init__.py")
+    root = packages[0].parent if packages else file.parent
+    with _importing(shown, root), _search_early(root):
+        return _import_from(root, file)
+
+
+def import_module(name: str, options: ReadOptions) -> ModuleType:
+    """Return a module that is installed or, if there is none, in the folder of the options. Raises SourceError."""
+    options.trust.require_module(name)
+    folder = options.folder.resolve()
+    with _importing(name, folder), _search_last(folder):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise
+            raise SourceError(f"There is no file and no module {name!r}, neither installed nor in {folder}.") from None
+
+
+def own_name(module: ModuleType) -> str:
+    """Return the last part of the name of a module, as its author knows it."""
+    stem = module.__name__.rpartition(".")[2]
+    file = getattr(module, "__file__", None)
+    return Path(file).stem if stem.startswith(_PREFIX) and file else stem
+
+
+@contextlib.contextmanager
+def running_code_of(name: str, folder: Path | None = None) -> Iterator[None]:
+    """Run code of a source: what it prints goes to stderr, and what it raises becomes a SourceError with the line."""
+    folder = folder or Path.cwd()
+    try:
+        with _protected_standard_streams():
+            yield
+    except SourceError:
+        raise
+    except SystemExit as error:
+        file, line = _locate(error, folder)
+        raise SourceError(f"{name} exited while it was loaded{_place(file, line)}.", file=name, line=line) from error
+    except Exception as error:
+        file, line = _locate(error, folder)
+        message = error.msg if isinstance(error, SyntaxError) else error
+        raise SourceError(
+            f"{name} cannot be loaded: {type(error).__name__}: {message}{_place(file, line)}", file=name, line=line
+        ) from error
+
+
+@contextlib.contextmanager
+def _importing(name: str, folder: Path) -> Iterator[None]:
+    with _lock:
+        importlib.invalidate_caches()  # a file may be newer than the last look at its folder
+        with running_code_of(name, folder):
+            yield
+
+
+@contextlib.contextmanager
+def _search_early(folder: Path) -> Iterator[None]:
+    """Search a folder before what is installed, and afterwards after it, because functions may import, too.
+
+    The standard library is first, so that a file such as `email.py` does not break the modules that import that.
+    """
+    if str(folder) in sys.path:
+        yield
+        return
+    installed = (index for index, entry in enumerate(sys.path) if entry.endswith(("site-packages", "dist-packages")))
+    sys.path.insert(next(installed, len(sys.path)), str(folder))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # a module may change `sys.path` itself
+            sys.path.remove(str(folder))
+        sys.path.append(str(folder))
+
+
+@contextlib.contextmanager
+def _search_last(folder: Path) -> Iterator[None]:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    yield
+
+
+def _find_packages(file: Path) -> list[Path]:
+    """Return the folders of the packages that a file is in, outermost first."""
+    packages: list[Path] = []
+    for folder in file.parents:
+        if not (folder.name.isidentifier() and (folder / "__init__.py").is_file()):
+            break
+        packages.insert(0, folder)
+    return packages
+
+
+def _import_from(root: Path, file: Path) -> ModuleType:
+    """Import a file under its own name if that name leads to it, else under another one."""
+    relative = file.relative_to(root).with_suffix("")
+    parts = relative.parent.parts if relative.name == "__init__" else relative.parts
+    is_package = len(parts) > 1 or relative.name == "__init__"
+    top = root / parts[0] / "__init__.py" if is_package else file
+    if _leads_to(parts[0], top):
+        return importlib.import_module(".".join(parts))
+    name = f"{_PREFIX}{_to_identifier(parts[0])}_{hashlib.sha256(os.fsencode(top)).hexdigest()[:8]}"
+    module = _load(name, top, is_package=is_package)
+    return importlib.import_module(".".join([name, *parts[1:]])) if len(parts) > 1 else module
+
+
+def _leads_to(name: str, file: Path) -> bool:
+    """Return whether the import of a name gives this file. A name without dots: nothing is imported to find out."""
+    if not name.isidentifier():
+        return False
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:  # a module in `sys.modules` without a spec, such as `__main__`
+        return False
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file.resolve()
+
+
+def _load(name: str, file: Path, *, is_package: bool) -> ModuleType:
+    """Import a file under a name that no other process can import: its functions are pickled by value."""
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = ModuleSpec(name, SourceFileLoader(name, str(file)), origin=str(file), is_package=is_package)
+    spec.has_location = True
+    if is_package:
+        spec.submodule_search_locations = [str(file.parent)]
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # pydantic and pickle look up there what a module defines
+    try:
+        SourceFileLoader(name, str(file)).exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    pickle_by_value(module)
+    return module
+
+
+def _to_identifier(name: str) -> str:
+    return "".join(char if char.isalnum() else "_" for char in name)
+
+
+@contextlib.contextmanager
+def _protected_standard_streams() -> Iterator[None]:
+    """Write nothing to stdout and read nothing from stdin: over stdio they belong to the client."""
+    with _lock, contextlib.ExitStack() as streams:
+        _flush_stdout()
+        with contextlib.suppress(OSError):  # a process may have no standard streams
+            empty = streams.enter_context(Path(os.devnull).open())
+            streams.enter_context(redirect_descriptor(0, to=empty.fileno()))
+            streams.enter_context(redirect_descriptor(1, to=2))
+        try:
+            yield
+        finally:
+            _flush_stdout()
+
+
+def _flush_stdout() -> None:
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # it may be None, or closed
+        sys.stdout.flush()
+
+
+def _locate(error: BaseException, folder: Path) -> tuple[str | None, int | None]:
+    """Return the file and line of an error: the innermost ones in the user's folder."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return Path(error.filename).name, error.lineno
+    frames = [frame for frame in extract_tb(error.__traceback__) if _is_user_file(Path(frame.filename), folder)]
+    return (Path(frames[-1].filename).name, frames[-1].lineno) if frames else (None, None)
+
+
+def _place(file: str | None, line: int | None) -> str:
+    return "" if file is None else f" ({file}, line {line})"
+
+
+def _is_user_file(file: Path, folder: Path) -> bool:
+    return file.is_relative_to(folder) and not file.is_relative_to(_PACKAGE) and "site-packages" not in file.parts

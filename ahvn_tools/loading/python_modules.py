@@ -1,0 +1,65 @@
+"""Python files and modules as a source: `tools.py`, `tools.py:kit`, `acme.tools:kit`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.loading import members
+from ahvn_tools.loading.contents import Contents
+from ahvn_tools.loading.module_import import import_file, import_module, running_code_of
+from ahvn_tools.loading.options import ReadOptions
+
+
+def read(location: str, options: ReadOptions) -> Contents:
+    """Return the toolkit or the tools of a `FILE[:NAME]`. Raises SourceError.
+
+    FILE is a Python file or an importable module. NAME, which may be dotted, is anything that `load` takes as an
+    object. Without NAME it is the only Toolkit in FILE, else all tools there.
+    """
+    file, name = split_location(location)
+    if name is not None:
+        return members.read_object(read_member(file, name, options), name, location)
+    contents = members.read_module(_import(file, options), file)
+    if contents.is_empty:
+        raise SourceError(
+            f"{file} has no tools: add a Toolkit, functions with @tool, a ToolRegistry or a FastMCP server, or name "
+            f"what you mean: {file}:NAME.",
+            file=file,
+        )
+    return contents
+
+
+def read_member(file: str, name: str, options: ReadOptions) -> Any:
+    """Return the object that a `FILE:NAME` refers to. Raises SourceError."""
+    return find_attribute(file, _import(file, options), name)
+
+
+def split_location(location: str) -> tuple[str, str | None]:
+    """Return FILE and NAME. What cannot be a name, such as the rest after the colon of a drive, belongs to FILE."""
+    file, _, name = location.rpartition(":")
+    is_name = all(part.isidentifier() for part in name.split("."))
+    return (file, name) if file and is_name else (location, None)
+
+
+def _import(file: str, options: ReadOptions) -> ModuleType:
+    path = options.resolve(file)
+    if path.is_file():
+        return import_file(path, options, file)
+    is_module = all(part.isidentifier() for part in file.split(".")) and not file.endswith(".py")
+    if not is_module:
+        raise SourceError(f"There is no file {file!r}.", file=file)
+    return import_module(file, options)
+
+
+def find_attribute(file: str, module: ModuleType, name: str) -> Any:
+    """Return a member of a module by its dotted name. Raises SourceError."""
+    value: Any = module
+    for part in name.split("."):
+        with running_code_of(f"{file}:{name}"):  # it may be a property
+            if not hasattr(value, part):
+                known = [word for word in dir(value) if not word.startswith("_")]
+                raise SourceError(f"{file} has no {name!r}. {near_misses(part, known)}", file=file)
+            value = getattr(value, part)
+    return value

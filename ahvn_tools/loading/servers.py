@@ -1,0 +1,97 @@
+"""MCP servers as a source: a URL, a command, a script, an mcp.json or some of its servers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.loading.contents import Contents, ServerSource
+from ahvn_tools.loading.options import ReadOptions, exists
+
+_CONFIG: Final = re.compile(r"(?P<file>.+\.json)(?::(?P<names>[^/\\]+))?")
+"""The path of an mcp.json, and the names of some of its servers with commas between them."""
+
+_INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node"}
+
+
+def read(location: Any, options: ReadOptions) -> Contents:
+    """Return the servers at a location, which are connected when they are added to a toolkit. Raises SourceError.
+
+    `location` is a URL, a command, the path of a script, `FILE.json` or `FILE.json:NAME,NAME`, or the content of an
+    mcp.json.
+    """
+    if isinstance(location, Mapping):
+        return _read_config(location, options.folder, "The mcp.json", None, options)
+    if re.match(r"https?://", location, re.IGNORECASE):
+        return _contents(location)
+    if (match := _CONFIG.fullmatch(location)) and exists(match["file"], options.folder):
+        return _read_config_file(options.resolve(match["file"]), match["file"], match["names"], options)
+    if Path(location).suffix in _INTERPRETERS and exists(location, options.folder):
+        path = options.resolve(location)
+        options.trust.require_file(path)
+        return _contents([_INTERPRETERS[path.suffix], str(path.resolve())], name=path.stem)
+    return _read_command(location, options)
+
+
+def _contents(server: Any, name: str | None = None) -> Contents:
+    return Contents(name=name or "tools", servers=(ServerSource(server=server, name=name),))
+
+
+def _read_config_file(file: Path, shown: str, names: str | None, options: ReadOptions) -> Contents:
+    from ahvn_tools.mcp.client.mcp_config import read_config
+
+    try:
+        config, folder = read_config(file)
+    except DefinitionError as error:
+        raise SourceError(str(error), file=shown) from error
+    return _read_config(config, folder, shown, names, options)
+
+
+def _read_config(
+    config: Mapping[str, Any], folder: Path, shown: str, names: str | None, options: ReadOptions
+) -> Contents:
+    from ahvn_tools.mcp.client.mcp_config import find_servers, parse_entries
+
+    try:
+        chosen = _choose(find_servers(config), shown, names)
+        entries = parse_entries({"mcpServers": chosen}, folder, env=options.env, inputs=options.inputs)
+    except DefinitionError as error:
+        hint = " Here: Toolkit.add_mcp(…, inputs=…), or `inputs` in a manifest." if "inputs=" in str(error) else ""
+        raise SourceError(f"{shown}: {error}{hint}", file=shown) from error
+    if not entries:
+        raise SourceError(f"{shown} has no server that is not disabled.", file=shown)
+    for entry in entries.values():
+        if entry.command:
+            options.trust.require_program(entry.command[0])
+    name = next(iter(entries)) if len(entries) == 1 else "tools"
+    return Contents(name=name, servers=(ServerSource(server=entries),))
+
+
+def _choose(servers: Mapping[str, Any], shown: str, names: str | None) -> Mapping[str, Any]:
+    if names is None:
+        return servers
+    for name in (wanted := [name.strip() for name in names.split(",")]):
+        if name not in servers:
+            raise SourceError(f"{shown} has no server {name!r}. {near_misses(name, servers)}", file=shown)
+    return {name: servers[name] for name in wanted}
+
+
+def _read_command(command: str, options: ReadOptions) -> Contents:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise SourceError(f"{command!r} cannot be split into words: {error}.") from error
+    if not words:
+        raise SourceError("The command of an MCP server is empty: write the program and its arguments.")
+    if shutil.which(words[0], path=options.env.get("PATH")) is None:
+        raise SourceError(
+            f"There is no program {words[0]!r}, which would be the command of an MCP server, and no such file."
+        )
+    options.trust.require_program(words[0])
+    return _contents(words)

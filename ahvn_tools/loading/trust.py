@@ -1,0 +1,80 @@
+"""Trust: which code a source may run in this process, and which commands it may start."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from ahvn_tools.errors import SourceError
+
+CODE: Final = "<code>"
+"""The pattern for code that is a text itself."""
+
+
+class Trust:
+    """The modules, files and programs that may be run; without a list, those that the source names."""
+
+    def __init__(self, patterns: Iterable[str | os.PathLike[str]] | None = None) -> None:
+        """Trust modules by name (`"acme.tools"`, `"acme.*"`), files and folders by path, programs by name (`"npx"`).
+
+        `"<code>"` trusts code that is a text. Nothing may run with an empty list. Raises SourceError for a pattern that
+        is no text, or empty.
+        """
+        if isinstance(patterns, str | os.PathLike):
+            patterns = [patterns]
+        self._patterns = None if patterns is None else tuple(map(_to_pattern, patterns))
+
+    def require_module(self, name: str) -> None:
+        """Raise SourceError unless the module of this name may be imported."""
+        if not self._matches(name):
+            raise _refusal(f"The module {name!r}", name)
+
+    def require_file(self, file: Path, shown: str | None = None) -> None:
+        """Raise SourceError unless this file may be run; `shown` is how it names the file.
+
+        Links count as the files that they lead to.
+        """
+        resolved = file.resolve()
+        if self._patterns is None or any(_contains(pattern, resolved) for pattern in self._patterns):
+            return
+        shown = str(file) if shown is None else shown
+        raise _refusal(f"The file {shown!r}", shown)
+
+    def require_program(self, program: str) -> None:
+        """Raise SourceError unless this program may be started: by the name in the command, or by its path."""
+        if _is_path(program):
+            paths = None if self._patterns is None else [pattern for pattern in self._patterns if _is_path(pattern)]
+            Trust(paths).require_file(Path(program))
+        elif not self._matches(program):
+            raise _refusal(f"The program {program!r}", program)
+
+    def require_code(self) -> None:
+        """Raise SourceError unless code that is a text may be run."""
+        if not (self._patterns is None or CODE in self._patterns):
+            raise _refusal("Code that is a text", CODE)
+
+    def _matches(self, name: str) -> bool:
+        return self._patterns is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in self._patterns)
+
+
+def _is_path(text: str) -> bool:
+    return os.sep in text or "/" in text
+
+
+def _refusal(thing: str, pattern: str) -> SourceError:
+    return SourceError(f"{thing} is not trusted: add {pattern!r} to trust=[…], or remove the source.")
+
+
+def _to_pattern(pattern: object) -> str:
+    text = os.fspath(pattern) if isinstance(pattern, str | os.PathLike) else None
+    if not isinstance(text, str) or not text.strip():
+        raise SourceError(f"trust= lists modules, files, folders and programs as texts; {pattern!r} is none.")
+    return text
+
+
+def _contains(pattern: str, file: Path) -> bool:
+    path = Path(pattern).expanduser().resolve()
+    return file.is_relative_to(path) or fnmatch.fnmatchcase(file.as_posix(), path.as_posix())

@@ -1,0 +1,60 @@
+"""Tools as MCP's `tools/list` answers them, in a file or as data: to look at, check and export. They cannot be called.
+
+Files are `.json` (a list of tools, one tool, `{"tools": […]}` or a whole answer) and `.jsonl` (a tool in each line).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ahvn_tools.errors import SourceError, ToolSpecError
+from ahvn_tools.loading.contents import Contents
+from ahvn_tools.loading.json_file import parse_json, read_json, read_text
+from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.spec import ToolSpec
+
+
+def read(location: Any, options: ReadOptions) -> Contents:
+    """Return the tools of a file, or of its content. Calls of them answer `connection`. Raises SourceError."""
+    if not isinstance(location, str):
+        return Contents(name="tools", tools=tuple(_to_specs(location, "The list of tools")))
+    file = options.resolve(location)
+    if file.suffix == ".jsonl":
+        parts = [
+            (parse_json(line, location, number), f"{location}, line {number}")
+            for number, line in enumerate(read_text(file, location).split("\n"), 1)
+            if line.strip()
+        ]
+    else:
+        parts = [(read_json(file, location), location)]
+    tools = tuple(spec for content, place in parts for spec in _to_specs(content, place))
+    if not tools:
+        raise SourceError(f"{location} has no tools.", file=location)
+    return Contents(name=Path(location).stem, tools=tools)
+
+
+def _to_specs(content: Any, place: str) -> Iterator[ToolSpec]:
+    from mcp_types import Tool
+    from pydantic import ValidationError
+
+    for number, tool in enumerate(_find_tools(content, place), 1):
+        where = f"{place}: tool {number}"
+        try:
+            yield ToolSpec.from_mcp(Tool.model_validate(tool))
+        except ValidationError as error:
+            problem = error.errors(include_input=False, include_url=False)[0]
+            key = ".".join(map(str, problem["loc"])) or "it"
+            raise SourceError(f"{where} is not a tool of MCP: `{key}`: {problem['msg']}.", file=place) from None
+        except ToolSpecError as error:
+            raise SourceError(f"{where}: {error}", file=place) from error
+
+
+def _find_tools(content: Any, place: str) -> list[Any]:
+    if isinstance(content, Mapping):
+        content = content.get("result", content)
+        content = content.get("tools", [content]) if isinstance(content, Mapping) else content
+    if not isinstance(content, list | tuple):
+        raise SourceError(f"{place} is neither a tool of MCP nor a list of tools.", file=place)
+    return list(content)

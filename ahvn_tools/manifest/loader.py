@@ -1,0 +1,196 @@
+"""Load sources of any kind into one toolkit."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError
+from ahvn_tools.loading import reader
+from ahvn_tools.loading.contents import Contents, ServerSource
+from ahvn_tools.loading.kinds import classify
+from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.skipping import skipping
+from ahvn_tools.loading.trust import Trust
+from ahvn_tools.manifest.load_errors import add_load_errors
+from ahvn_tools.manifest.server_ownership import adopt_servers, close_servers
+from ahvn_tools.toolkit import Toolkit
+
+
+def load(
+    *sources: Any,
+    name: str | None = None,
+    profile: str | None = None,
+    audience: str | None = None,
+    trust: Iterable[str | os.PathLike[str]] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Toolkit:
+    """Return a toolkit of the tools that these sources contain.
+
+    A source is a Python file or module (`tools.py`, `acme.tools:kit`), a folder, a manifest, an MCP server (a URL, a
+    command, an mcp.json), an OpenAPI document, code, or an object: a tool, a registry, a toolkit, a FastMCP server. A
+    single source that defines a Toolkit gives that object itself. The tools of several sources are added to a new one;
+    of two tools of one name the first is kept, with a warning.
+
+    `name` is the name of the toolkit. `profile` is the profile of manifests to use, by default the one that the
+    environment variable AHVN_TOOLS_PROFILE names. `audience` gives the toolkit of one audience, with what manifests say
+    for it. `trust` lists the modules, files, folders and programs that may run; by default those that the sources name.
+    `env` replaces the environment variables that manifests refer to. Raises SourceError for what cannot be loaded, also
+    for a server that cannot be reached; no server stays connected then.
+
+    >>> kit = load('''
+    ... def greet(name: str) -> str:
+    ...     "Greet somebody."
+    ...     return f"Hello, {name}!"
+    ... ''')
+    >>> kit.call("greet", {"name": "Ann"})
+    'Hello, Ann!'
+    """
+    if not sources:
+        raise SourceError("There is nothing to load: pass a file, a folder, a module, a server or an object.")
+    options = ReadOptions(trust=Trust(trust), env=os.environ if env is None else env)
+    located = [classify(source, options.folder) for source in sources]
+    if profile is not None and all(kind != "manifest" for kind, _ in located):
+        raise SourceError(f"profile={profile!r} is for manifests, and no source is one: leave it out.")
+    if [kind for kind, _ in located] == ["manifest"]:
+        return _load_manifest(located[0][1], options, profile, audience, name)
+    contents: list[Contents] = []
+    loaded: list[Toolkit] = []
+    try:
+        for kind, location in located:
+            if kind == "manifest":
+                loaded.append(_load_manifest(location, options, profile, audience, None))
+                contents.append(Contents(name=loaded[-1].name, toolkit=loaded[-1]))
+            else:
+                contents.append(reader.read(kind, location, options))
+        if len(contents) == 1 and contents[0].toolkit is not None:
+            return _single_toolkit(contents[0], name, audience)
+        kit = _combine(contents, name, audience)
+        _add_toolset_files(kit, [location for kind, location in located if kind == "folder"])
+        return kit
+    except BaseException:
+        for kit in loaded:
+            close_servers(kit)
+        raise
+
+
+async def aload(
+    *sources: Any,
+    name: str | None = None,
+    profile: str | None = None,
+    audience: str | None = None,
+    trust: Iterable[str | os.PathLike[str]] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Toolkit:
+    """Return a toolkit from async code, as `load` does: in a worker thread, so that the event loop is not blocked.
+
+    Servers that are connected when the task is cancelled are closed.
+    """
+    from ahvn_tools.execution.threads import run_in_thread  # `load` does not need asyncio
+
+    lock, is_cancelled = threading.Lock(), False
+    loaded: list[Toolkit] = []
+
+    def load_in_thread(_job: Any) -> Toolkit:
+        kit = load(*sources, name=name, profile=profile, audience=audience, trust=trust, env=env)
+        with lock:
+            loaded.append(kit)
+            if not is_cancelled:
+                return kit
+        close_loaded()
+        return kit
+
+    def close_loaded(_job: Any = None) -> None:
+        for kit in loaded:
+            if all(kit is not source for source in sources):
+                close_servers(kit)
+
+    try:
+        kit: Toolkit = (await run_in_thread(load_in_thread)).get()
+    except BaseException:
+        with lock:
+            is_cancelled = True
+        if loaded:  # just before the task was cancelled
+            await run_in_thread(close_loaded)
+        raise
+    return kit
+
+
+def _load_manifest(
+    location: str, options: ReadOptions, profile: str | None, audience: str | None, name: str | None
+) -> Toolkit:
+    from ahvn_tools.manifest.manifest_file import Choice, load_manifest  # slow, and not for other sources
+
+    return load_manifest(location, options, Choice(profile=profile, audience=audience, name=name))
+
+
+def _single_toolkit(content: Contents, name: str | None, audience: str | None) -> Toolkit:
+    """Return the toolkit that a source defines. Raises SourceError for a name that would change it."""
+    kit = content.toolkit
+    assert kit is not None  # noqa: S101  # for mypy
+    if name not in (None, kit.name):
+        raise SourceError(
+            f"The source defines the toolkit {kit.name!r}, and name={name!r} would change it: leave it out, or add the "
+            f"toolkit to another one, with Toolkit({name!r}).add(…)."
+        )
+    add_load_errors(kit, content.errors)
+    return kit if audience is None else kit.select(audience=audience, inactive=True)
+
+
+def _combine(contents: Sequence[Contents], name: str | None, audience: str | None) -> Toolkit:
+    """Return a new toolkit of several sources."""
+    kit = Toolkit(name or contents[0].name, on_duplicate="keep")
+    try:
+        for content in contents:
+            _add(kit, content)
+        if audience is not None:
+            _keep_audience(kit, audience)
+    except BaseException:
+        close_servers(kit)
+        raise
+    for thing in (thing for content in contents for thing in _things(content)):
+        if isinstance(thing, Toolkit):
+            adopt_servers(kit, thing)
+    return kit
+
+
+def _add(kit: Toolkit, content: Contents) -> None:
+    add_load_errors(kit, content.errors)
+    for thing in _things(content):
+        kit.add(thing)
+        if isinstance(thing, Toolkit):
+            add_load_errors(kit, thing.load_errors)
+    for server in content.servers:
+        with skipping(server.file, lambda error: add_load_errors(kit, [error])):
+            _add_server(kit, server)
+
+
+def _add_server(kit: Toolkit, server: ServerSource) -> None:
+    try:
+        kit.add_mcp(server.server, name=server.name, **server.options)
+    except (ToolSpecError, ToolCallError) as error:  # such as a ToolConnectionError
+        raise SourceError(str(error)) from error
+
+
+def _things(content: Contents) -> Sequence[Any]:
+    return content.tools if content.toolkit is None else (content.toolkit,)
+
+
+def _add_toolset_files(kit: Toolkit, folders: Sequence[str]) -> None:
+    """Add the toolsets of the files in `configs/tool_sets` of folders. A broken file is skipped and remembered."""
+    for folder in map(Path, folders):
+        if any((folder / place).is_dir() for place in ("configs/tool_sets", "configs/tool-sets")):
+            from ahvn_tools.manifest import toolset_files  # slow, and few folders have any
+
+            errors = toolset_files.add_toolset_files(kit, toolset_files.find_files(folder), folder)
+            add_load_errors(kit, errors)
+
+
+def _keep_audience(kit: Toolkit, audience: str) -> None:
+    """Remove the tools that are not for an audience."""
+    seen = {spec.name for spec in kit.select(audience=audience, inactive=True)}
+    if hidden := [spec.name for spec in kit if spec.name not in seen]:
+        kit.remove(*hidden)

@@ -1,0 +1,199 @@
+"""The middleware that a manifest can name, and the options of each that YAML can hold."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from ahvn_tools import middleware
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.manifest.manifest_model import ManifestModel
+from ahvn_tools.middleware import Middleware
+from ahvn_tools.middleware.factory import factory_call
+
+Level = Literal["debug", "info", "warning", "error", "critical"]
+
+
+class MiddlewareOptions(ManifestModel):
+    """Options of one middleware."""
+
+    def arguments(self, folder: Path) -> dict[str, Any]:
+        """Return the arguments of its function; relative paths begin in the folder of the manifest."""
+        return {name: folder / value if name == "path" else value for name, value in self._written_options().items()}
+
+    def _written_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+class Approve(MiddlewareOptions):
+    """Calls wait for an approval."""
+
+    when: bool = True
+    """Whether all calls wait, or only those that ask for an approval in their body."""
+
+
+class _Repeatable(MiddlewareOptions):
+    tools: str | list[str] = []
+    """The tools that may be called again, in addition to those whose annotations say so."""
+    all_tools: bool = False
+    """Whether all tools may be called again."""
+
+
+class Cache(_Repeatable):
+    """Equal calls get one result."""
+
+    ttl: float = Field(default=300.0, gt=0)
+    """For how many seconds a result is kept."""
+    size: int = Field(default=1_000, ge=1)
+    """How many results are kept."""
+    shared: bool = False
+    """Whether sessions share results."""
+    max_wait: float = 30.0
+    """For how many seconds a call waits for an equal one."""
+
+
+class Limit(MiddlewareOptions):
+    """The maximum number of calls. At least one limit is needed."""
+
+    per_second: int | None = Field(default=None, ge=1)
+    """Calls that start in any second."""
+    per_minute: int | None = Field(default=None, ge=1)
+    """Calls that start in any minute."""
+    per_run: int | None = Field(default=None, ge=1)
+    """Calls of one answer of a model."""
+    per_session: int | None = Field(default=None, ge=1)
+    """Calls of one session."""
+    wait: float = Field(default=0, ge=0)
+    """For how many seconds a call waits to stay within a rate."""
+
+
+class Log(MiddlewareOptions):
+    """One line for each finished call."""
+
+    logger: str | None = None
+    """The name of the logger, `ahvn_tools.calls` by default."""
+    level: Level = "info"
+    """The level of the lines."""
+    max_chars: int = Field(default=500, ge=1)
+    """How many characters of the arguments, and of the result, are in a line."""
+    results: bool = True
+    """Whether the result is in the line."""
+    traceback: bool = False
+    """Whether the traceback of an error follows the line."""
+
+    def arguments(self, folder: Path) -> dict[str, Any]:
+        """Return the arguments, the level as a number."""
+        given = super().arguments(folder)
+        return {**given, "level": logging.getLevelNamesMapping()[self.level.upper()]} if "level" in given else given
+
+
+class Metrics(MiddlewareOptions):
+    """OpenTelemetry metrics of calls."""
+
+
+class Record(MiddlewareOptions):
+    """Calls and their results are written to a file."""
+
+    path: str
+    """The JSONL file, relative to the manifest."""
+    secret_key: str | None = None
+    """At least 16 characters, from the environment: it distinguishes calls that differ in secrets."""
+
+
+class Replay(Record):
+    """Calls are answered from a recording."""
+
+    allow_changed: bool = False
+    """Whether a tool may have changed since it was recorded."""
+
+
+class Retry(_Repeatable):
+    """Failed calls are repeated."""
+
+    attempts: int = Field(default=3, ge=1)
+    """Attempts in total."""
+    codes: list[str] = ["connection", "timeout"]
+    """The error codes after which a call is repeated."""
+    initial_delay: float = 0.1
+    """Seconds before the second attempt; then twice as long each time."""
+    max_delay: float = 5.0
+    """The longest delay in seconds."""
+    max_elapsed: float = 45.0
+    """No attempt starts later than so many seconds after the first."""
+
+
+class Trace(MiddlewareOptions):
+    """An OpenTelemetry span for each call."""
+
+    content: bool = False
+    """Whether the span has arguments and result."""
+
+
+class Truncate(MiddlewareOptions):
+    """Long results are cut for models."""
+
+    max_chars: int = Field(default=20_000, ge=1)
+    """How many characters a model receives."""
+    head_ratio: float = Field(default=0.7, ge=0, le=1)
+    """The part of them that is from the beginning."""
+
+
+MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
+    {
+        "approve": Approve,
+        "cache": Cache,
+        "limit": Limit,
+        "log": Log,
+        "metrics": Metrics,
+        "record": Record,
+        "replay": Replay,
+        "retry": Retry,
+        "trace": Trace,
+        "truncate": Truncate,
+    }
+)
+"""The options of each middleware, by the name of its function in `ahvn_tools.middleware`."""
+
+_SECRET_OPTIONS = frozenset({"secret_key"})
+
+
+def build(name: str, options: Mapping[str, Any] | MiddlewareOptions, folder: Path) -> Middleware:
+    """Return a middleware of this package. Raises pydantic's ValidationError, and ToolSpecError, for its options."""
+    model = options if isinstance(options, MiddlewareOptions) else MIDDLEWARE[name].model_validate(options)
+    made: Middleware = getattr(middleware, name)(**model.arguments(folder))
+    return made
+
+
+def to_item(layer: Middleware, folder: Path | None) -> str | JsonObject:
+    """Return the item of a manifest that makes such a middleware: its name, or its name with its options.
+
+    A path is written relative to the folder of the manifest where it is inside of it. Raises ToolSpecError for a
+    middleware that is not from this package, and for options that YAML cannot hold.
+    """
+    made = factory_call(layer)
+    if made is None:
+        raise ToolSpecError("it was not made by `ahvn_tools.middleware`: name it as `module:name`")
+    options = {name: _to_option(name, value, folder) for name, value in made.options.items()}
+    try:
+        MIDDLEWARE[made.name].model_validate(options, strict=True)
+    except ValidationError as error:
+        wrong = ", ".join(sorted({repr(problem["loc"][0]) for problem in error.errors(include_input=False)}))
+        raise ToolSpecError(f"YAML cannot hold the option {wrong} of `{made.name}`: leave it out") from None
+    return {made.name: options} if options else made.name
+
+
+def _to_option(name: str, value: Any, folder: Path | None) -> Any:
+    if name in _SECRET_OPTIONS and value is not None:
+        raise ToolSpecError(f"its option {name!r} is a secret: write it as ${{VARIABLE}} in the manifest")
+    if name == "level" and isinstance(value, int):
+        return logging.getLevelName(value).lower()
+    if name == "path":
+        path = Path(value).absolute()
+        return str(path.relative_to(folder) if folder is not None and path.is_relative_to(folder) else path)
+    return sorted(value) if isinstance(value, set | frozenset) else list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,92 @@
+"""Toolset files: each YAML file in `configs/tool_sets` describes one toolset."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.manifest.model_file import read_mapping, to_model
+from ahvn_tools.manifest.toolset_model import ToolsetFile
+from ahvn_tools.toolkit import Toolkit
+
+log = logging.getLogger(__name__)
+
+DEFAULT_FOLDERS: Final = ("configs/tool_sets", "configs/tool-sets")
+"""Where toolset files are, relative to a manifest or a folder of tools; both are read."""
+
+_SUFFIXES = frozenset({".yaml", ".yml"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundFile:
+    """A toolset file that was read."""
+
+    shown: str
+    """How messages name the file."""
+    toolset: ToolsetFile
+
+
+def find_files(folder: Path, places: Sequence[str] | None = None) -> list[Path]:
+    """Return the toolset files of these folders and files, in the order of their names in each folder.
+
+    Without places these are the default folders, as far as they exist. Files whose names start with `_` or `.` are left
+    out. Raises SourceError for a place that does not exist.
+    """
+    files: list[Path] = []
+    for place in DEFAULT_FOLDERS if places is None else places:
+        path = folder / place
+        if path.is_dir():
+            files += sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.name[0] not in "._")
+        elif path.is_file():
+            files.append(path)
+        elif places is not None:
+            raise SourceError(f"{place!r} is no folder and no file of toolsets.", file=place)
+    return files
+
+
+def read_files(files: Iterable[Path], folder: Path) -> tuple[list[FoundFile], list[SourceError]]:
+    """Return the toolsets of the files that are enabled, and the errors of files that cannot be used."""
+    found: dict[str, FoundFile] = {}
+    errors: list[SourceError] = []
+    for file in files:
+        shown = file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file)
+        try:
+            content, document = read_mapping(file, shown, "a toolset is a mapping with `name` and `tools`")
+            toolset = to_model(content, ToolsetFile, document)
+            if toolset.enabled and (first := found.get(toolset.name)) is not None:
+                message = (
+                    f"{shown}: the toolset {toolset.name!r} is in {first.shown}, too: rename or remove one of them."
+                )
+                raise SourceError(message, file=shown)
+        except SourceError as error:
+            errors.append(error)
+            continue
+        if toolset.enabled:
+            found[toolset.name] = FoundFile(shown=shown, toolset=toolset)
+    return list(found.values()), errors
+
+
+def add_toolset_files(toolkit: Toolkit, files: Iterable[Path], folder: Path) -> list[SourceError]:
+    """Add the toolsets of files, and return the errors of those that cannot be used.
+
+    A tool that the toolkit does not have stays in its toolset, with a warning, and `Toolkit.check` finds it.
+    """
+    found, errors = read_files(files, folder)
+    for file in found:
+        toolset = file.toolset
+        toolkit.add_toolset(toolset.name, toolset.description, names=toolset.tools, ordered=True)
+        for message in unknown_tools(toolkit, toolset.tools):
+            log.warning("%s: the toolset %r: %s", file.shown, toolset.name, message)
+    return errors
+
+
+def unknown_tools(toolkit: Toolkit, names: Iterable[str]) -> Iterator[str]:
+    """Yield a message for each name that no tool has."""
+    known = [tool.name for tool in toolkit]
+    for name in names:
+        if name not in known:
+            yield f"there is no tool {name!r}. {near_misses(name, known)}"

@@ -1,0 +1,233 @@
+"""The request of one call: the arguments in their places, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import unquote
+
+import httpx2
+
+from ahvn_tools.errors import ToolConnectionError, ToolError
+from ahvn_tools.sources.http.request import METHODS_WITH_BODY, HTTPArgument, HTTPRequest, Location
+from ahvn_tools.sources.http.styles import (
+    Pair,
+    cookie_text,
+    header_text,
+    path_text,
+    percent_encode,
+    query_pairs,
+    to_text,
+)
+
+_PLACE = re.compile(r"\{([^{}]+)\}")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_DEFAULT_HEADERS = {
+    "Accept": "application/json, */*;q=0.5",
+    "Accept-Encoding": "gzip, deflate",
+    "User-Agent": "ahvn-tools",
+}
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_MAX_DECODINGS = 4
+"""How often a value of the path is decoded to find out what servers may make of it."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BuiltRequest:
+    """A request that can be sent, without credentials."""
+
+    method: str
+    url: str
+    """Without the query."""
+    query: tuple[Pair, ...] = ()
+    """Percent-encoded."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: tuple[str, ...] = ()
+    """Each as `name=value`."""
+    content: Mapping[str, Any] = field(default_factory=dict)
+    """The body as a keyword argument of `httpx2.Request`."""
+
+    def with_header(self, name: str, value: str) -> BuiltRequest:
+        """Return the request with one more header."""
+        return replace(self, headers={**self.headers, name.title(): value})
+
+    def to_httpx(self) -> httpx2.Request:
+        """Return the request for httpx2. Raises ToolConnectionError for a host that is no name and no address."""
+        query = "&".join(f"{name}={value}" for name, value in self.query)
+        headers = {**self.headers, "Cookie": "; ".join(self.cookies)} if self.cookies else self.headers
+        try:
+            url = httpx2.URL(f"{self.url}?{query}" if query else self.url)
+        except httpx2.InvalidURL:
+            raise ToolConnectionError("The address of the service cannot be used.") from None
+        request = httpx2.Request(self.method, url, headers=headers, **self.content)
+        request.read()
+        return request
+
+
+def build_request(request: HTTPRequest, arguments: Mapping[str, Any]) -> BuiltRequest:
+    """Return the request of a call. Raises ToolError, for the model, for a value that has no place in a request."""
+    places = {name: request.find_argument(name) for name in arguments}
+    placed = [(name, place, arguments[name]) for name, place in places.items() if place is not None]
+    _refuse_second_values(request, placed)
+    headers, cookies = {**_DEFAULT_HEADERS, **{name.title(): text for name, text in request.headers.items()}}, []
+    for name, place, value in placed:
+        if place.location == "header" and value is not None:
+            headers[place.name.title()] = _checked_header(name, header_text(place, value))
+        elif place.location == "cookie" and value is not None:
+            cookies.append(f"{place.name}={cookie_text(value)}")
+    content = _build_body(request, [item for item in placed if item[1].location in {"body", "whole-body"}])
+    if (content_type := _content_type(request)) and content and "files" not in content:
+        headers["Content-Type"] = content_type
+    return BuiltRequest(
+        method=request.method,
+        url=request.base_url + _build_path(request, placed),
+        query=_build_query(request, placed),
+        headers=headers,
+        cookies=tuple(cookies),
+        content=content,
+    )
+
+
+Placed = tuple[str, HTTPArgument, Any]
+
+
+def _refuse_second_values(request: HTTPRequest, placed: Iterable[Placed]) -> None:
+    """Refuse an argument of an open schema that would be sent in the place of another one."""
+    taken = {(item.location, item.name) for item in request.arguments.values()}
+    taken |= {("query", name) for name, _ in request.query}
+    taken |= {("query", name) for name in request.secret_query_names}
+    for name, place, _ in placed:
+        if name not in request.arguments and (place.location, place.name) in taken:
+            raise ToolError(f"Invalid arguments: {name!r} is not accepted.")
+
+
+def _build_path(request: HTTPRequest, placed: Iterable[Placed]) -> str:
+    texts = {place.name: _path_value(name, place, value) for name, place, value in placed if place.location == "path"}
+
+    def fill(match: re.Match[str]) -> str:
+        if match[1] not in texts:
+            raise ToolError(f"Invalid arguments: {match[1]!r} is missing.")
+        return texts[match[1]]
+
+    path = _PLACE.sub(fill, request.path)
+    for segment in path.split("/"):
+        if unquote(segment) in {".", ".."}:
+            raise ToolError("Invalid arguments: a part of the path would be '.' or '..'.")
+    return path
+
+
+def _path_value(name: str, place: HTTPArgument, value: Any) -> str:
+    for text in _texts_in(value):
+        decoded = text
+        for _ in range(_MAX_DECODINGS):
+            decoded = unquote(decoded)
+        if any(ord(char) < ord(" ") for char in decoded):
+            raise ToolError(f"Invalid arguments: {name!r} must not contain control characters.")
+        if not {".", ".."}.isdisjoint(re.split(r"[/\\;]", decoded)):
+            raise ToolError(f"Invalid arguments: {name!r} must not contain the path segments '.' and '..'.")
+    encoded = path_text(place, value)
+    if value is None or not encoded:
+        raise ToolError(f"Invalid arguments: {name!r} must not be empty.")
+    return encoded
+
+
+def _texts_in(value: Any) -> Iterable[str]:
+    if isinstance(value, dict):
+        value = [part for item in value.items() for part in item]
+    return (to_text(item) for item in value) if isinstance(value, list) else (to_text(value),)
+
+
+def _build_query(request: HTTPRequest, placed: Iterable[Placed]) -> tuple[Pair, ...]:
+    fixed = [(percent_encode(name), percent_encode(value)) for name, value in request.query]
+    taken = {name for name, _ in fixed} | {percent_encode(name) for name in request.secret_query_names}
+    own = [item for item in placed if item[1].location == "query"]
+    return (*fixed, *_own_pairs(own, taken | _encoded_names(request, "query")))
+
+
+def _encoded_names(request: HTTPRequest, location: Location) -> set[str]:
+    return {percent_encode(item.name) for item in request.arguments.values() if item.location == location}
+
+
+def _own_pairs(placed: Iterable[Placed], taken: Container[str]) -> Iterable[Pair]:
+    """Yield the names and values of arguments. Raises ToolError for an object with the name of another parameter."""
+    for name, place, value in placed:
+        for key, text in query_pairs(place, value):
+            if key in taken and key != percent_encode(place.name):
+                raise ToolError(f"Invalid arguments: {name!r} contains the name of another parameter.")
+            yield key, text
+
+
+def _checked_header(name: str, text: str) -> str:
+    text = text.strip()
+    if not _HEADER_VALUE.fullmatch(text):
+        raise ToolError(f"The value of {name!r} cannot be sent in a header: it has control or unusual characters.")
+    return text
+
+
+def _content_type(request: HTTPRequest) -> str | None:
+    defaults = {"json": "application/json", "form": _FORM_TYPE, "text": "text/plain; charset=utf-8"}
+    return request.body_content_type or defaults.get(request.body_type, "application/octet-stream")
+
+
+def _build_body(request: HTTPRequest, placed: list[Placed]) -> Mapping[str, Any]:
+    """Return the body as a keyword argument of `httpx2.Request`; empty for none."""
+    whole = [item for item in placed if item[1].location == "whole-body"]
+    if whole:
+        return _encode_whole(request, *whole[0])
+    has_members = request.other_arguments == "body" or any(
+        item.location == "body" for item in request.arguments.values()
+    )
+    if not placed and not (has_members and request.method in METHODS_WITH_BODY):
+        return {}
+    return _encode_members(request, placed)
+
+
+def _encode_whole(request: HTTPRequest, name: str, place: HTTPArgument, value: Any) -> Mapping[str, Any]:
+    if request.body_type == "json":
+        return {"content": to_json(value)}
+    if request.body_type == "binary":
+        return {"content": _decode_base64(name, value)}
+    members = [(name, replace(place, name=key), item) for key, item in value.items()] if isinstance(value, dict) else []
+    if members and request.body_type in {"form", "multipart"}:
+        return _encode_members(request, members)
+    return {"content": to_text(value).encode()}
+
+
+def _encode_members(request: HTTPRequest, placed: Iterable[Placed]) -> Mapping[str, Any]:
+    if request.body_type == "json":
+        return {"content": to_json({place.name: value for _, place, value in placed})}
+    if request.body_type == "multipart":
+        return {"files": [part for name, place, value in placed for part in _encode_part(name, place, value)]}
+    pairs = _own_pairs(placed, _encoded_names(request, "body"))
+    return {"content": "&".join(f"{name}={value}" for name, value in pairs).encode()}
+
+
+def to_json(value: Any) -> bytes:
+    """Return a value as JSON, a text in quotes."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _encode_part(name: str, place: HTTPArgument, value: Any) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return the parts of a multipart body for one argument: several for a list."""
+    if value is None:
+        return []
+    if isinstance(value, list) and place.content_type is None:
+        return [part for item in value for part in _encode_part(name, place, item)]
+    if place.is_file:
+        file_type = place.content_type or "application/octet-stream"
+        return [(place.name, (percent_encode(place.name), _decode_base64(name, value), file_type))]
+    content_type = place.content_type or ("application/json" if isinstance(value, dict) else None)
+    text = to_text(value).encode()
+    return [(place.name, (None, text) if content_type is None else (None, text, content_type))]
+
+
+def _decode_base64(name: str, value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise ToolError(f"Invalid arguments: {name!r} must be base64.") from None

@@ -1,0 +1,171 @@
+"""The connections of HTTP tools: one pool for each event loop and server, shared by all tools, closed when unused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import ssl
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+import httpcore2
+import httpx2
+
+from ahvn_tools.after_fork import reset_after_fork
+from ahvn_tools.log_redaction import add_log_filter
+from ahvn_tools.sources.http.addresses import AllowedAddresses
+from ahvn_tools.sources.http.network import AllowedNetwork
+from ahvn_tools.sources.http.request import HTTPOptions
+
+MAX_CONNECTIONS = 100
+"""Connections to one server at a time, for each event loop; further requests wait."""
+
+KEEPALIVE_SECONDS = 3.0
+"""After so many seconds an unused connection is closed; many servers close theirs after 5."""
+
+
+@dataclass(frozen=True)
+class PoolKey:
+    """What the requests of one pool have in common."""
+
+    scheme: str
+    host: str
+    port: int | None
+    allow_private: bool | tuple[str, ...]
+    ca_file: str | None
+    proxy: str | None = field(repr=False)
+
+    @classmethod
+    def of(cls, url: httpx2.URL, options: HTTPOptions) -> PoolKey:
+        """Return the key for requests to a URL."""
+        return cls(url.scheme, url.host, url.port, options.allow_private, options.ca_file, options.proxy)
+
+
+@contextlib.asynccontextmanager
+async def open_pool(key: PoolKey) -> AsyncIterator[httpcore2.AsyncConnectionPool]:
+    """Lend the pool of a key, in the running loop."""
+    loop = asyncio.get_running_loop()
+    connections = _of_loops.get(loop)
+    if connections is None:
+        connections = await _LoopConnections.start(loop)
+    shared = connections.acquire(key)
+    try:
+        yield shared.pool
+    finally:
+        connections.release(key, shared)
+
+
+@dataclass(eq=False)
+class _SharedPool:
+    pool: httpcore2.AsyncConnectionPool
+    users: int = 0
+    idle_timer: asyncio.TimerHandle | None = None
+
+
+class _LoopConnections:
+    """The pools of one event loop. They are closed when the loop ends, as `asyncio.run` ends it."""
+
+    def __init__(self) -> None:
+        self._pools: dict[PoolKey, _SharedPool] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._guard = self._wait_for_end()
+
+    @classmethod
+    async def start(cls, loop: asyncio.AbstractEventLoop) -> _LoopConnections:
+        """Return the connections of a loop."""
+        connections = cls()
+        with _lock:
+            for other in [other for other in _of_loops if other.is_closed()]:
+                del _of_loops[other]
+            _of_loops[loop] = connections
+        await anext(connections._guard)  # its own
+        return connections
+
+    async def _wait_for_end(self) -> AsyncGenerator[None, None]:
+        """Close the pools when the loop shuts down its asynchronous generators, of which this is one."""
+        try:
+            yield
+        finally:
+            with _lock:
+                _of_loops.pop(asyncio.get_running_loop(), None)
+            for shared in self._pools.values():
+                if shared.idle_timer is not None:
+                    shared.idle_timer.cancel()
+                await shared.pool.aclose()
+            await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def acquire(self, key: PoolKey) -> _SharedPool:
+        """Return the pool of a key, counted as used."""
+        shared = self._pools.get(key)
+        if shared is None:
+            shared = self._pools[key] = _SharedPool(_make_pool(key))
+        shared.users += 1
+        if shared.idle_timer is not None:
+            shared.idle_timer.cancel()
+            shared.idle_timer = None
+        return shared
+
+    def release(self, key: PoolKey, shared: _SharedPool) -> None:
+        """Count a pool as used by one request less; close it after a while if there is no other."""
+        shared.users -= 1
+        if not shared.users:
+            loop = asyncio.get_running_loop()
+            shared.idle_timer = loop.call_later(KEEPALIVE_SECONDS, self._drop, key)
+
+    def _drop(self, key: PoolKey) -> None:
+        task = asyncio.get_running_loop().create_task(self._pools.pop(key).pool.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+_of_loops: dict[asyncio.AbstractEventLoop, _LoopConnections] = {}
+_of_parent: list[Any] = []
+"""The connections of the parent process: they are kept, because their end would be an end for the parent's servers."""
+
+_lock = threading.Lock()
+
+
+@reset_after_fork
+def _drop_connections() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+    global _of_loops, _lock
+    _of_parent.append(_of_loops)
+    _of_loops, _lock = {}, threading.Lock()
+
+
+def _make_pool(key: PoolKey) -> httpcore2.AsyncConnectionPool:
+    add_log_filter()
+    proxy = _find_proxy(key)
+    return httpcore2.AsyncConnectionPool(
+        ssl_context=_ssl_context(key.ca_file, os.getpid()) if key.scheme == "https" else None,
+        proxy=proxy,
+        max_connections=MAX_CONNECTIONS,
+        keepalive_expiry=KEEPALIVE_SECONDS,
+        network_backend=None if proxy else AllowedNetwork(AllowedAddresses(key.allow_private)),
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _ssl_context(ca_file: str | None, _process: int) -> ssl.SSLContext:
+    """Return the settings of TLS, which take long to make."""
+    return httpx2.create_ssl_context() if ca_file is None else ssl.create_default_context(cafile=ca_file)
+
+
+def _find_proxy(key: PoolKey) -> httpcore2.Proxy | None:
+    """Return the proxy of a request. It is the proxy that resolves the name of the server."""
+    url = key.proxy
+    if url == "environment":
+        url = None if proxy_bypass(key.host) else getproxies().get(key.scheme)
+    if url is None:
+        return None
+    proxy = httpx2.Proxy(url)
+    return httpcore2.Proxy(
+        url=httpcore2.URL(
+            scheme=proxy.url.raw_scheme, host=proxy.url.raw_host, port=proxy.url.port, target=proxy.url.raw_path
+        ),
+        auth=proxy.raw_auth,
+    )

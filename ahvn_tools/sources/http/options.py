@@ -1,0 +1,265 @@
+"""The options of an HTTP tool, and the request that they describe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Final, Literal, get_args
+
+from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.sources.http.body import HTTPBody, build_template
+from ahvn_tools.sources.http.credentials import Credential
+from ahvn_tools.sources.http.request import (
+    METHODS_WITH_BODY,
+    BodyType,
+    HTTPArgument,
+    HTTPOptions,
+    HTTPRequest,
+    Location,
+)
+from ahvn_tools.sources.http.security import ApiKey, Basic, ClientAuthentication, ClientCredentials, Security
+from ahvn_tools.sources.http.url_template import UrlTemplate
+from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.template import ToolTemplate
+
+AuthMethod = Literal["none", "api_key", "api_key_header", "api_key_query", "basic", "oauth"]
+
+Places = Mapping[str, str] | Iterable[str]
+"""Arguments: with their names on the wire, or under their own names."""
+
+
+class HTTPToolOptions(ToolOptions, total=False):
+    """The options of an HTTP tool in addition to those of any tool. All are optional."""
+
+    method: str
+    """`GET` by default."""
+    query: Places
+    """Arguments that are sent in the query; those of GET, HEAD, OPTIONS and DELETE are by default."""
+    body: Places | str
+    """Arguments that are sent as members of the body, as all others are by default; a text names the argument that is
+    the whole body."""
+    header: Mapping[str, str]
+    """Arguments that are sent in headers, with the names of the headers. No model sees them: bind them."""
+    body_type: BodyType
+    """`"json"` by default."""
+    headers: Mapping[str, Credential]
+    """Headers of every request. A secret one is `"${NAME}"` or `"Prefix ${NAME}"`, a SecretStr or a function."""
+    auth_method: AuthMethod
+    """How the host authenticates: `"none"` by default."""
+    api_key: Credential
+    """For `api_key` (`Authorization: Bearer …`), `api_key_header` and `api_key_query`: the name of an environment
+    variable as `"${NAME}"`, a SecretStr, or a function that returns the key. So are the other credentials."""
+    api_key_name: str
+    """The name of the header, `X-API-Key` by default, or of the query parameter, `api_key` by default."""
+    username: Credential
+    """For `basic`. It may be a plain text."""
+    password: Credential
+    client_id: Credential
+    """For `oauth`, the client credentials grant. It may be a plain text."""
+    client_secret: Credential
+    token_url: str
+    """The token endpoint."""
+    scope: str
+    """Scopes of the token, separated by spaces."""
+    token_audience: str
+    """The parameter `audience` of the token request, which some providers require."""
+    client_authentication: ClientAuthentication
+    """Where the token request has the client's id and secret: `"client_secret_basic"` by default."""
+    connect_timeout: float
+    retry_count: int
+    retry_delay: float
+    max_response_bytes: int
+    follow_redirects: bool | Literal["same-origin"]
+    allow_private: bool | Iterable[str]
+    ca_file: str | None
+    proxy: str | None
+
+
+_REQUEST_KEYS: Final = frozenset(HTTPToolOptions.__annotations__) - frozenset(ToolOptions.__annotations__)
+
+_SENDING_KEYS: Final = frozenset(item.name for item in fields(HTTPOptions)) & _REQUEST_KEYS
+
+_AUTH_KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "none": ((), ()),
+    "api_key": (("api_key",), ()),
+    "api_key_header": (("api_key",), ("api_key_name",)),
+    "api_key_query": (("api_key",), ("api_key_name",)),
+    "basic": (("username", "password"), ()),
+    "oauth": (("client_id", "client_secret"), ("token_url", "scope", "token_audience", "client_authentication")),
+}
+"""The credentials of each method, and its other options."""
+
+
+def build_from_url(
+    name: str,
+    api_url: str,
+    options: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+    origin: str | None = None,
+) -> tuple[ToolTemplate, HTTPBody]:
+    """Return the template of the tool that a URL and `HTTPToolOptions` describe, and its body.
+
+    `environment` has the variables of credentials, `origin` is as of `build_template`. Raises DefinitionError.
+    """
+    known = {**ToolOptions.__annotations__, **HTTPToolOptions.__annotations__}
+    for key in options:
+        if key not in known:
+            raise DefinitionError(f"Unknown option {key!r}. {near_misses(key, known)}")
+    own = {key: value for key, value in options.items() if key in _REQUEST_KEYS}
+    tool_options = {key: value for key, value in options.items() if key not in own and key != "input_schema"}
+    url = UrlTemplate.parse(api_url)
+    arguments = _find_places(url, own)
+    headers, keys = _read_headers(own.get("headers", {}))
+    security = (*_read_security(own, tool_options.get("binds") or {}), *keys)
+    request = HTTPRequest(
+        method=_to_text("method", own.get("method", "GET")).upper(),
+        base_url=url.base_url,
+        path=url.path,
+        arguments=arguments,
+        other_arguments="body" if _has_body(own) else "query",
+        body_type=_to_choice("body_type", own.get("body_type", "json"), get_args(BodyType)),
+        query=url.query,
+        headers=headers,
+        security=security,
+    )
+    schema = options.get("input_schema")
+    return build_template(
+        name,
+        _derive_schema(url, arguments) if schema is None else schema,
+        request,
+        tool_options,
+        http_options=_read_sending(own),
+        credentials={
+            **{key: own[key] for item in security for key in item.parameters if key in own},
+            **{item.parameter: value for item, value in keys.items()},
+        },
+        environment=environment,
+        origin=origin,
+    )
+
+
+def _read_headers(headers: Any) -> tuple[dict[str, str], dict[ApiKey, Credential]]:
+    """Return the headers that are no secrets, and the secret ones with their values."""
+    if not isinstance(headers, Mapping) or not all(isinstance(name, str) for name in headers):
+        raise DefinitionError("headers is a dict of the names of headers and their values.")
+    plain: dict[str, str] = {}
+    secret: dict[ApiKey, Credential] = {}
+    for name, value in headers.items():
+        if isinstance(value, str) and "${" not in value:
+            plain[name] = value
+            continue
+        prefix, mark, variable = value.partition("${") if isinstance(value, str) else ("", "", "")
+        parameter = f"{re.sub(r'[^a-z0-9]', '_', name.lower())}_header"
+        secret[ApiKey(name=name, prefix=prefix, parameter=parameter)] = mark + variable or value
+    return plain, secret
+
+
+def _has_body(own: Mapping[str, Any]) -> bool:
+    is_whole = isinstance(own.get("body"), str)
+    return not is_whole and str(own.get("method", "GET")).upper() in METHODS_WITH_BODY
+
+
+def _find_places(url: UrlTemplate, own: Mapping[str, Any]) -> dict[str, HTTPArgument]:
+    """Return where the arguments are sent that the URL and the options name."""
+    places = {name: HTTPArgument(location="path", name=name) for name in url.path_arguments}
+    named: list[tuple[str, Location, str]] = [(name, "query", key) for key, name in url.query_arguments]
+    named += [(name, "query", key) for name, key in _to_names("query", own.get("query", ())).items()]
+    if isinstance(body := own.get("body", ()), str):
+        named.append((body, "whole-body", body))
+    else:
+        named += [(name, "body", key) for name, key in _to_names("body", body).items()]
+    named += [(name, "header", key) for name, key in _to_texts("header", own.get("header", {})).items()]
+    for name, location, key in named:
+        if name in places:
+            raise DefinitionError(f"The argument {name!r} has two places: keep one of them.")
+        places[name] = HTTPArgument(location=location, name=key)
+    return places
+
+
+def _derive_schema(url: UrlTemplate, arguments: Mapping[str, HTTPArgument]) -> JsonObject:
+    """Return the schema of the arguments that are named: texts in the URL, and any values elsewhere."""
+    required = [*url.path_arguments, *(name for _, name in url.query_arguments)]
+    properties = {name: {"type": "string"} if name in required else {} for name in arguments}
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _read_security(own: Mapping[str, Any], binds: Mapping[str, str]) -> tuple[Security, ...]:
+    """Return how the host authenticates. Raises DefinitionError for options that another method has, or that lack."""
+    method = _to_choice("auth_method", own.get("auth_method", "none"), get_args(AuthMethod))
+    credentials, others = _AUTH_KEYS[method]
+    for key in {name for pair in _AUTH_KEYS.values() for names in pair for name in names} & own.keys():
+        if key not in (*credentials, *others):
+            fitting = [name for name, pair in _AUTH_KEYS.items() if key in (*pair[0], *pair[1])]
+            raise DefinitionError(f"{key!r} is for auth_method={' or '.join(map(repr, fitting))}, not {method!r}.")
+    for key in credentials:
+        if key not in own and key not in binds:
+            raise DefinitionError(
+                f"auth_method={method!r} needs {key!r}: name an environment variable as '${{NAME}}', pass a SecretStr "
+                f"or a function, or bind it: binds={{{key!r}: 'state.key'}}."
+            )
+    if method == "oauth" and not isinstance(own.get("token_url"), str):
+        raise DefinitionError("auth_method='oauth' needs 'token_url', the URL of the token endpoint.")
+    return _MAKE_SECURITY[method](own)
+
+
+_MAKE_SECURITY: Final[Mapping[str, Callable[[Mapping[str, Any]], tuple[Security, ...]]]] = {
+    "none": lambda _: (),
+    "api_key": lambda _: (ApiKey(prefix="Bearer "),),
+    "api_key_header": lambda own: (ApiKey(name=_to_text("api_key_name", own.get("api_key_name", "X-API-Key"))),),
+    "api_key_query": lambda own: (
+        ApiKey(location="query", name=_to_text("api_key_name", own.get("api_key_name", "api_key"))),
+    ),
+    "basic": lambda _: (Basic(),),
+    "oauth": lambda own: (
+        ClientCredentials(
+            token_url=own["token_url"],
+            scope=_to_text("scope", own.get("scope", "")),
+            audience=_to_text("token_audience", own.get("token_audience", "")),
+            authentication=_to_choice(
+                "client_authentication",
+                own.get("client_authentication", "client_secret_basic"),
+                get_args(ClientAuthentication),
+            ),
+        ),
+    ),
+}
+
+
+def _read_sending(own: Mapping[str, Any]) -> HTTPOptions:
+    options = {key: own[key] for key in _SENDING_KEYS & own.keys()}
+    allowed = options.get("allow_private", False)
+    if not isinstance(allowed, bool):
+        if isinstance(allowed, str):
+            raise DefinitionError("allow_private is True, or a list of hosts and networks.")
+        options["allow_private"] = tuple(allowed)
+    return HTTPOptions(**options)
+
+
+def _to_names(option: str, places: Any) -> dict[str, str]:
+    """Return arguments with their names on the wire."""
+    if isinstance(places, Mapping):
+        return _to_texts(option, places)
+    if isinstance(places, str) or not isinstance(places, Iterable):
+        raise DefinitionError(f"{option} is a list of arguments, or a dict with their names on the wire.")
+    names = list(places)
+    return _to_texts(option, dict(zip(names, names, strict=True)))
+
+
+def _to_texts(option: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
+        raise DefinitionError(f"{option} is a dict of texts; a credential belongs to auth_method, or is bound.")
+    return dict(value)
+
+
+def _to_text(option: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise DefinitionError(f"{option} must be a text, not {type(value).__name__}.")
+    return value
+
+
+def _to_choice(option: str, value: Any, choices: tuple[str, ...]) -> Any:
+    if value not in choices:
+        raise DefinitionError(f"{option} must be {', '.join(map(repr, choices))}, not {value!r}.")
+    return value

@@ -1,0 +1,132 @@
+"""HTTPRequest: a request with places for arguments, as a frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ahvn_tools.sources.http.security import ApiKey, Security
+
+Location = Literal["path", "query", "header", "cookie", "body", "whole-body"]
+"""Where an argument is sent: `body` is a member of the body, `whole-body` the body itself."""
+
+Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
+"""How a list or an object is written: OpenAPI's `style`."""
+
+BodyType = Literal["json", "form", "multipart", "text", "binary"]
+"""How the body is encoded. A binary body, and a file in a multipart one, is base64 in the argument."""
+
+IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+READ_ONLY_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+METHODS = READ_ONLY_METHODS | METHODS_WITH_BODY | {"DELETE"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HTTPArgument:
+    """Where an argument of the tool is sent."""
+
+    location: Location
+    name: str
+    """Its name on the wire: of the query parameter, the header, the member of the body, or in the path template."""
+    style: Style | None = None
+    """None: OpenAPI's default of the location: `form` in the query and in cookies, else `simple`."""
+    explode: bool | None = None
+    """None: OpenAPI's default of the style: True for `form`, else False."""
+    is_file: bool = False
+    """Whether a member of a multipart body is a file; the argument is its content as base64."""
+    content_type: str | None = None
+    """The media type of a member of a multipart body. Elsewhere, `application/json`: the value is sent as JSON text."""
+    allow_reserved: bool = False
+    """Whether reserved characters that mean nothing in a query, such as `/` and `:`, are sent as they are."""
+    is_declared: bool = False
+    """Whether a model may set this header or cookie, because an OpenAPI document declares it."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether a model never sets it: what is not bound there is not sent."""
+        return self.location in {"header", "cookie"} and not self.is_declared
+
+
+@dataclass(frozen=True, kw_only=True)
+class HTTPRequest:
+    """A request with places for arguments. It contains no credential and no value of an argument.
+
+    An argument without a place goes to `other_arguments`.
+    """
+
+    method: str
+    base_url: str
+    """Scheme, host, port and the beginning of the path, as in `https://api.example/v1`; no argument changes it. Empty:
+    it is not known, and calls fail."""
+    path: str = ""
+    """The rest of the path, which begins with `/`, with templates for the arguments: `/users/{user_id}/notes`."""
+    arguments: Mapping[str, HTTPArgument] = field(default_factory=dict)
+    """Arguments by the names of the tool's parameters."""
+    other_arguments: Literal["query", "body"] | None = None
+    """Where arguments go that `arguments` does not have, by their own names; None: there are none."""
+    body_type: BodyType = "json"
+    body_content_type: str | None = None
+    """The media type of the body, such as `application/vnd.api+json`; None: that of `body_type`."""
+    query: tuple[tuple[str, str], ...] = ()
+    """Query parameters of every request."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of every request. They are not secret: a credential belongs to `security`."""
+    security: tuple[Security, ...] = ()
+    """All of these are sent."""
+
+    @property
+    def credential_parameters(self) -> tuple[str, ...]:
+        """The hidden parameters with credentials."""
+        return tuple(dict.fromkeys(name for item in self.security for name in item.parameters))
+
+    @property
+    def secret_query_names(self) -> tuple[str, ...]:
+        """The query parameters with credentials."""
+        return tuple(item.name for item in self.security if isinstance(item, ApiKey) and item.location == "query")
+
+    def find_argument(self, name: str) -> HTTPArgument | None:
+        """Return where an argument is sent; None: nowhere."""
+        if name in self.arguments:
+            return self.arguments[name]
+        return None if self.other_arguments is None else HTTPArgument(location=self.other_arguments, name=name)
+
+    def with_places(self, names: Iterable[str]) -> HTTPRequest:
+        """Return the request with the places of these arguments in `arguments`."""
+        places = {name: place for name in names if (place := self.find_argument(name)) is not None}
+        return replace(self, arguments={**self.arguments, **places})
+
+    def hidden_parameters(self, visible: Container[str]) -> tuple[str, ...]:
+        """Return the parameters that no model sets: those in headers and cookies, credentials, and those not visible.
+
+        `visible` are the properties of the tool's input schema.
+        """
+        hidden = [name for name, item in self.arguments.items() if item.is_hidden or name not in visible]
+        return (*hidden, *self.credential_parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HTTPOptions:
+    """How a request is sent, and what is accepted as its response."""
+
+    timeout: float | None = 30.0
+    """Seconds that all attempts and the waits between them may take."""
+    connect_timeout: float = 10.0
+    """Seconds to connect, for each attempt."""
+    retry_count: int = 3
+    """How often a failed request is sent again."""
+    retry_delay: float = 1.0
+    """Seconds before the first repetition; then twice as long each time."""
+    is_repeatable: bool = False
+    """Whether the request may be sent again although the server may have processed it."""
+    max_response_bytes: int = 10_000_000
+    """The size of a response, uncompressed."""
+    follow_redirects: bool | Literal["same-origin"] = "same-origin"
+    """Whether redirects are followed; to another origin only with True, and then without credentials and headers."""
+    allow_private: bool | tuple[str, ...] = False
+    """Whether private, loopback and link-local addresses may be used: any, or those of these hosts and networks."""
+    ca_file: str | None = None
+    """A file with the certificates that are trusted, in PEM form; None: the system's."""
+    proxy: str | None = None
+    """The URL of a proxy; `"environment"`: what the environment says, such as HTTPS_PROXY; None: no proxy."""

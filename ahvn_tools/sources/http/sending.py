@@ -1,0 +1,176 @@
+"""Sending a request: redirects, repeated attempts, and what a failure means."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import email.utils
+import ssl
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpcore2
+import httpx2
+import tenacity
+
+from ahvn_tools.errors import ToolConnectionError, ToolError
+from ahvn_tools.sources.http.connections import PoolKey, open_pool
+from ahvn_tools.sources.http.network import AddressRefusedError
+from ahvn_tools.sources.http.redirects import next_request
+from ahvn_tools.sources.http.request import HTTPOptions
+from ahvn_tools.sources.http.responses import HTTPResponse, read_bounded
+
+MAX_REDIRECTS = 5
+MAX_WAIT_SECONDS = 600
+"""A longer wait that a service asks for is not begun, whatever the timeout is."""
+TEMPORARY_STATUSES = frozenset({429, 502, 503, 504})
+_UNSENT_ERRORS = (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout)
+"""After these the server has certainly not received the request."""
+_NETWORK_ERRORS = (
+    httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, httpcore2.ProxyError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sender:
+    """Sends requests of one tool with its options."""
+
+    tool: str
+    options: HTTPOptions
+
+    async def send(self, request: httpx2.Request) -> HTTPResponse:
+        """Send a request, again after temporary failures, and return the response, which may have an error status.
+
+        Raises ToolConnectionError if there is no response, InvalidResultError for one that is too large or unreadable,
+        ToolError for a redirect that is not followed.
+        """
+        if self.options.retry_count == 0:
+            attempt = self._attempt(request)
+        else:
+            attempt = self._retrying(self._attempt, request)
+        try:
+            return await attempt
+        except _NETWORK_ERRORS as error:
+            raise self._connection_error(error) from None
+
+    def _retrying(self, attempt: Any, request: httpx2.Request) -> Any:
+        options, repeatable = self.options, self.options.is_repeatable
+        limit = options.timeout
+        last = tenacity.stop_after_attempt(options.retry_count + 1)
+        stop = tenacity.stop_any(last, _is_long_wait)  # type: ignore[arg-type]  # it takes any function
+        retrying = tenacity.AsyncRetrying(  # one for each call: it holds the state of an attempt
+            sleep=asyncio.sleep,
+            stop=stop if limit is None else stop | tenacity.stop_before_delay(limit),
+            wait=_Wait(options.retry_delay),
+            retry=lambda state: _is_temporary(state, is_repeatable=repeatable),
+            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # the last attempt's
+        )
+        return retrying(attempt, request)
+
+    async def _attempt(self, request: httpx2.Request) -> HTTPResponse:
+        """Send a request once, and follow redirects."""
+        redirected = await self._exchange_once(request)
+        for _ in range(MAX_REDIRECTS):
+            if isinstance(redirected, HTTPResponse):
+                return redirected
+            try:
+                redirected = await self._exchange_once(redirected)
+            except _UNSENT_ERRORS as error:  # the first server has received the request
+                raise httpcore2.NetworkError(type(error).__name__) from None
+        if isinstance(redirected, HTTPResponse):
+            return redirected
+        raise ToolError("The service redirects the request again and again.")
+
+    async def _exchange_once(self, request: httpx2.Request) -> HTTPResponse | httpx2.Request:
+        """Return the response to one request, or the request that it redirects to."""
+        async with self._exchange(request) as (status, headers, chunks):
+            redirect = next_request(request, status, headers.get("location"), self.options.follow_redirects)
+            if redirect is not None:
+                return redirect
+            body = await read_bounded(chunks, headers.get("content-encoding", ""), self.options.max_response_bytes)
+            return HTTPResponse(status=status, headers=headers, body=body)
+
+    @contextlib.asynccontextmanager
+    async def _exchange(
+        self, request: httpx2.Request
+    ) -> AsyncIterator[tuple[int, httpx2.Headers, AsyncIterator[bytes]]]:
+        """Send one request; its response is closed in the end, also when the call is cancelled."""
+        url = request.url
+        raw = httpcore2.Request(
+            request.method,
+            httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=request.content,
+            extensions={"timeout": {"connect": self.options.connect_timeout}},
+        )
+        async with open_pool(PoolKey.of(url, self.options)) as pool:
+            try:
+                response = await pool.handle_async_request(raw)
+            except AddressRefusedError as error:
+                raise self._refused_error(error) from None
+            try:
+                yield response.status, httpx2.Headers(response.headers), response.aiter_stream()
+            finally:
+                await response.aclose()
+
+    def _refused_error(self, error: AddressRefusedError) -> ToolConnectionError:
+        return ToolConnectionError(
+            "The address of the service is not allowed.",
+            tool=self.tool,
+            explanation=f"{self.tool!r} may not connect to {error.host!r}, which is no address of the public internet. "
+            f"If that is intended, pass allow_private=[{error.host!r}].",
+        )
+
+    def _connection_error(self, error: Exception) -> ToolConnectionError:
+        kind = type(error).__name__
+        if not isinstance(error, _UNSENT_ERRORS):
+            return ToolConnectionError(f"The connection to the service was lost ({kind}).", tool=self.tool)
+        explanation = None
+        if isinstance(error, httpcore2.ConnectError):  # its text is that of the system or of TLS
+            explanation = f"The service of {self.tool!r} cannot be reached: {error}."
+        return ToolConnectionError(f"The service cannot be reached ({kind}).", tool=self.tool, explanation=explanation)
+
+
+def _is_long_wait(state: tenacity.RetryCallState) -> bool:
+    return state.upcoming_sleep > MAX_WAIT_SECONDS
+
+
+class _Wait:
+    """How long to wait before the next attempt: what the service says, else twice as long each time."""
+
+    def __init__(self, first_delay: float) -> None:
+        self._backoff = tenacity.wait_exponential(multiplier=first_delay) + tenacity.wait_random(0, first_delay / 4)
+
+    def __call__(self, state: tenacity.RetryCallState) -> float:
+        outcome = state.outcome
+        asked = None
+        if outcome is not None and not outcome.failed:
+            asked = retry_after_seconds(outcome.result().headers.get("retry-after"))
+        return self._backoff(state) if asked is None else asked
+
+
+def retry_after_seconds(header: str | None) -> float | None:
+    """Return the seconds that a `Retry-After` asks to wait; None if there is none that can be read."""
+    if header is None:
+        return None
+    if header.strip().isdecimal():
+        return float(header[:10])
+    try:
+        moment = email.utils.parsedate_to_datetime(header)
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, moment.timestamp() - time.time())
+
+
+def _is_temporary(state: tenacity.RetryCallState, *, is_repeatable: bool) -> bool:
+    outcome = state.outcome
+    if outcome is None:
+        return False
+    if not outcome.failed:
+        return is_repeatable and outcome.result().status in TEMPORARY_STATUSES
+    error = outcome.exception()
+    if error is not None and any(isinstance(part, ssl.SSLCertVerificationError) for part in error.args):
+        return False  # httpcore2 keeps the error of TLS as the argument of its own
+    return isinstance(error, _UNSENT_ERRORS) or (is_repeatable and isinstance(error, _NETWORK_ERRORS))

@@ -1,0 +1,250 @@
+"""Document: an OpenAPI document, and its parts with their places.
+
+Nothing is fetched: a reference to another document leads nowhere, unless the caller passes `open_file`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from posixpath import dirname, join, normpath
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote
+
+from ahvn_tools.errors import SourceError
+from ahvn_tools.invisible import escape_line
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.redaction import clip
+
+MAX_DEPTH: Final = 200
+"""The maximum nesting of a document."""
+
+MAX_REFERENCES: Final = 100
+"""The maximum number of references that lead to one another."""
+
+MAX_VALUES: Final = 5_000_000
+"""The maximum number of values in a document; YAML's aliases make many of a few characters."""
+
+MAX_POINTER_CHARS: Final = 500
+"""An error shows at most this much of a pointer."""
+
+MAX_FILES: Final = 1_000
+"""The maximum number of files that one document refers to."""
+
+_VERSION: Final = re.compile(r"3\.([0-2])(\.\d+)?(-.*)?")
+_ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+_KINDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+
+OpenFile = Callable[[str], Any]
+"""Returns the content of a file by its path relative to the document. Raises SourceError."""
+
+T = TypeVar("T")
+
+
+class DocumentError(SourceError):
+    """A part of a document is wrong: the one at the JSON pointer, in the document itself or in a file it refers to."""
+
+    def __init__(self, problem: str, pointer: str, file: str = "") -> None:
+        super().__init__(escape_line(f"{file}{clip(pointer, MAX_POINTER_CHARS)}: {problem}"))
+        self.problem = problem
+        self.pointer = pointer
+        self.document_file = file
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle with all arguments, which Python's default omits."""
+        return type(self), (self.problem, self.pointer, self.document_file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """An OpenAPI document, or a file that one refers to."""
+
+    root: Any
+    minor: int
+    """0 for OpenAPI 3.0, 1 for 3.1."""
+    file: str = ""
+    """The path relative to the main document, of a file that it refers to."""
+    open_file: OpenFile | None = None
+    files: dict[str, Document] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, root: Any, open_file: OpenFile | None = None) -> Document:
+        """Return a document of OpenAPI 3. Raises SourceError for anything else, and for one that is too large."""
+        if not isinstance(root, dict):
+            raise SourceError(f"An OpenAPI document is an object with `openapi` and `paths`, not {_name_kind(root)}.")
+        check_size(root)
+        return cls(root=root, minor=_read_version(root), open_file=open_file)
+
+    @property
+    def node(self) -> Node:
+        """The whole document."""
+        return Node(document=self, value=self.root, pointer="#")
+
+    def open(self, path: str, source: Node) -> Document:
+        """Return another file that a node refers to. Raises DocumentError unless other files may be read."""
+        if self.open_file is None or "://" in path:
+            problem = f"it refers to {path!r}, which is outside of the document; nothing is fetched."
+            raise source.error(f"{problem} Put what it refers to under `components`, or pass external_files=True.")
+        name = normpath(join(dirname(self.file), path))
+        if name not in self.files:
+            if len(self.files) >= MAX_FILES:
+                raise source.error(f"the document refers to more than {MAX_FILES} files.")
+            try:
+                root = self.open_file(name)
+                check_size(root)
+            except SourceError as error:
+                raise source.error(str(error)) from error
+            self.files[name] = Document(
+                root=root, minor=self.minor, file=name, open_file=self.open_file, files=self.files
+            )
+        return self.files[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A value in a document, and its place."""
+
+    document: Document
+    value: Any
+    pointer: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells this node from all others: file and pointer."""
+        return self.document.file, self.pointer
+
+    def error(self, problem: str) -> DocumentError:
+        """Return the error about this node."""
+        return DocumentError(problem, self.pointer, self.document.file)
+
+    def child(self, step: str | int) -> Node:
+        """Return a member or an item, which must exist."""
+        text = str(step).replace("~", "~0").replace("/", "~1")
+        return Node(document=self.document, value=self.value[step], pointer=f"{self.pointer}/{text}")
+
+    def get(self, name: str) -> Node | None:
+        """Return a member; None if there is none, or if this is no object. References are followed."""
+        if not isinstance(self.value, dict) or self.value.get(name) is None:
+            return None
+        return self.child(name).resolve()
+
+    def members(self) -> Iterator[tuple[str, Node]]:
+        """Yield the members of an object by name, without extensions (`x-…`). References are not followed."""
+        for name in self.require(dict):
+            if not isinstance(name, str | int) or isinstance(name, bool):
+                raise self.error(f"the name {name!r} must be a text: put it in quotes.")
+            if not str(name).startswith("x-"):
+                yield str(name), self.child(name)  # YAML reads the status 200 as a number
+
+    def items(self) -> Iterator[Node]:
+        """Yield the items of a list. References are followed."""
+        for index in range(len(self.require(list))):
+            yield self.child(index).resolve()
+
+    def require(self, kind: type[T]) -> T:
+        """Return the value. Raises DocumentError unless it is of a type."""
+        if not isinstance(self.value, kind):
+            raise self.error(f"it must be {_KINDS[kind]}, not {_name_kind(self.value)}.")
+        return self.value
+
+    def require_node(self, kind: type[Any]) -> Node:
+        """Return this node. Raises DocumentError unless its value is of a type."""
+        self.require(kind)
+        return self
+
+    def read(self, name: str, kind: type[T], default: T) -> T:
+        """Return the value of a member, or the default. Raises DocumentError for another type."""
+        member = self.get(name)
+        return default if member is None else member.require(kind)
+
+    def resolve(self) -> Node:
+        """Return what a reference leads to, through any number of references; any other node unchanged.
+
+        Raises DocumentError for a reference that leads nowhere, in a circle, or out of the document.
+        """
+        node = self
+        for _ in range(MAX_REFERENCES):
+            reference = node.value.get("$ref") if isinstance(node.value, dict) else None
+            if not isinstance(reference, str):
+                return node
+            node = node.follow(reference)
+        raise self.error("its references lead in a circle: let one of them lead to a value.")
+
+    def follow(self, reference: str) -> Node:
+        """Return what one reference leads to: a JSON pointer or an anchor, here or in another file."""
+        path, _, fragment = reference.partition("#")
+        document = self.document.open(unquote(path), self) if path else self.document
+        if fragment and not fragment.startswith("/"):
+            target = _find_anchor(document, unquote(fragment))
+        else:
+            target = _find_pointer(document.node, fragment)
+        if target is None:
+            raise self.error(f"it refers to {clip(reference, 200)!r}, where nothing is: correct the reference.")
+        return target
+
+
+def check_size(root: Any) -> None:
+    """Raise SourceError for a document that is nested too deeply, too large or not JSON."""
+    count = 0
+    pending: list[tuple[Any, int]] = [(root, 1)]
+    while pending:
+        value, depth = pending.pop()
+        if not isinstance(value, dict | list):
+            continue
+        count += len(value)
+        if count > MAX_VALUES:
+            raise SourceError(f"The document has more than {MAX_VALUES:,} values; split it.")
+        if depth > MAX_DEPTH:
+            raise SourceError(f"The document is nested more than {MAX_DEPTH} levels deep; make it flatter.")
+        pending.extend((part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
+
+
+def _read_version(root: JsonObject) -> int:
+    """Return the minor version of OpenAPI 3. Raises SourceError for another version."""
+    if "swagger" in root:
+        raise SourceError(
+            f"This is a document of Swagger {root['swagger']}; only OpenAPI 3 is read. Convert it, for example with "
+            "https://converter.swagger.io."
+        )
+    version = root.get("openapi")
+    if version is None:
+        raise SourceError("This is no OpenAPI document: it has no member `openapi`, such as `openapi: 3.1.0`.")
+    match = _VERSION.fullmatch(str(version))
+    if match is None:
+        raise SourceError(f"There is no support for OpenAPI {clip(str(version), 20)!r}; use a version of 3.0 to 3.2.")
+    return int(match[1])
+
+
+def _find_pointer(node: Node, pointer: str) -> Node | None:
+    """Return the target of a JSON pointer (RFC 6901) in a document. References on the way are followed."""
+    for step in pointer.split("/")[1:]:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(node.value, dict) and name not in node.value:
+            node = node.resolve()
+        if isinstance(node.value, dict) and name in node.value:
+            node = node.child(name)
+        elif isinstance(node.value, list) and _ARRAY_INDEX.fullmatch(name) and int(name) < len(node.value):
+            node = node.child(int(name))
+        else:
+            return None
+    return node
+
+
+def _find_anchor(document: Document, name: str) -> Node | None:
+    """Return the schema with this anchor."""
+    pending = [document.node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node.value, dict):
+            if name in (node.value.get("$anchor"), node.value.get("$dynamicAnchor")):
+                return node
+            pending.extend(node.child(key) for key in node.value if isinstance(key, str))
+        elif isinstance(node.value, list):
+            pending.extend(node.child(index) for index in range(len(node.value)))
+    return None
+
+
+def _name_kind(value: Any) -> str:
+    return _KINDS.get(type(value)) or clip(json.dumps(value, default=str), 40)

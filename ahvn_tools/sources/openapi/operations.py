@@ -1,0 +1,147 @@
+"""The operations of a document: which there are, and which of them become tools."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.redaction import clip
+from ahvn_tools.sources.openapi.document import DocumentError, Node
+from ahvn_tools.sources.openapi.options import OpenAPIOptions
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
+"""The HTTP methods that tools can have: all of OpenAPI 3.1 but `trace`."""
+
+MAX_REASON_CHARS: Final = 300
+"""The maximum length of a reason, which is cut after it."""
+
+MAX_OPERATIONS: Final = 10_000
+"""The maximum number of operations in a document."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """A method of a path."""
+
+    method: str
+    """In lower case."""
+    path: str
+    node: Node
+    path_item: Node
+    """The object with what all methods of the path share."""
+
+    @property
+    def operation_id(self) -> str | None:
+        """The id that the document gives it, or None."""
+        return self.node.read("operationId", str, "") or None
+
+    @property
+    def label(self) -> str:
+        """Method and path, as in `GET /pets`."""
+        return f"{self.method.upper()} {self.path}"
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of the operation."""
+        node = self.node.get("tags")
+        return [] if node is None else [item.require(str) for item in node.items()]
+
+    @property
+    def is_deprecated(self) -> bool:
+        """Whether it should not be used any more."""
+        return self.node.read("deprecated", bool, default=False)
+
+    def check(self) -> None:
+        """Raise DocumentError if what says which operation it is cannot be read."""
+        _ = self.operation_id, self.tags, self.is_deprecated
+
+    def matches(self, pattern: str) -> bool:
+        """Whether a pattern is about this operation: by its id, or by method and path."""
+        return any(fnmatch.fnmatchcase(text, pattern) for text in (self.operation_id or "", self.label))
+
+
+def find_operations(document: Node, errors: list[DocumentError]) -> list[Operation]:
+    """Return all operations in the order of the document; why others cannot be read is added to `errors`.
+
+    Raises DocumentError for a document without paths.
+    """
+    paths = document.get("paths")
+    if paths is None:
+        raise document.error("an OpenAPI document needs `paths`; webhooks and components are no tools.")
+    operations: list[Operation] = []
+    for path, item in paths.members():
+        try:
+            path_item = _read_path(path, item)
+        except DocumentError as error:
+            errors.append(error)
+            continue
+        operations += _read_operations(path, path_item, errors)
+        if len(operations) > MAX_OPERATIONS:
+            raise paths.error(f"there are more than {MAX_OPERATIONS:,} operations; split the document.")
+    return operations
+
+
+def explain(label: str, error: DocumentError) -> DocumentError:
+    """Return the error about an operation that is skipped."""
+    label, reason = clip(label, MAX_REASON_CHARS), clip(error.problem, MAX_REASON_CHARS)
+    return DocumentError(f"{label} is skipped: {reason}", error.pointer, error.document_file)
+
+
+def _read_path(path: str, item: Node) -> Node:
+    if not path.startswith("/"):
+        raise item.error(f"a path begins with a slash: write {'/' + path!r}.")
+    return item.resolve().require_node(dict)
+
+
+def _read_operations(path: str, path_item: Node, errors: list[DocumentError]) -> Iterator[Operation]:
+    for method in METHODS:
+        try:
+            node = path_item.get(method)
+            if node is not None:
+                operation = Operation(method=method, path=path, node=node.require_node(dict), path_item=path_item)
+                operation.check()
+                yield operation
+        except DocumentError as error:
+            errors.append(explain(f"{method.upper()} {path}", error))
+
+
+def select(operations: Iterable[Operation], options: OpenAPIOptions) -> list[Operation]:
+    """Return the operations that the options choose. Raises SourceError for a choice that matches nothing."""
+    found = list(operations)
+    methods = [method.lower() for method in options.get("methods") or ()]
+    for method in methods:
+        if method not in METHODS:
+            raise SourceError(f"{method.upper()!r} is no method of an operation. {near_misses(method, METHODS)}")
+    tags, patterns, excluded = (list(options.get(key) or ()) for key in ("tags", "operations", "exclude"))  # type: ignore[call-overload]  # literal keys
+    _refuse_unmatched("tags", tags, {tag for operation in found for tag in operation.tags})
+    for name, given in (("operations", patterns), ("exclude", excluded)):
+        _refuse_unmatched_operations(name, given, found)
+    chosen = [
+        operation
+        for operation in found
+        if (not methods or operation.method in methods)
+        and (not tags or any(fnmatch.fnmatchcase(tag, pattern) for tag in operation.tags for pattern in tags))
+        and (not patterns or any(map(operation.matches, patterns)))
+        and not any(map(operation.matches, excluded))
+    ]
+    if options.get("deprecated"):
+        return chosen
+    named = {pattern for pattern in patterns if "*" not in pattern and "?" not in pattern and "[" not in pattern}
+    return [one for one in chosen if not one.is_deprecated or any(map(one.matches, named))]
+
+
+def _refuse_unmatched(name: str, patterns: Iterable[str], known: Iterable[str]) -> None:
+    known = sorted(known)
+    for pattern in patterns:
+        if not fnmatch.filter(known, pattern):
+            raise SourceError(f"{name}: no operation has the tag {pattern!r}. {near_misses(pattern, known)}")
+
+
+def _refuse_unmatched_operations(name: str, patterns: Iterable[str], operations: list[Operation]) -> None:
+    for pattern in patterns:
+        if not any(operation.matches(pattern) for operation in operations):
+            known = [operation.operation_id or operation.label for operation in operations]
+            raise SourceError(f"{name}: no operation matches {pattern!r}. {near_misses(pattern, known)}")

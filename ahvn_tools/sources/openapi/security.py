@@ -1,0 +1,155 @@
+"""How the requests of a document prove who sends them, and the host's credentials for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.sources.http.credentials import Credential
+from ahvn_tools.sources.http.security import ApiKey, ApiKeyLocation, Basic, ClientCredentials, Security
+from ahvn_tools.sources.openapi.document import Node
+from ahvn_tools.sources.openapi.names import argument_name
+from ahvn_tools.sources.openapi.options import SchemeCredential
+
+_HOW: Final = "a security scheme is apiKey, http, oauth2 or openIdConnect"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme:
+    """A security scheme, and the host's credential for it."""
+
+    name: str
+    security: Security
+    credentials: Mapping[str, Credential] = field(default_factory=dict, repr=False)
+    """By the hidden parameters of `security`."""
+    is_unused: bool = False
+    """Whether the host decided to send nothing."""
+    token_url: str | None = None
+    """Where the document says that the id and the secret of a client are sent; None: it does not say."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the host has given all credentials, or wants none to be sent."""
+        return self.is_unused or set(self.security.parameters) <= self.credentials.keys()
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The location and the name, in lower case, of the parameter that carries the credential."""
+        if isinstance(self.security, ApiKey):
+            return self.security.location, self.security.name.lower()
+        return "header", "authorization"
+
+
+class SecuritySchemes:
+    """The security schemes of a document. One that cannot be used fails the operations that need it."""
+
+    def __init__(self, document: Node, auth: Mapping[str, SchemeCredential]) -> None:
+        """Raise SourceError for credentials of a scheme that the document does not have, or that do not fit it."""
+        components = document.get("components")
+        schemes = None if components is None else components.get("securitySchemes")
+        self._nodes = {} if schemes is None else {name: node.resolve() for name, node in schemes.members()}
+        self._auth = auth
+        for name in auth:
+            if name not in self._nodes:
+                raise SourceError(f"The document has no security scheme {name!r}. {near_misses(name, self._nodes)}")
+            self.get(name)
+
+    def get(self, name: str, scopes: Iterable[str] = ()) -> Scheme:
+        """Return a scheme; `scopes` are those that an operation needs. Raises DocumentError for an unusable scheme."""
+        node = self._nodes[name].require_node(dict)
+        credential = self._auth.get(name)
+        security = _read_security(node, argument_name(name, "", ()), credential, scopes)
+        is_told_by_host = isinstance(credential, Mapping) and "token_url" in credential
+        return Scheme(
+            name=name,
+            security=security,
+            credentials={} if credential is None else _to_credentials(name, security, credential),
+            is_unused=name in self._auth and credential is None,
+            token_url=None if is_told_by_host else getattr(security, "token_url", None),
+        )
+
+    def places(self) -> set[tuple[str, str]]:
+        """Return where credentials are sent: no argument is sent there."""
+        places = {("header", "authorization")}
+        for node in self._nodes.values():
+            if isinstance(node.value, dict) and node.value.get("type") == "apiKey":
+                places.add((str(node.value.get("in")), str(node.value.get("name")).lower()))
+        return places
+
+    def choose(self, requirements: Node | None) -> list[Scheme]:
+        """Return the schemes of an operation: the first alternative with all credentials, or else the first one.
+
+        Raises DocumentError if the document has none of the alternatives, or if none can be used.
+        """
+        alternatives, errors = [], []
+        for node in () if requirements is None else requirements.items():
+            try:
+                alternatives.append([self._require(name, scopes) for name, scopes in node.members()])
+            except SourceError as error:
+                errors.append(error)
+        complete = [schemes for schemes in alternatives if all(one.is_complete for one in schemes)]
+        complete.sort(key=lambda schemes: not schemes)  # one without credentials is used when no other can be
+        if errors and not alternatives:
+            raise errors[0]
+        chosen = next(iter(complete or alternatives), [])
+        return [scheme for scheme in chosen if not scheme.is_unused]
+
+    def _require(self, name: str, scopes: Node) -> Scheme:
+        if name not in self._nodes:
+            raise scopes.error(f"there is no security scheme {name!r}. {near_misses(name, self._nodes)}")
+        return self.get(name, [item.require(str) for item in scopes.items()])
+
+
+def _read_security(node: Node, parameter: str, credential: SchemeCredential, scopes: Iterable[str]) -> Security:
+    kind = node.read("type", str, "")
+    if kind == "apiKey":
+        location, name = node.read("in", str, ""), node.read("name", str, "")
+        if location not in {"header", "query", "cookie"} or not name:
+            raise node.error("an API key needs a `name`, and is `in` header, query or cookie.")
+        return ApiKey(location=cast("ApiKeyLocation", location), name=name, parameter=parameter)
+    if kind == "http":
+        return _read_http(node, parameter)
+    if kind in {"oauth2", "openIdConnect"}:
+        flows = node.get("flows")
+        flow = None if flows is None else flows.get("clientCredentials")
+        if flow is not None and (credential is None or isinstance(credential, Mapping)):
+            return _read_client_credentials(flow, parameter, credential or {}, " ".join(scopes))
+        return ApiKey(prefix="Bearer ", parameter=parameter)
+    raise (node.get("type") or node).error(f"{kind!r} is not supported; {_HOW}.")
+
+
+def _read_http(node: Node, parameter: str) -> Security:
+    name = node.read("scheme", str, "").lower()
+    if name == "bearer":
+        return ApiKey(prefix="Bearer ", parameter=parameter)
+    if name == "basic":
+        return Basic(username=f"{parameter}_username", password=f"{parameter}_password")
+    raise (node.get("scheme") or node).error(f"the HTTP scheme {name!r} is not supported; use bearer or basic.")
+
+
+def _read_client_credentials(flow: Node, parameter: str, given: Any, scope: str) -> ClientCredentials:
+    token_url = given.get("token_url") or flow.read("tokenUrl", str, "")
+    if not token_url:
+        raise flow.error("a flow with client credentials needs a `tokenUrl`.")
+    return ClientCredentials(
+        token_url=token_url,
+        scope=given.get("scope", scope),
+        audience=given.get("audience", ""),
+        client_id=f"{parameter}_client_id",
+        client_secret=f"{parameter}_client_secret",
+    )
+
+
+def _to_credentials(name: str, security: Security, credential: Any) -> dict[str, Credential]:
+    """Return the credentials by the hidden parameters. Raises SourceError for those that do not fit the scheme."""
+    if isinstance(security, ApiKey):
+        if isinstance(credential, Mapping):
+            raise SourceError(f"auth[{name!r}] is one key or token, such as '${{API_KEY}}', not a dict.")
+        return {security.parameter: credential}
+    keys = ("username", "password") if isinstance(security, Basic) else ("client_id", "client_secret")
+    allowed = {*keys} if isinstance(security, Basic) else {*keys, "token_url", "scope", "audience"}
+    if not isinstance(credential, Mapping) or not {*keys} <= credential.keys() or not credential.keys() <= allowed:
+        raise SourceError(f"auth[{name!r}] is a dict with {keys[0]!r} and {keys[1]!r}.")
+    return dict(zip(security.parameters, (credential[key] for key in keys), strict=True))

@@ -1,0 +1,153 @@
+"""The URL that the requests of a document begin with, and the origin that may receive credentials."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, cast
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.sources.http.request import HTTPOptions
+from ahvn_tools.sources.openapi.document import Node
+from ahvn_tools.sources.openapi.operations import Operation
+from ahvn_tools.sources.openapi.options import OpenAPIOptions
+from ahvn_tools.sources.openapi.security import Scheme
+
+_VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme)
+
+
+def _without_credentials(url: str) -> str:
+    """Return a URL without user, query and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _is_local(host: str) -> bool:
+    """Return whether a host is `localhost`, or an address and not a name, which its owner could let lead anywhere."""
+    return host == "localhost" or re.fullmatch(r"[0-9.]+|.*:.*", host) is not None
+
+
+def check_base_url(url: str) -> str:
+    """Return the URL without a slash at its end. Raises SourceError for anything but an absolute HTTP URL."""
+    parts = urlsplit(url)
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment:
+        raise SourceError(f"base_url is an address such as 'https://api.example/v1', not {mask_credentials(url)!r}.")
+    return url.rstrip("/")
+
+
+class Servers:
+    """The servers of a document. Credentials are sent only to origins that the host has chosen.
+
+    The host chooses with `base_url`, by passing a document of its own, or by the URL of the document.
+    """
+
+    def __init__(self, root: Node, options: OpenAPIOptions) -> None:
+        """Raise SourceError for a `base_url` that is none."""
+        self._root = root
+        document_url = options.get("document_url")
+        self._document_url = None if document_url is None else _without_credentials(document_url)
+        self._variables = options.get("variables") or {}
+        self._http = cast("HTTPOptions", options["http"])
+        base_url = options.get("base_url")
+        self._base_url = None if base_url is None else check_base_url(base_url)
+
+    def url_of(self, operation: Operation) -> str:
+        """Return the URL that the requests of an operation begin with; empty if it is not known.
+
+        Raises DocumentError for a server that cannot be called.
+        """
+        return self._base_url or self._find_url(operation)
+
+    def keep_trusted(self, url: str, schemes: Iterable[Scheme]) -> list[Scheme]:
+        """Return the schemes whose credentials may be sent to a URL.
+
+        Raises SourceError for credentials of the host that a document from a URL would have sent to another origin.
+        """
+        return [scheme for scheme in schemes if self._is_trusted(url, scheme)]
+
+    def http_options(self, url: str) -> HTTPOptions:
+        """Return how requests to a URL are sent. A private address is allowed if the host itself has named it."""
+        http = self._http
+        host = urlsplit(url).hostname or ""
+        named = [urlsplit(own).hostname for own in (self._base_url, self._document_url) if own is not None]
+        if http.allow_private is True or host not in named or not _is_local(host):
+            return http
+        return replace(http, allow_private=(*(http.allow_private or ()), host))
+
+    def _is_trusted(self, url: str, scheme: Scheme) -> bool:
+        if urlsplit(url).scheme == "http" and not scheme.credentials and not self.http_options(url).allow_private:
+            return False
+        if self._document_url is None:
+            return True
+        trusted = [origin_of(own) for own in (self._base_url, self._document_url) if own is not None]
+        for receiver, fix in ((url, "base_url"), (scheme.token_url, f"auth[{scheme.name!r}]['token_url']")):
+            if receiver is None or origin_of(receiver) in trusted:
+                continue
+            if scheme.credentials:
+                raise SourceError(
+                    f"The document from {self._document_url} would have credentials sent to {receiver}, which is "
+                    f"elsewhere. If that is right, say so: {fix} = {receiver!r}."
+                )
+            return False
+        return True
+
+    def _find_url(self, operation: Operation) -> str:
+        nodes = operation.node.get("servers") or operation.path_item.get("servers") or self._root.get("servers")
+        if nodes is None or not nodes.value:
+            nodes = Node(document=self._root.document, value=[{"url": "/"}], pointer="#/servers")
+        return server_url(nodes, self._document_url, self._variables)
+
+
+def server_url(nodes: Node, document_url: str | None, variables: Mapping[str, str]) -> str:
+    """Return the URL of the first server; empty if it is relative to the URL of the document, which is not known."""
+    servers = list(nodes.items())
+    if not servers:
+        raise nodes.error("there is no server: add one, or pass base_url='https://…'.")
+    server = servers[0].require_node(dict)
+    values = _read_variables(server, variables)
+    template = server.read("url", str, "")
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise server.error(
+                f"the variable {match[1]!r} of its url has no default: pass variables={{{match[1]!r}: …}}."
+            )
+        return values[match[1]]
+
+    url = _VARIABLE.sub(replace, template)
+    if document_url is not None:
+        url = urljoin(document_url, url)
+    if not urlsplit(url).scheme and not urlsplit(url).netloc:
+        return ""
+    if urlsplit(url).scheme not in _DEFAULT_PORTS or not urlsplit(url).hostname:
+        raise server.error(f"the url {url!r} is not one of HTTP: pass base_url='https://…'.")
+    return url.partition("#")[0].partition("?")[0].rstrip("/")
+
+
+def _read_variables(server: Node, given: Mapping[str, str]) -> dict[str, str]:
+    declared = server.get("variables")
+    values: dict[str, str] = {}
+    for name, node in () if declared is None else declared.members():
+        variable = node.resolve().require_node(dict)
+        default = variable.get("default")
+        if name in given:
+            allowed = variable.read("enum", list, [])
+            if allowed and given[name] not in allowed:
+                raise SourceError(f"The variable {name!r} is one of {allowed}, not {given[name]!r}.")
+            values[name] = str(given[name])
+        elif default is not None:
+            values[name] = str(default.value)
+    for name in given:
+        if name not in values:
+            raise SourceError(f"The server's URL has no variable {name!r}. {near_misses(name, values)}")
+    return values

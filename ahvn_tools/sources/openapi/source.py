@@ -1,0 +1,188 @@
+"""OpenAPI documents as a source: the templates and bodies of their operations, and what had to be left out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.invisible import escape_line
+from ahvn_tools.schema.refs import unused_name
+from ahvn_tools.sources.http.body import build_template
+from ahvn_tools.sources.http.request import HTTPRequest
+from ahvn_tools.sources.openapi import screening
+from ahvn_tools.sources.openapi.arguments import build_arguments
+from ahvn_tools.sources.openapi.bodies import Body, read_body
+from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
+from ahvn_tools.sources.openapi.names import tool_name
+from ahvn_tools.sources.openapi.operations import Operation, explain, find_operations, select
+from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
+from ahvn_tools.sources.openapi.parameters import read_parameters, without
+from ahvn_tools.sources.openapi.responses import read_output_schema
+from ahvn_tools.sources.openapi.schemas import SchemaConverter
+from ahvn_tools.sources.openapi.security import SecuritySchemes
+from ahvn_tools.sources.openapi.servers import Servers
+from ahvn_tools.template import ToolTemplate
+
+_logger = logging.getLogger(__name__)
+
+Tool = tuple[ToolTemplate, Callable[..., Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAPITools:
+    """The tools of a document."""
+
+    tools: Mapping[str, Tool]
+    """Template and body by name, in the order of the document."""
+    errors: tuple[SourceError, ...] = ()
+    """The reasons for the operations that are no tools."""
+    title: str = ""
+    """The title of the document."""
+
+
+def read_tools(
+    document: Any, options: OpenAPIOptions, open_file: OpenFile | None = None, *, label: str = "the document"
+) -> OpenAPITools:
+    """Return the tools of a document of OpenAPI 3, as JSON objects; `label` says where it was read.
+
+    An operation that cannot be a tool is skipped and logged. Raises SourceError for a document that has no tools, and
+    for options that do not fit it.
+    """
+    options = parse_options(options)
+    root = Document.read(document, open_file).node
+    errors: list[DocumentError] = []
+    operations = select(find_operations(root, errors), options)
+    builder = _Builder(root, options, label)
+    if operations and not builder.knows_server(operations[0]):
+        _logger.warning("The document does not say where its server is: calls fail without base_url='https://…'.")
+    names = _choose_names(operations, options)
+    tools: dict[str, Tool] = {}
+    for name, operation in names.items():
+        try:
+            tools[name] = builder.build(name, operation)
+        except DocumentError as error:
+            errors.append(explain(operation.label, error))
+        except DefinitionError as error:
+            errors.append(explain(operation.label, operation.node.error(str(error))))
+    for skipped in errors:
+        _logger.warning("%s", skipped)
+    if not tools:
+        raise errors[0] if errors else SourceError("The document has no operation that becomes a tool.")
+    return OpenAPITools(tools=tools, errors=tuple(errors), title=root_title(root))
+
+
+def root_title(root: Node) -> str:
+    """Return the title of a document, or an empty text."""
+    info = root.get("info")
+    return (
+        ""
+        if info is None
+        else screening.escape(str(info.value.get("title", "")) if isinstance(info.value, dict) else "")
+    )
+
+
+def _choose_names(operations: list[Operation], options: OpenAPIOptions) -> dict[str, Operation]:
+    """Return the operations by the names of their tools. Raises SourceError for names that clash or match nothing."""
+    renames, prefix = dict(options.get("rename") or {}), options.get("prefix") or ""
+    named: dict[str, Operation] = {}
+    used = set()
+    for operation in operations:
+        own = tool_name(operation.operation_id, operation.method, operation.path)
+        key = next((key for key in (operation.operation_id, own) if key in renames), None)
+        if key is not None:
+            used.add(key)
+            if renames[key] in named:
+                raise SourceError(f"rename: two tools would be named {renames[key]!r}; choose different names.")
+            named[renames[key]] = operation
+        else:
+            named[unused_name(prefix + own, named)] = operation
+    for key in renames.keys() - used:
+        known = [
+            operation.operation_id or tool_name(None, operation.method, operation.path) for operation in operations
+        ]
+        raise SourceError(f"rename: there is no operation {key!r}. {near_misses(key, known)}")
+    return named
+
+
+class _Builder:
+    """Builds the tools of one document."""
+
+    def __init__(self, root: Node, options: OpenAPIOptions, label: str) -> None:
+        self._root = root
+        self._options = options
+        self._label = label
+        self._schemes = SecuritySchemes(root, options.get("auth") or {})
+        self._servers = Servers(root, options)
+        self._requests = SchemaConverter("request")
+        self._responses = SchemaConverter("response", is_relaxed=options.get("responses", "relaxed") == "relaxed")
+
+    def knows_server(self, operation: Operation) -> bool:
+        """Whether the document says where an operation's requests are sent."""
+        try:
+            return self._servers.url_of(operation) != ""
+        except DocumentError:
+            return True  # its own error says more
+
+    def build(self, name: str, operation: Operation) -> Tool:
+        """Return the template and the body of an operation. Raises DocumentError or DefinitionError."""
+        node = operation.node
+        base_url = self._servers.url_of(operation)
+        chosen = self._schemes.choose(node.get("security") or self._root.get("security"))
+        schemes = self._servers.keep_trusted(base_url, chosen)
+        lists = (operation.path_item.get("parameters"), node.get("parameters"))
+        parameters = without(read_parameters(*lists), self._schemes.places())
+        body = read_body(node.get("requestBody"), self._requests)
+        credentials = {key: value for scheme in schemes for key, value in scheme.credentials.items()}
+        security = tuple(scheme.security for scheme in schemes)
+        hidden = [key for item in security for key in item.parameters]
+        arguments = build_arguments(parameters, body, self._requests, hidden)
+        request = HTTPRequest(
+            method=operation.method.upper(),
+            base_url=base_url,
+            path=operation.path,
+            arguments=arguments.places,
+            body_type="json" if body is None else body.kind,
+            body_content_type=None if body is None else _content_type(body),
+            headers={"Accept": "application/json, */*;q=0.5"},
+            security=security,
+        )
+        output_schema = None
+        if self._options.get("responses") != "none":
+            output_schema = read_output_schema(node, self._responses)
+        definition = screening.screen(
+            {
+                "description": _describe(operation),
+                "tags": operation.tags,
+                "input_schema": arguments.schema,
+                "output_schema": output_schema,
+            }
+        )
+        return build_template(
+            name,
+            definition.pop("input_schema"),
+            request,
+            {**definition, **({"timeout": self._options["timeout"]} if "timeout" in self._options else {})},
+            http_options=self._servers.http_options(base_url),
+            credentials=credentials,
+            environment=self._options.get("environment"),
+            is_remote=self._options.get("document_url") is not None,
+            origin=f"{escape_line(operation.label)} in {self._label}",
+        )
+
+
+def _content_type(body: Body) -> str | None:
+    """Return the media type of a body if it is not the one that its kind has."""
+    return None if body.kind == "multipart" else body.content_type
+
+
+def _describe(operation: Operation) -> str:
+    """Return the description of a tool: summary, description, and whether it is deprecated."""
+    node = operation.node
+    summary, description = (node.read(key, str, "").strip() for key in ("summary", "description"))
+    if description.startswith(summary):
+        summary = ""
+    notice = "Deprecated." if operation.is_deprecated else ""
+    return "\n\n".join(filter(None, (summary, description, notice))) or operation.label

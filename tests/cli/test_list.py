@@ -1,0 +1,148 @@
+"""`ahvn-tools list`, and the options that all commands with sources share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools.cli.app import main
+from tests.cli.shop import SHOP
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "shop.py"
+    file.write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    return file
+
+
+def names(capsys) -> list[str]:
+    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+def test_a_pipe_gets_one_line_for_each_tool_with_all_columns(shop, capsys):
+    assert main(["list", "shop.py"]) == 0
+    printed = capsys.readouterr()
+    rows = [[cell.strip() for cell in line.split("  ") if cell] for line in printed.out.splitlines()]
+    assert rows == [
+        ["NAME", "SIGNATURE", "DESCRIPTION", "GROUP", "TAGS", "HINTS", "AUDIENCE"],
+        [
+            "place",
+            "(order: dict[str, Any], note: str = '') -> dict[str, int]",
+            "Place an order.",
+            "basic",
+            "orders",
+            "changes data, destructive, not idempotent",
+            "staff",
+        ],
+        ["status", "(number: int) -> str", "Return the status of an order.", "basic", "orders, read", "read-only", "-"],
+        ["touch", "(name: str) -> Any", "Touch a thing.", "write", "-", "-", "-"],
+    ]
+    assert printed.err == "loaded\n"  # what a source prints while it is loaded
+
+
+def test_json_is_one_document_of_all_tools(shop, capsys):
+    assert main(["list", "shop.py", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [tool["name"] for tool in listed] == ["place", "status", "touch"]
+    assert listed[1] == {
+        "name": "status",
+        "signature": "(number: int) -> str",
+        "description": "Return the status of an order.",
+        "group": "basic",
+        "tags": ["orders", "read"],
+        "audience": [],
+        "annotations": {"readOnlyHint": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--tag", "read"], ["status"]),
+        (["--group", "write"], ["touch"]),
+        (["--audience", "other"], ["status", "touch"]),
+        (["--include", "*t*", "--exclude", "touch"], ["status"]),
+        (["--include", "place", "--include", "touch"], ["place", "touch"]),
+    ],
+)
+def test_options_choose_the_tools(shop, capsys, options, expected):
+    assert main(["list", "shop.py", *options]) == 0
+    assert names(capsys) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tag", "red"], "error: --tag 'red' matches no tool. Did you mean 'read'?\n"),
+        (["--group", "wirte"], "error: --group 'wirte' matches no tool. Did you mean 'write'?\n"),
+        (["--include", "statu"], "error: --include 'statu' matches no tool. Did you mean 'status'?\n"),
+        (["--jsn"], "error: Unknown option: --jsn. Did you mean --json? See ahvn-tools list --help.\n"),
+    ],
+)
+def test_an_option_that_matches_nothing_is_an_error_with_similar_names(shop, capsys, options, message):
+    assert main(["list", "shop.py", *options]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.removeprefix("loaded\n")) == ("", message)
+
+
+def test_a_command_and_a_source_that_do_not_exist(shop, capsys):
+    assert main(["lsit", "shop.py"]) == 2
+    assert 'Unknown command "lsit". Did you mean "list"?' in capsys.readouterr().err
+    assert main(["list"]) == 2
+    assert "A SOURCE is missing" in capsys.readouterr().err
+    assert main(["list", "nowhere.py"]) == 1
+    assert capsys.readouterr().err == "error: There is no file 'nowhere.py'.\n"
+
+
+def test_several_sources_keep_the_first_of_two_tools_of_one_name(shop, tmp_path, capsys):
+    (tmp_path / "garden.py").write_text(
+        "from ahvn_tools import tool\n@tool\ndef status() -> str:\n    return ''\n"
+        "@tool\ndef grow() -> str:\n    return ''\n"
+    )
+    assert main(["list", "shop.py", "garden.py"]) == 0
+    printed = capsys.readouterr()
+    assert [line.split()[0] for line in printed.out.splitlines()[1:]] == ["place", "status", "touch", "grow"]
+    assert "warning: " in printed.err
+    assert "status" in printed.err
+
+
+def test_a_broken_file_of_a_folder_is_a_warning_and_the_exit_code_1(tmp_path, capsys):
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "garden.py").write_text("from ahvn_tools import tool\n@tool\ndef grow() -> str:\n    return ''\n")
+    (folder / "hut.py").write_text("import no_such_module\n")
+    assert main(["list", str(folder)]) == 1
+    printed = capsys.readouterr()
+    assert "grow" in printed.out
+    assert printed.err.startswith("warning: ")
+    assert len(printed.err.splitlines()) == 1
+    assert "No module named 'no_such_module'" in printed.err
+    assert main(["list", str(folder), "--verbose"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_error_is_one_line_and_verbose_prints_its_traceback(tmp_path, capsys):
+    file = tmp_path / "hut.py"
+    file.write_text("raise ValueError('first\\nsecond')\n")
+    assert main(["list", str(file)]) == 1
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    assert "ValueError: first second" in err
+    assert main(["list", str(file), "--verbose"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_tool_that_cannot_be_used_yet_is_listed_with_the_reason(tmp_path, capsys):
+    file = tmp_path / "hut.py"
+    file.write_text(
+        "from ahvn_tools import tool\nclass Database: ...\n"
+        "@tool\ndef query(db: Database, text: str) -> str:\n    return text\n"
+    )
+    assert main(["list", str(file)]) == 0
+    assert "('db' must be bound)" in capsys.readouterr().out
+    assert main(["show", str(file), "query", "--json"]) == 0
+    assert "fingerprint" not in json.loads(capsys.readouterr().out)

@@ -1,0 +1,139 @@
+"""What a source is follows from how it is written and from what a file contains; a wrong guess is an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools import ToolSpec
+from ahvn_tools.errors import SourceError
+from ahvn_tools.loading.kinds import classify
+
+TOOL = {"name": "find", "inputSchema": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "location"),
+    [
+        ("openapi:https://x.example/docs", "openapi", "https://x.example/docs"),
+        ("mcp:server.py", "server", "server.py"),
+        ("package:acme", "package", "acme"),
+        ("def f():\n  pass", "code", "def f():\n  pass"),
+        ("https://x.example/mcp", "server", "https://x.example/mcp"),
+        ("HTTP://x.example/v1/openapi.JSON", "openapi", "HTTP://x.example/v1/openapi.JSON"),
+        ("https://x.example/spec.yaml?v=1", "openapi", "https://x.example/spec.yaml?v=1"),
+        ("https://x.example/openapi/", "openapi", "https://x.example/openapi/"),
+        ("npx -y some-server", "server", "npx -y some-server"),
+        ("my tools.py", "python", "my tools.py"),
+        ("my tools.py:kit", "python", "my tools.py:kit"),
+        ("python my.py", "server", "python my.py"),
+        ("npx --key " + "x" * 500, "server", "npx --key " + "x" * 500),
+        ("nowhere.py", "python", "nowhere.py"),
+        ("nowhere.py:kit", "python", "nowhere.py:kit"),
+        ("no/where", "python", "no/where"),
+        ("plain", "python", "plain"),
+        ("acme.tools", "module", "acme.tools"),
+        ("acme.tools:kit", "module", "acme.tools:kit"),
+        (".", "folder", "."),
+        ("folder", "folder", "folder"),
+        (Path("my tools.py"), "python", "my tools.py"),
+        (Path("mcp.json"), "server", "mcp.json"),
+        ("server.js", "server", "server.js"),
+        ("mcp.json", "server", "mcp.json"),
+        ("mcp.json:github", "server", "mcp.json:github"),
+        ("api.json", "openapi", "api.json"),
+        ("api.yaml", "openapi", "api.yaml"),
+        ("old.yaml", "openapi", "old.yaml"),
+        ("flow.yaml", "openapi", "flow.yaml"),
+        ("one.json", "wire", "one.json"),
+        ("many.json", "wire", "many.json"),
+        ("list.json", "wire", "list.json"),
+        ("answer.json", "wire", "answer.json"),
+        ("lines.jsonl", "wire", "lines.jsonl"),
+        ("tool.yaml", "definition", "tool.yaml"),
+        ("seed.yml", "definition", "seed.yml"),
+        ("native/any.yaml", "definition", "native/any.yaml"),
+        ("mcp/kit.yaml", "manifest", "mcp/kit.yaml"),
+        ("kit.yaml", "manifest", "kit.yaml"),
+        ("empty.yaml", "manifest", "empty.yaml"),
+    ],
+)
+def test_a_text_or_path_is_classified(source, kind, location, write):
+    files = {
+        "my tools.py": "",
+        "plain": "",
+        "server.js": "",
+        "folder/x": "",
+        "mcp.json": '{"mcpServers": {"github": {"url": "http://x"}}, // comment\n}',
+        "api.json": '{"openapi": "3.1.0"}',
+        "api.yaml": "# a comment\nopenapi: 3.1.0",
+        "old.yaml": "'swagger': '2.0'",
+        "flow.yaml": '{"openapi": "3.1.0"}',
+        "one.json": json.dumps(TOOL),
+        "many.json": json.dumps({"tools": [TOOL]}),
+        "list.json": json.dumps([TOOL]),
+        "answer.json": json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": [TOOL]}}),
+        "lines.jsonl": "",
+        "tool.yaml": "name: x\nkind: http",
+        "seed.yml": "tool_type: builtin",
+        "native/any.yaml": "name: x",
+        "mcp/kit.yaml": "name: x\nsources: []",
+        "kit.yaml": "sources:\n  - kind: x\n    openapi: y",
+        "empty.yaml": "",
+    }
+    for name, text in files.items():
+        write(text, name)
+    assert classify(source) == (kind, location)
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (3, "object"),
+        ({"a": ToolSpec.from_function(len)}, "object"),
+        ({"mcp": ToolSpec.from_function(len)}, "object"),
+        ({"mcpServers": {}}, "server"),
+        ({"openapi": "3.1.0"}, "openapi"),
+        ({"tools": [TOOL]}, "wire"),
+        ([TOOL], "wire"),
+        ([], "object"),
+    ],
+)
+def test_an_object_is_classified(source, kind):
+    assert classify(source) == (kind, source)
+
+
+def test_paths_are_relative_to_a_folder(write, tmp_path):
+    write("", "deep/x/y")
+    assert classify("x", tmp_path / "deep") == ("folder", "x")
+    assert classify("x") == ("module", "x")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "A source is empty: name a file, a folder, "),
+        (" \n", "A source is empty: name a file, a folder, "),
+        (["a.py", "b.py"], "A list of texts is no source: pass several sources as load(first, second)."),
+        ("x" * 5000, "'xxxxx"),
+        ("~nobody-here/tools.json", "There is no file '~nobody-here/tools.json'."),
+        ("a\0.py", "'a\\x00.py' is no path: "),
+        ("https://[x/mcp", "The URL of the source cannot be read: Invalid IPv6 URL."),
+        ("nowhere.json", "There is no file 'nowhere.json'."),
+        ("nowhere.json:github", "There is no file 'nowhere.json'."),
+        ("nowhere.yaml", "There is no file 'nowhere.yaml'."),
+        (
+            "package.json",
+            "package.json is neither an mcp.json, nor an OpenAPI document, nor a list of MCP tools.",
+        ),
+        ("broken.json", "broken.json, line 2: this is not JSON: Expecting value."),
+    ],
+)
+def test_what_is_none_of_these_is_an_error(source, message, write):
+    write('{"name": "x"}', "package.json")
+    write('{"name":\n}', "broken.json")
+    with pytest.raises(SourceError) as caught:
+        classify(source)
+    assert str(caught.value).startswith(message)

@@ -1,0 +1,236 @@
+"""FILE[:NAME] refers to the tools of a file or module, or is refused with a message."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ahvn_tools import Toolkit
+from ahvn_tools.errors import SourceError
+from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.python_modules import read
+from ahvn_tools.manifest import load
+
+TOOLS = """
+from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec, tool
+
+@tool
+def greet(name: str) -> str:
+    return f"hello, {name}"
+
+def plain(name: str) -> str:
+    return name
+
+@tool
+def _own() -> int:
+    return 1
+
+class Shop(ToolRegistry):
+    @reg_toolspec
+    def price(self, item: str) -> int:
+        return len(item)
+
+    def kit(self):
+        return Toolkit("of the shop")
+
+shop = Shop()
+again = greet
+"""
+
+
+def names(target: str) -> list[str]:
+    return [spec.name for spec in load(target)]
+
+
+def refusal(target: str) -> str:
+    with pytest.raises(SourceError) as caught:
+        read(target, ReadOptions())
+    return str(caught.value)
+
+
+# accepted
+
+
+def test_the_only_toolkit_of_a_file_is_that_very_object(write):
+    write("from ahvn_tools import Toolkit\nkit = Toolkit('tea')\nother = kit\nnumber = 1")
+    kit = load("shed.py")
+    assert (kit.name, kit) == ("tea", sys.modules["shed"].kit)
+
+
+def test_the_only_toolkit_of_a_file_is_all_that_the_file_offers(write):
+    write(TOOLS + "\nkit = Toolkit('tea').add(greet)")
+    assert names("shed.py") == ["greet"]
+    assert names("shed.py:shop") == ["price"]
+
+
+def test_decorated_functions_and_registries_are_the_tools_of_a_file_without_a_toolkit(write):
+    write(TOOLS)
+    assert (names("shed.py"), load("shed.py").name) == (["greet", "price"], "shed")
+
+
+def test_all_decides_what_a_file_offers(write):
+    write(TOOLS + "\n__all__ = ['shop', '_own']")
+    assert names("shed.py") == ["price", "_own"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("greet", ["greet"]),
+        ("plain", ["plain"]),
+        ("shop", ["price"]),
+        ("Shop", ["price"]),
+        ("several", ["greet", "plain", "price"]),
+        ("by_word", ["greet", "price"]),
+        ("nested", ["greet", "price"]),
+        ("Namespace.shop", ["price"]),
+        ("with_toolkit", ["inner", "greet"]),
+    ],
+)
+def test_a_name_may_be_a_tool_a_function_a_registry_or_many_of_these(name, expected, write):
+    write(
+        TOOLS
+        + """
+several = (greet, plain, shop)
+by_word = {"one": greet, "two": shop}
+nested = [[greet], {"shop": [shop]}, greet]
+class Namespace:
+    shop = shop
+def inner() -> int: return 1
+with_toolkit = [Toolkit("in").add(inner), greet]
+"""
+    )
+    assert names(f"shed.py:{name}") == expected
+
+
+def test_a_list_of_tools_in_a_file_counts_each_tool_once_and_a_list_with_others_does_not(write):
+    write(TOOLS + "\nmine = [greet, shop, _own]\nnot_mine = [_own, 1]\nfunctions = [plain]")
+    assert names("shed.py") == ["greet", "price", "_own"]
+
+
+def test_a_class_of_tools_is_created_unless_the_file_has_an_instance_or_a_subclass_of_it(write):
+    write(
+        """
+        from ahvn_tools import ToolRegistry, reg_toolspec
+        class Empty(ToolRegistry): pass
+        class Base(ToolRegistry):
+            @reg_toolspec
+            def shared(self) -> str: return type(self).__name__
+        class First(Base):
+            @reg_toolspec
+            def one(self) -> int: return 1
+        """
+    )
+    kit = load("shed.py")
+    assert [spec.name for spec in kit] == ["shared", "one"]
+    assert kit.call("shared") == "First"
+
+
+def test_a_class_that_is_imported_is_only_created_where_all_lists_it(write):
+    write(
+        "from ahvn_tools import ToolRegistry, reg_toolspec\nclass A(ToolRegistry):\n  @reg_toolspec\n  def a(self): 1",
+        "hut.py",
+    )
+    write("from hut import A\nfrom ahvn_tools import tool\n@tool\ndef b(): pass")
+    assert names("shed.py") == ["b"]
+    write("from hut import A\nfrom ahvn_tools import tool\n__all__ = ['A']", "garden.py")
+    assert names("garden.py") == ["a"]
+
+
+def test_fastmcp_servers_in_a_file_are_servers(write):
+    write(
+        "from fastmcp import FastMCP\nmcp = FastMCP('clock')\n@mcp.tool\ndef now() -> str:\n  'Tell.'\n  return 'noon'"
+    )
+    contents = read("shed.py", ReadOptions())
+    assert (contents.tools, [server.server.name for server in contents.servers]) == ((), ["clock"])
+    kit = load("shed.py")
+    assert kit.call("now") == "noon"
+    assert kit.call("now") == "noon"
+    kit.remove_mcp("clock")
+
+
+def test_a_module_is_found_in_the_working_directory(write):
+    write(TOOLS, "garden/shed.py")
+    write("", "garden/__init__.py")
+    assert names("garden.shed") == ["greet", "price"]
+    assert names("garden.shed:shop") == ["price"]
+
+
+def test_paths_are_relative_to_the_folder_of_the_options(write, tmp_path):
+    write(TOOLS, "deep/shed.py")
+    assert read("shed.py", ReadOptions(folder=tmp_path / "deep")).name == "shed"
+
+
+# refused
+
+
+def test_several_toolkits_need_a_name(write):
+    write("from ahvn_tools import Toolkit\na = Toolkit('x')\nb = Toolkit('y')\nc = b")
+    assert refusal("shed.py") == "shed.py has 2 toolkits: 'a', 'b'. Choose one: shed.py:NAME."
+    assert load("shed.py:b").name == "y"
+
+
+def test_a_file_without_tools_is_refused(write):
+    write("def plain(): pass\nclass kit: pass")
+    assert refusal("shed.py") == (
+        "shed.py has no tools: add a Toolkit, functions with @tool, a ToolRegistry or a FastMCP server, or name what "
+        "you mean: shed.py:NAME."
+    )
+
+
+CLASS = """
+from ahvn_tools import ToolRegistry, reg_toolspec
+class Shop(ToolRegistry):
+    def __init__(self, prices, *, currency, rate=1): ...
+    @reg_toolspec
+    def price(self) -> int: return 1
+"""
+
+
+@pytest.mark.parametrize("target", ["shed.py", "shed.py:Shop"])
+def test_a_class_that_needs_arguments_is_refused_with_the_way_out(target, write):
+    write(CLASS)
+    assert refusal(target) == (
+        f"{target}: the class 'Shop' needs arguments (prices, currency): export an instance, shop = Shop(…), or start "
+        "the name of the class with an underscore."
+    )
+    write(CLASS + "\nshop = Shop({}, currency='EUR')", "garden.py")
+    assert names("garden.py") == ["price"]
+
+
+def test_a_class_that_cannot_be_created_is_refused_with_the_line(write):
+    write(CLASS.replace("prices, *, currency, rate=1): ...", "rate=1): 1 / 0"))
+    assert refusal("shed.py") == (
+        "shed.py:Shop cannot be loaded: ZeroDivisionError: division by zero (shed.py, line 4)"
+    )
+
+
+def test_a_name_in_all_that_is_not_defined_is_refused(write):
+    write("__all__ = ['greet']")
+    assert refusal("shed.py") == "shed.py: __all__ lists 'greet', which is not defined."
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("nowhere.py", "There is no file 'nowhere.py'."),
+        ("nowhere.py:kit", "There is no file 'nowhere.py'."),
+        ("no/where", "There is no file 'no/where'."),
+        ("nowhere", "There is no file and no module 'nowhere', neither installed nor in "),
+        ("garden.shed", "There is no file and no module 'garden.shed', neither installed nor in "),
+        ("shed.py:sop", "shed.py has no 'sop'. Did you mean 'shop'?"),
+        ("shed.py:hall.sop", "shed.py has no 'hall.sop'. Did you mean 'hell'?"),
+        ("shed.py:number", "shed.py:number: a value of the type 'int' is no tool. Name a ToolSpec, "),
+        ("shed.py:nothing", "shed.py:nothing has no tools: it is an empty list."),
+        ("shed.py:unfit", "shed.py:unfit: "),
+    ],
+)
+def test_what_cannot_be_found_or_loaded_is_refused(target, message, write):
+    write(TOOLS + "\nnumber = 1\nnothing = []\ndef unfit(a: len): pass\nclass hell: pass")
+    assert refusal(target).startswith(message)
+
+
+def test_a_toolkit_is_a_toolkit_also_by_name(write):
+    write(TOOLS + "\nkit = Toolkit('tea')")
+    assert isinstance(read("shed.py:kit", ReadOptions()).toolkit, Toolkit)

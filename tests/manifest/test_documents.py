@@ -1,0 +1,61 @@
+"""The files, the sessions and the tables of docs/manifest.md are true."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools import load
+from ahvn_tools.manifest import model, source_model, toolset_model
+from ahvn_tools.manifest.middleware_table import MIDDLEWARE
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "manifest.md").read_text(encoding="utf-8")
+
+MODELS = [
+    *(getattr(model, name) for name in ("Manifest", "Tool", "Group", "Bind", "Approval", "Search", "ModelTool")),
+    *(getattr(source_model, name) for name in ("SourceOptions", "LocalOptions", "ServerSource", "OpenAPISource")),
+    *(getattr(toolset_model, name) for name in ("Toolset", "ToolsetFile", "Agent")),
+]
+
+SESSIONS = re.findall(r"^```text\n(>>> .*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def page_folder(folder: Path) -> Path:
+    """Write the files of the page to the current folder."""
+    for name, text in re.findall(r"<!-- ([\w/.]+\.(?:py|yaml)) -->\n```(?:python|yaml)\n(.*?)```", PAGE, re.DOTALL):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=range(len(SESSIONS)))
+def test_a_session_of_the_page_prints_what_the_page_says(page_folder, session):
+    test = doctest.DocTestParser().get_doctest(session, {}, "manifest.md", None, None)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+    report: list[str] = []
+    runner.run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_each_key_is_in_a_table_with_its_description():
+    for documented in MODELS:
+        for name, field in documented.model_fields.items():
+            description = " ".join((field.description or "").split())
+            assert f"| `{name}` | {description} |" in PAGE, (documented.__name__, name)
+
+
+def test_each_middleware_is_named():
+    assert [name for name in MIDDLEWARE if f"`{name}`" not in PAGE] == []
+
+
+def test_the_middleware_of_the_page_can_be_loaded(page_folder):
+    [items] = re.findall(r"^```yaml\n(middleware:\n.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    (page_folder / "my_middleware.py").write_text(
+        "async def audit(call, next):\n    return await next(call)\n\ndef make_audit(path):\n    return audit\n"
+    )
+    (page_folder / "with_middleware.yaml").write_text(f"sources: [notes.py]\n{items}")
+    assert len(load("with_middleware.yaml")._view.store.middleware) == 5

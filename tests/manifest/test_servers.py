@@ -1,0 +1,389 @@
+"""MCP servers in manifests: real ones, over stdio and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import FastMCP
+
+from ahvn_tools import Toolkit, load
+from ahvn_tools.errors import SourceError
+from ahvn_tools.manifest import dump
+from ahvn_tools.manifest.loader import aload
+from ahvn_tools.manifest.server_ownership import close_servers
+from tests.manifest.conftest import Load
+
+SERVER = """
+import os
+from fastmcp import FastMCP
+
+server = FastMCP("shelf")
+
+@server.tool
+def get_book(title: str, token: str = "none", user: str = "nobody") -> str:
+    "Get a book."
+    return f"{title} {token} {user} {os.environ.get('SHELF', '')}"
+
+@server.tool
+def burn_book(title: str) -> str:
+    "Burn a book."
+    return f"burned {title}"
+
+if __name__ == "__main__":
+    server.run(show_banner=False)
+"""
+
+SECRET = "hunter2-secret"
+
+
+@pytest.fixture(autouse=True)
+def server(folder: Path) -> None:
+    """Write a server script."""
+    (folder / "shelf.py").write_text(SERVER)
+
+
+@pytest.fixture
+def loaded() -> Iterator[list[Toolkit]]:
+    """Close the servers of these toolkits."""
+    kits: list[Toolkit] = []
+    yield kits
+    for kit in kits:
+        close_servers(kit)
+
+
+def test_options_of_a_server_object_and_of_its_single_tools(load_text: Load, loaded: list[Toolkit]) -> None:
+    kit = load_text(
+        """
+        sources:
+          - path: shelf.py:server
+            prefix: b_
+            tags: remote
+            presets: {"*": {token: "${TOKEN}"}}
+        tools:
+          b_burn*: {requires_approval: true, tags: hot, description: Burn!, timeout: 3}
+        """,
+        env={"TOKEN": SECRET},
+    )
+    loaded.append(kit)
+    assert SECRET in kit.call("b_get_book", {"title": "Emma"})
+    assert SECRET not in str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), kit.check()])
+    burn = kit["b_burn_book"]
+    assert (burn.definition.description, burn.tags, burn.timeout) == ("Burn!", {"remote", "hot"}, 3)
+    assert kit.exec("b_burn_book", {"title": "Emma"}).error.code == "approval_required"
+
+
+@pytest.mark.exhaustive
+def test_options_of_a_server_and_of_single_tools(load_text: Load, loaded: list[Toolkit]) -> None:
+    kit = load_text(
+        f"""
+        sources:
+          - server: [{json.dumps(sys.executable)}, shelf.py]
+            name: books
+            prefix: b_
+            group: books
+            tags: remote
+            env: {{SHELF: "${{SHELF}}"}}
+            presets: {{"*": {{token: "${{TOKEN}}"}}}}
+            binds: user
+            describe: {{get_book: Get any book}}
+            timeout: 60
+          - notes.py
+        tools:
+          b_burn*: {{group: danger, requires_approval: true, tags: hot, description: Burn!, timeout: 3}}
+        groups: {{danger: {{description: Danger, active: true}}}}
+        binds: {{user: {{key: user.name, secret: true}}}}
+        """,
+        env={"TOKEN": SECRET, "SHELF": "oak-shelf-7"},
+    )
+    loaded.append(kit)
+    assert [spec.name for spec in kit][:2] == ["b_get_book", "b_burn_book"]
+    session = kit.session(user={"name": "ann"})
+    assert session.call("b_get_book", {"title": "Emma"}) == f"Emma {SECRET} ann oak-shelf-7"
+    assert kit["b_get_book"].definition.description == "Get any book"
+    burn = kit["b_burn_book"]
+    assert (burn.definition.description, burn.tags, burn.timeout) == ("Burn!", {"remote", "hot"}, 3)
+    assert kit.exec("b_burn_book", {"title": "Emma"}).error.code == "approval_required"
+    assert [spec.name for spec in kit.group("danger").tools] == ["b_burn_book"]
+    shown = str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), kit.check(), kit._view.store.manifest])
+    assert SECRET not in shown
+    assert "oak-shelf" not in shown
+
+
+@pytest.mark.exhaustive
+def test_a_server_script_and_an_mcp_json_are_sources(folder: Path, load_text: Load, loaded: list[Toolkit]) -> None:
+    config = {"mcpServers": {"other": {"command": sys.executable, "args": [str(folder / "shelf.py")]}}}
+    (folder / "mcp.json").write_text(json.dumps(config))
+    kit = load_text(
+        "sources: [{server: shelf.py, include: get_book}, {source: mcp.json, prefix: j_, exclude: 'burn*'}]"
+    )
+    loaded.append(kit)
+    assert [spec.name for spec in kit] == ["get_book", "j_get_book"]
+    assert set(kit.servers) == {"shelf", "other"}
+
+
+def test_an_object_in_python_may_be_a_server(load_text: Load, loaded: list[Toolkit]) -> None:
+    kit = load_text("sources: [{path: 'shelf.py:server', prefix: s_}]")
+    loaded.append(kit)
+    assert kit.call("s_burn_book", {"title": "Emma"}) == "burned Emma"
+
+
+def test_disabled_tools_and_tools_of_other_audiences_do_not_come_later(load_text: Load, loaded: list[Toolkit]) -> None:
+    text = """
+        sources: [{path: 'shelf.py:server'}]
+        tools:
+          lat*: {enabled: false}
+          burn*: {audience: main}
+        """
+    kit = load_text(text, audience="sub")
+    loaded.append(kit)
+    assert [spec.name for spec in kit] == ["get_book"]
+    import shelf  # made by the test
+
+    @shelf.server.tool
+    def late() -> int:
+        return 1
+
+    @shelf.server.tool
+    def burn_all() -> int:
+        return 1
+
+    @shelf.server.tool
+    def fine() -> int:
+        return 1
+
+    kit.refresh_mcp()
+    assert [spec.name for spec in kit] == ["get_book", "fine"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{path: 'shelf.py:server', include: get_bok}", "has no tool 'get_bok'. Did you mean 'get_book'?"),
+        (
+            "{path: 'shelf.py:server', presets: {get_book: {tokn: a}}}",
+            "no parameter 'tokn' to preset. Did you mean 'token'?",
+        ),
+        ("{path: 'shelf.py:server', binds: {user: user.id}}", "sources[0].binds: this source is an MCP server"),
+        ("{path: 'shelf.py:server', isolation: process}", "sources[0].isolation: this source is an MCP server"),
+        ("{server: shelf.py, limits: {conect: 1}}", "there is no limit 'conect'. Did you mean 'connect'?"),
+        ("{server: {url: 'http://127.0.0.1:9/${TOKEN}'}, limits: {connect: 5}}", "sources[0]: "),
+        ("{server: 'http://127.0.0.1:9/mcp?key=${TOKEN}', auth: '${TOKEN}', limits: {connect: 5}}", "sources[0]: "),
+    ],
+)
+def test_errors_of_a_server_name_the_source_and_show_no_secret(
+    source: str, message: str, load_text: Load, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(SourceError) as caught:
+        load_text(f"sources: [{source}]", env={"TOKEN": SECRET, "PATH": "/usr/bin"})
+    assert str(caught.value).startswith("kit.yaml:1: sources[0]")
+    assert message in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "'http://${HOST}/mcp'",
+        "{server: 'http://${HOST}/mcp', limits: {connect: 5}}",
+        "{server: {url: 'http://${HOST}/mcp'}, limits: {connect: 5}}",
+        "'${HOST} now'",
+        "{server: {command: '${HOST}'}, limits: {connect: 5}}",
+    ],
+)
+def test_the_name_of_a_server_is_not_made_from_a_variable(
+    source: str, load_text: Load, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are in logs, in `servers` and in errors at any later time."""
+    names: list[str | None] = []
+
+    def add_mcp(self: Toolkit, server: Any, *, name: str | None = None, **options: Any) -> None:
+        names.extend(list(server) if isinstance(server, dict) and name is None else [name])
+
+    monkeypatch.setattr(Toolkit, "add_mcp", add_mcp)
+    monkeypatch.setattr("shutil.which", lambda program, path=None: program)
+    load_text(f"sources: [{source}]", env={"HOST": "secret-host.example"})
+    assert names == ["server_1"]
+
+
+@pytest.mark.parametrize("order", ["[notes.py, 'shelf.py:server']", "['shelf.py:server', notes.py]"])
+def test_options_of_tools_of_other_sources_are_no_findings_of_a_server(
+    order: str, load_text: Load, loaded: list[Toolkit], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also of tools that are left out, here or for an audience, and in a toolkit that is strict."""
+    tools = "{find: {timeout: 3}, 'del*': {enabled: false}, 'rest*': {audience: staff}, get_book: {audience: staff}}"
+    kit = load_text(f"strict: true\nsources: {order}\ntools: {tools}", audience="guest")
+    loaded.append(kit)
+    assert {spec.name for spec in kit} == {"find", "burn_book"}
+    assert not kit.check()
+    assert not caplog.text
+
+
+def test_a_pattern_that_fits_no_tool_yet_is_a_finding(load_text: Load, loaded: list[Toolkit]) -> None:
+    kit = load_text("sources: ['shelf.py:server', notes.py]\ntools: {'brn*': {requires_approval: true}}")
+    loaded.append(kit)
+    assert [finding.problem for finding in kit.check()] == ["no tool matches 'brn*' in `tools`"]
+
+
+def test_a_server_that_cannot_be_reached_is_a_source_error(folder: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be reached"):
+        load("http://127.0.0.1:9/mcp")
+    with pytest.raises(SourceError, match="cannot be reached"):
+        load("notes.py", "http://127.0.0.1:9/mcp")
+
+
+def test_binds_may_name_a_parameter_of_a_tool_that_is_left_out(loaded: list[Toolkit]) -> None:
+    """It may come back: `binds` are for tools now and later."""
+    server = FastMCP("own")
+    server.tool(lambda user: user, name="ask")
+    server.tool(lambda: 1, name="one")
+    loaded.append(Toolkit("k").add_mcp(server, binds="user", exclude="ask"))
+    assert [spec.name for spec in loaded[0]] == ["one"]
+
+
+@pytest.mark.exhaustive
+def test_a_server_without_the_only_tool_of_its_binds_is_written_and_loaded(
+    load_text: Load, loaded: list[Toolkit]
+) -> None:
+    source = f"{{server: [{json.dumps(sys.executable)}, shelf.py], binds: user}}"
+    kit = load_text(f"sources: [{source}]\nbinds: {{user: user}}")
+    loaded.append(kit)
+    kit.remove("get_book")
+    dump(kit, "again.yaml")
+    again = load("again.yaml")
+    loaded.append(again)
+    assert [spec.name for spec in again] == ["burn_book"]
+
+
+@pytest.mark.exhaustive
+def test_a_toolkit_with_a_server_is_written_in_its_order(folder: Path, loaded: list[Toolkit]) -> None:
+    kit = Toolkit("k").add_mcp([sys.executable, "shelf.py"], name="shelf")
+    loaded.append(kit)
+    import notes  # made by the fixture `folder`
+
+    kit.add(notes.find)
+    dump(kit, "again.yaml")
+    again = load("again.yaml")
+    loaded.append(again)
+    assert [spec.name for spec in again] == [spec.name for spec in kit]
+
+
+def running_servers() -> list[str]:
+    """Return the command lines of this process's children that run the server."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = status.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(Path.cwd()) in command and "shelf.py" in command:
+            found.append(command)
+    return found
+
+
+def wait_until_closed() -> None:
+    end = time.monotonic() + 60
+    while running_servers() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not running_servers()
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="it looks for processes")
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("bad", ["- missing.py", "- {path: notes.py, presets: {find: {limt: 1}}}"])
+def test_no_server_stays_connected_when_loading_fails(bad: str, load_text: Load) -> None:
+    with pytest.raises(SourceError):
+        load_text(f"sources:\n  - server: shelf.py\n  {bad}\n")
+    wait_until_closed()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="it looks for processes")
+def test_servers_of_included_manifests_are_closed_with_the_toolkit(folder: Path) -> None:
+    (folder / "inner.yaml").write_text("sources: [{server: shelf.py}]")
+    (folder / "kit.yaml").write_text("sources: [{manifest: inner.yaml, prefix: i_}, {server: shelf.py}]")
+    kit = load("kit.yaml", "notes.py")
+    assert kit.call("i_burn_book", {"title": "x"}) == "burned x"
+    assert len(kit.servers) == 2
+    close_servers(kit)
+    wait_until_closed()
+    with pytest.raises(SourceError):
+        load("kit.yaml", "missing.py")
+    wait_until_closed()
+
+
+def test_a_toolkit_of_the_host_keeps_its_servers_when_loading_fails(folder: Path, loaded: list[Toolkit]) -> None:
+    """It belongs to the host. A new toolkit of it lists its servers, so that they can be closed."""
+    server = FastMCP("own")
+    server.tool(lambda: "1", name="one")
+    own = Toolkit("own").add_mcp(server)
+    loaded.append(own)
+    with pytest.raises(SourceError):
+        load(own, "missing.py")
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        load(own, Toolkit("other"), "def no_such(: pass\n")
+    assert own.call("one", {}) == "1"
+    assert set(load(own, "notes.py").servers) == {"own"}
+
+
+async def test_loading_from_async_code_does_not_block_the_loop(folder: Path) -> None:
+    (folder / "slow.py").write_text(
+        "import threading\nfrom ahvn_tools import tool\nfrom tests.manifest import test_servers\n"
+        "test_servers.STARTED.set()\nassert test_servers.GO.wait(60)\n@tool\ndef late(): return 1\n"
+    )
+    (folder / "kit.yaml").write_text("sources: [slow.py, 'shelf.py:server']")
+    STARTED.clear()
+    GO.clear()
+    task = asyncio.create_task(aload("kit.yaml"))
+    assert await asyncio.to_thread(STARTED.wait, 60)
+    GO.set()
+    kit = await task
+    assert await kit.acall("burn_book", {"title": "x"}) == "burned x"
+    close = asyncio.to_thread(close_servers, kit)
+    await close
+    with pytest.raises(SourceError):
+        await aload("missing.yaml")
+
+
+STARTED, GO = threading.Event(), threading.Event()
+
+
+async def test_what_a_cancelled_load_has_connected_is_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "slow.py").write_text(
+        "from ahvn_tools import tool\nfrom tests.manifest import test_servers\n"
+        "test_servers.STARTED.set()\nassert test_servers.GO.wait(60)\n@tool\ndef late(): return 1\n"
+    )
+    (folder / "kit.yaml").write_text("sources: ['shelf.py:server', slow.py]")
+    STARTED.clear()
+    GO.clear()
+    closed = threading.Event()
+    from ahvn_tools.manifest import loader  # the module, not the function
+
+    def close(kit: Any) -> None:
+        close_servers(kit)
+        closed.set()
+
+    monkeypatch.setattr(loader, "close_servers", close)
+    task = asyncio.create_task(aload("kit.yaml"))
+    assert await asyncio.to_thread(STARTED.wait, 60)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    GO.set()
+    assert await asyncio.to_thread(closed.wait, 60)
+
+
+def test_a_server_object_of_the_host_is_a_source(loaded: list[Toolkit]) -> None:
+    server = FastMCP("own")
+    server.tool(lambda: "1", name="one")
+    kit = load(server)
+    loaded.append(kit)
+    assert kit.call("one", {}) == "1"
