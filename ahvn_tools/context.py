@@ -64,6 +64,8 @@ class ToolContext:
     """Whether this call, with these arguments, was approved."""
     is_served: bool = False
     """Whether the call came from a client of a served toolkit."""
+    is_anonymous: bool = False
+    """Whether the server cannot distinguish the client from others: the session ends with this call."""
     masks_errors: bool = False
     """Whether the result hides the texts of exceptions that are no ToolError."""
     open_toolkit: InitVar[Callable[[], Any] | None] = None

@@ -22,6 +22,7 @@ _OUTSIDE: Final = (
     "The path is outside of the folders that this tool may use. Pass a path inside of them; a relative path begins in "
     "the first of them."
 )
+_UNUSABLE: Final = "The path cannot be used. Pass another one."
 _URI_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _DRIVE_OR_SHARE: Final = re.compile(r"[A-Za-z]:([\\/]|$)|\\\\")
 
@@ -51,10 +52,22 @@ def resolve_path(path: str | os.PathLike[str], roots: tuple[Path, ...]) -> Path:
     except _UnusablePathError as error:
         raise ToolError(str(error)) from None
     except (OSError, ValueError, RuntimeError):  # a loop of symbolic links, a text that is no file name
-        raise ToolError("The path cannot be used. Pass another one.") from None
+        raise ToolError(_UNUSABLE) from None
     if not any(resolved.is_relative_to(root) for root in roots):
         raise ToolError(_OUTSIDE)
     return resolved
+
+
+def to_local_path(path: str | os.PathLike[str]) -> str:
+    """Return a path or a `file:` URI as a path of this system, relative or absolute. Raises ToolError."""
+    try:
+        text = _to_local(path)
+        text.encode()
+    except _UnusablePathError as error:
+        raise ToolError(str(error)) from None
+    except ValueError:  # an escape in a URI or a character that is no Unicode
+        raise ToolError(_UNUSABLE) from None
+    return text
 
 
 def _to_root(folder: str | os.PathLike[str]) -> Path:

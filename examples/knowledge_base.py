@@ -1,4 +1,4 @@
-"""A knowledge base whose tools are written once, then used by two people, a prompt, a schema and an MCP client.
+"""A knowledge base whose tools are used by two people, a prompt, a schema and an MCP client.
 
 Run it on this project's own documentation, or on any folder of text and Markdown files:
 
@@ -6,7 +6,7 @@ Run it on this project's own documentation, or on any folder of text and Markdow
     python examples/knowledge_base.py ~/notes
     python examples/knowledge_base.py ~/notes --database notes.db    # saves the index and the notes
 
-Read it from top to bottom: the database, the four tools over it, then the tour that uses them.
+Read it from top to bottom: the tools of one user, then the tour that uses them.
 """
 
 from __future__ import annotations
@@ -17,197 +17,48 @@ import io
 import itertools
 import json
 import os
-import re
 import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from text_folder import SkippedFileError, find_files, name_of, read_text
 
-from ahvn_tools import ToolError, ToolRegistry, ToolSpec, reg_toolspec
+from ahvn_tools import ToolSpec
+from ahvn_tools.builtins import Knowledge
+from ahvn_tools.errors import DefinitionError
 
-# A document belongs to everyone: its user is NULL. A note belongs to one user of one tenant.
-CREATE = """
-    CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5(
-        name, body, tenant UNINDEXED, user UNINDEXED, tokenize = 'unicode61 remove_diacritics 2')
-"""
-VISIBLE = "(user IS NULL OR (tenant = :tenant AND user = :user))"
-# The next three queries consist of constants only; values are always passed as parameters.
-SEARCH = f"""
-    SELECT name, snippet(texts, 1, '**', '**', ' … ', :excerpt_words) AS excerpt
-    FROM texts WHERE texts MATCH :words AND {VISIBLE} ORDER BY rank LIMIT :limit
-"""  # noqa: S608
-READ = f"SELECT body FROM texts WHERE name = :name AND {VISIBLE}"  # noqa: S608
-COUNT = f"""
-    SELECT count(*) - count(user) AS documents, count(user) AS notes, coalesce(sum(length(body)), 0) AS characters
-    FROM texts WHERE {VISIBLE}
-"""  # noqa: S608
 FREQUENT_WORDS = """
     SELECT term FROM vocabulary WHERE term NOT GLOB '*[0-9]*'
-    ORDER BY length(term) < 6, doc > (SELECT count(*) / 2 FROM texts), cnt DESC, term
+    ORDER BY length(term) < 6, doc > (SELECT count(*) / 2 FROM knowledge_texts), cnt DESC, term
 """
-IN_DOCUMENTS = "SELECT 1 FROM texts WHERE texts MATCH ? AND user IS NULL"
+IN_DOCUMENTS = """
+    SELECT 1 FROM knowledge_index JOIN knowledge_texts t ON t.id = knowledge_index.rowid
+    WHERE knowledge_index MATCH ? AND t.scope = 0
+"""
 
 
-class Database:
-    """Documents and notes in one SQLite file with full text search."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with self.connect() as connection:
-            connection.execute(CREATE)
-
-    @contextlib.contextmanager
-    def connect(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one piece of work: tools may run in any thread."""
-        with contextlib.closing(sqlite3.connect(self.path, timeout=10)) as connection, connection:
-            connection.row_factory = sqlite3.Row
-            yield connection
-
-    def replace_documents(self, documents: Iterable[tuple[str, str]]) -> int:
-        """Store (name, body) pairs instead of the documents so far and return how many; notes stay."""
-        with self.connect() as connection:
-            connection.execute("DELETE FROM texts WHERE user IS NULL")
-            return connection.executemany("INSERT INTO texts (name, body) VALUES (?, ?)", documents).rowcount
-
-    def frequent_word(self) -> str | None:
-        """Return a word that is typical of the documents: long, frequent, and not in most of them."""
-        with self.connect() as connection:
-            connection.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, texts, row)")
-            for (term,) in connection.execute(FREQUENT_WORDS):
-                if connection.execute(IN_DOCUMENTS, (f'body : "{term}"',)).fetchone():
-                    return str(term)
-        return None
+def frequent_word(knowledge: Knowledge) -> str | None:
+    """Return a word that is typical of the documents: long, frequent, and not in most of them."""
+    with contextlib.closing(sqlite3.connect(knowledge.store.path)) as connection:
+        connection.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, knowledge_index, row)")
+        for (term,) in connection.execute(FREQUENT_WORDS):
+            if connection.execute(IN_DOCUMENTS, (f'body : "{term}"',)).fetchone():
+                return str(term)
+    return None
 
 
-SESSION = {"db": "db", "tenant": "tenant", "user": "user"}
-"""Parameters that no model sees, and the keys of a tool's state whose values they have at each call."""
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A text that a search found."""
-
-    name: Annotated[str, Field(description="The name to pass to `read`.")]
-    excerpt: Annotated[str, Field(description="The passage with the words, which are in **bold**.")]
-
-
-@dataclass(frozen=True)
-class Passage:
-    """A piece of a text."""
-
-    text: Annotated[str, Field(description="The piece.")]
-    next_start: Annotated[int | None, Field(description="Where the next piece starts; null at the end.")]
-
-
-@dataclass(frozen=True)
-class Stats:
-    """The size of what can be searched."""
-
-    documents: Annotated[int, Field(description="Texts of the folder.")]
-    notes: Annotated[int, Field(description="Your own notes.")]
-    characters: Annotated[int, Field(description="The length of both together.")]
-
-
-@dataclass(frozen=True)
-class KnowledgeBase(ToolRegistry):
-    """Four tools over a Database. One object serves all users: the tool's state says who is calling."""
-
-    excerpt_words: int = 16
-    passage_length: int = 2_000
-
-    @reg_toolspec(binds=SESSION)
-    def search(
-        self, db: Database, tenant: str, user: str, query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5
-    ) -> list[Hit]:
-        """Find documents and your own notes by words, best match first.
-
-        Args:
-            query: Plain words. A text with one of them is found, a text with more of them comes earlier.
-            limit: How many texts to return at most.
-
-        Returns:
-            The name of each text, for `read`, and an excerpt of it.
-        """
-        values = {"words": match_any(query), "excerpt_words": self.excerpt_words, "limit": limit}
-        with db.connect() as connection:
-            rows = connection.execute(SEARCH, {**values, "tenant": tenant, "user": user}).fetchall()
-        return [Hit(row["name"], " ".join(row["excerpt"].split())) for row in rows]
-
-    @reg_toolspec(binds=SESSION)
-    def read(self, db: Database, tenant: str, user: str, name: str, start: Annotated[int, Field(ge=0)] = 0) -> Passage:
-        """Read a document or one of your own notes, piece by piece.
-
-        Args:
-            name: A name as `search` returns it.
-            start: The character to start at: 0, or the `next_start` of the piece before.
-        """
-        with db.connect() as connection:
-            row = connection.execute(READ, {"name": name, "tenant": tenant, "user": user}).fetchone()
-        if row is None:
-            raise ToolError(f"There is no text named {name!r}. Pass a name that search has returned.")
-        end = start + self.passage_length
-        return Passage(row["body"][start:end], end if end < len(row["body"]) else None)
-
-    @reg_toolspec(binds=SESSION)
-    def add_note(
-        self,
-        db: Database,
-        tenant: str,
-        user: str,
-        title: Annotated[str, Field(max_length=100)],
-        text: Annotated[str, Field(max_length=10_000)],
-    ) -> str:
-        """Save a private note. A note of the same title is replaced.
-
-        Args:
-            title: A few words that name the note.
-            text: What to remember.
-
-        Returns:
-            The name of the note, for `read`.
-        """
-        if not title.strip() or not text.strip():
-            raise ToolError("A note needs a title and a text. Pass both.")
-        # The path of a document never holds two slashes in a row, so no document has this name.
-        note = {"name": f"note://{' '.join(title.split())}", "body": text, "tenant": tenant, "user": user}
-        with db.connect() as connection:
-            connection.execute("DELETE FROM texts WHERE name = :name AND tenant = :tenant AND user = :user", note)
-            connection.execute("INSERT INTO texts VALUES (:name, :body, :tenant, :user)", note)
-        return note["name"]
-
-    @reg_toolspec(binds=SESSION)
-    def stats(self, db: Database, tenant: str, user: str) -> Stats:
-        """Count the documents, your own notes, and the characters in both."""
-        with db.connect() as connection:
-            return Stats(**connection.execute(COUNT, {"tenant": tenant, "user": user}).fetchone())
-
-
-def match_any(query: str) -> str:
-    """Return the FTS5 expression for texts with any word of the query.
-
-    Each word is quoted: AND, NEAR, `*`, quotes and column names are plain words and signs here, never syntax.
-    """
-    words = [word for word in re.findall(r"\w+", query) if word.strip("_")][:50]
-    if not words:
-        raise ToolError("The query has no words. Pass at least one word or number to search for.")
-    return " OR ".join(f'"{word}"' for word in words)
-
-
-def tools_of(database: Database, *, tenant: str, user: str) -> dict[str, ToolSpec]:
-    """Return the tools of one user."""
-    tools = KnowledgeBase().to_toolspecs()
+def tools_of(knowledge: Knowledge, *, tenant: str, user: str) -> dict[str, ToolSpec]:
+    """Return the tools of one user: the state says who is calling."""
+    tools = knowledge.to_toolspecs()
     for tool in tools.values():
-        tool.state = {"db": database, "tenant": tenant, "user": user}
+        tool.state = {"tenant": tenant, "user": user}
     return tools
 
 
@@ -219,17 +70,17 @@ class Tour:
     client_timeout = 120.0
     """Seconds for the MCP client and its server together, on a slow machine."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge
         self.console = Console()
-        self.ann = tools_of(database, tenant="acme", user="ann")
-        self.bob = tools_of(database, tenant="acme", user="bob")
+        self.ann = tools_of(knowledge, tenant="acme", user="ann")
+        self.bob = tools_of(knowledge, tenant="acme", user="bob")
 
     def run(self, root: Path, sources: Sequence[Path]) -> int:
         """Take all steps and return the exit code."""
         self.console.rule("1. Index a folder")
         self.index(root, sources)
-        word = self.database.frequent_word() or "launch"
+        word = frequent_word(self.knowledge) or "launch"
         self.console.rule("2. The tools")
         self.show_tools()
         self.console.rule("3. The same tools as text for a prompt")
@@ -244,9 +95,9 @@ class Tour:
         return self.run_client(word)
 
     def index(self, root: Path, sources: Sequence[Path]) -> None:
-        """Put the texts of the sources into the database."""
+        """Put the texts of the sources into the knowledge base."""
         files = list(itertools.islice(itertools.chain.from_iterable(map(find_files, sources)), self.max_files))
-        count = self.database.replace_documents(self.read_texts(root, files))
+        count = self.knowledge.replace_documents(self.read_texts(root, files))
         self.say(f"{count} of {len(files)} files indexed from {root}")
         if len(files) == self.max_files:
             self.say(f"There may be more: indexing stops at {self.max_files:,} files.")
@@ -280,8 +131,10 @@ class Tour:
     def compare_users(self, word: str) -> None:
         """Let two users write a note of the same title, and print what each of them finds."""
         self.call("ann", self.ann["search"], query=word, limit=3)
-        self.call("ann", self.ann["add_note"], title="Launch", text="Ann has heard that the launch is on Monday.")
-        self.call("bob", self.bob["add_note"], title="Launch", text="Bob knows: the launch is on Friday.")
+        notes = {"ann": "Ann has heard that the launch is on Monday.", "bob": "Bob knows: the launch is on Friday."}
+        for user, tools in {"ann": self.ann, "bob": self.bob}.items():
+            tools["delete"].exec(name="note://Launch")  # if an earlier tour has left one
+            self.call(user, tools["add"], title="Launch", text=notes[user])
         for user, tools in {"ann": self.ann, "bob": self.bob}.items():
             self.call(user, tools["search"], query="launch", limit=1)
             self.call(user, tools["read"], name="note://Launch")
@@ -307,7 +160,7 @@ class Tour:
     def run_client(self, word: str) -> int:
         """Start an MCP client process, which starts the server process that it talks to."""
         script = Path(__file__).with_name("knowledge_base_mcp.py")
-        arguments = ["client", str(self.database.path), "--tenant", "acme", "--user", "ann", "--query", word]
+        arguments = ["client", str(self.knowledge.store.path), "--tenant", "acme", "--user", "ann", "--query", word]
         self.console.file.flush()
         try:
             return subprocess.run(  # noqa: S603
@@ -353,11 +206,11 @@ def main() -> int:
         return fail(f"the folder {str(root)!r} has no files: pass one with text or Markdown files")
     try:
         with tempfile.TemporaryDirectory() as temporary:
-            return Tour(Database(options.database or Path(temporary, "knowledge_base.db"))).run(root, sources)
+            return Tour(Knowledge(options.database or Path(temporary, "knowledge_base.db"))).run(root, sources)
     except KeyboardInterrupt:
         return fail("stopped", code=130)
-    except sqlite3.Error as error:
-        return fail(f"SQLite cannot work with the database: {error}")
+    except DefinitionError as error:
+        return fail(str(error))
 
 
 if __name__ == "__main__":

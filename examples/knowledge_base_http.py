@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
-from knowledge_base import Database, KnowledgeBase, accept_every_character, fail
+from knowledge_base import accept_every_character, fail
 
 from ahvn_tools import Toolkit, serve
+from ahvn_tools.builtins import Knowledge
 from ahvn_tools.errors import ToolConnectionError
 
 USERS = {"ann": "acme", "bob": "acme"}
@@ -38,14 +39,13 @@ def tokens() -> dict[str, str]:
 
 def run_server(path: Path, port: int) -> None:
     """Serve all users from one toolkit until the process ends; each request has the state of its user."""
-    database = Database(path)
     claims = {token: {"client_id": user, "scopes": []} for user, token in tokens().items()}
 
     def state(request: Any) -> dict[str, Any]:
         user = request.client_id
-        return {"db": database, "tenant": USERS[user], "user": user}
+        return {"tenant": USERS[user], "user": user}
 
-    kit = Toolkit("knowledge base").add(KnowledgeBase())
+    kit = Toolkit("knowledge base").add(Knowledge(path))
     serve(kit, "http", port=port, state=state, auth=StaticTokenVerifier(claims))
 
 
@@ -67,7 +67,7 @@ def visit(url: str) -> None:
         print(f"{url} offers {', '.join(spec.name for spec in kit)}")
         for user, token in tokens().items():
             session = kit.session(token=token)
-            session.call("add_note", {"title": f"from {user}", "text": f"A note that only {user} can read."})
+            session.exec("add", {"title": f"from {user}", "text": f"A note that only {user} can read."})
         for user, token in tokens().items():
             session = kit.session(token=token)
             print(f"{user} reads: {session.call('read', {'name': f'note://from {user}'})}")

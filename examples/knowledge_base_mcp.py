@@ -12,16 +12,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
 
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
-from knowledge_base import Database, accept_every_character, fail, tools_of
+from knowledge_base import accept_every_character, fail, tools_of
 from mcp import MCPError
 from mcp.types import TextContent
+
+from ahvn_tools.builtins import Knowledge
+from ahvn_tools.errors import DefinitionError
 
 START_TIMEOUT = 45.0
 CALL_TIMEOUT = 15.0
@@ -30,7 +32,7 @@ TOTAL_TIMEOUT = 90.0
 
 def serve(path: Path, tenant: str, user: str) -> None:
     """Serve the tools of one user until the client closes the connection."""
-    tools = tools_of(Database(path), tenant=tenant, user=user)
+    tools = tools_of(Knowledge(path), tenant=tenant, user=user)
     server: FastMCP[Any] = FastMCP("knowledge base")
     for tool in tools.values():
         server.add_tool(tool.to_fastmcp())
@@ -53,7 +55,7 @@ async def visit(path: Path, tenant: str, user: str, query: str) -> None:
             for tool in await client.list_tools():
                 print(f"    {tool.name}({', '.join(tool.input_schema['properties'])})")
             await show_call(client, "search", query=query, limit=2)
-            await show_call(client, "add_note", title="MCP", text="Written by a client in another process.")
+            await show_call(client, "add", title="MCP", text="Written by a client in another process.")
             await show_call(client, "read", name="note://MCP")
             await show_call(client, "stats")
             await show_call(client, "search", query=query, user="bob")
@@ -87,7 +89,7 @@ def main() -> int:
             asyncio.run(visit(options.database, options.tenant, options.user, options.query))
     except KeyboardInterrupt:
         return fail("stopped", code=130)
-    except (MCPError, RuntimeError, TimeoutError, OSError, sqlite3.Error) as error:
+    except (MCPError, RuntimeError, TimeoutError, OSError, DefinitionError) as error:
         return fail(f"{options.role}: {type(error).__name__}: {error}", code=1)
     return 0
 

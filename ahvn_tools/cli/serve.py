@@ -33,6 +33,7 @@ def serve(
     reload: Flag = False,
     profile: str | None = None,
     trust: Names = None,
+    root: Names = None,
     audience: Names = None,
     group: Names = None,
     tag: Names = None,
@@ -68,6 +69,8 @@ def serve(
         The profile of manifests to use, such as dev or prod.
     trust
         Run only code and programs of these modules, files, folders and programs. Can be repeated.
+    root
+        A folder that the built-in tools may use: SOURCE is builtins. Can be repeated.
     audience
         The audience to serve; without it, only tools for everyone are served. Can be repeated.
     group
@@ -96,7 +99,7 @@ def serve(
     request = ServeRequest(
         sources=tuple(map(str, sources)),
         source_options=SourceOptions(
-            profile=profile, trust=trust, tag=tag, include=include, exclude=exclude, verbose=verbose
+            profile=profile, trust=trust, root=root, tag=tag, include=include, exclude=exclude, verbose=verbose
         ),
         audience=tuple(audience or ()),
         groups=tuple(group or ()),

@@ -55,6 +55,8 @@ class SourceOptions:
     """The profile of manifests to use, such as dev or prod."""
     trust: Names = None
     """Run only code and programs of these modules, files, folders and programs. Can be repeated."""
+    root: Names = None
+    """A folder that the built-in tools may use: SOURCE is builtins. Can be repeated."""
     audience: str | None = None
     """Use the tools for this audience, and those for everyone; all tools by default."""
     group: Names = None
@@ -109,7 +111,9 @@ def _load(sources: Sequence[Any], options: SourceOptions) -> Toolkit:
 
     end_start()
     with stdout_to_stderr(), log_to_stderr(tracebacks=options.verbose):
-        return load(*sources, profile=options.profile, audience=options.audience, trust=options.trust)
+        return load(
+            *sources, profile=options.profile, audience=options.audience, trust=options.trust, roots=options.root
+        )
 
 
 def load_status(kit: Toolkit) -> int:

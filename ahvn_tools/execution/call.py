@@ -42,6 +42,8 @@ class Call:
     """Whether exactly this call has been approved."""
     is_served: bool = False
     """Whether it came from an MCP client: nothing is raised then."""
+    is_anonymous: bool = False
+    """Whether its client cannot be distinguished from others: its session ends with it."""
     masks_errors: bool = False
     """Whether the result hides the text of an exception that is no ToolError."""
     emit: EmitChunk | None = field(default=None, repr=False)
@@ -100,6 +102,7 @@ class Call:
             report=self.report,
             is_approved=self.is_approved,
             is_served=self.is_served,
+            is_anonymous=self.is_anonymous,
             masks_errors=self.masks_errors,
             asker=self._make_questions(),
         )

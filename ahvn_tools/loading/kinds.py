@@ -13,9 +13,21 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.loading.options import exists, to_path
 
 Kind = Literal[
-    "code", "definition", "folder", "manifest", "module", "object", "openapi", "package", "python", "server", "wire"
+    "builtins",
+    "code",
+    "definition",
+    "folder",
+    "manifest",
+    "module",
+    "object",
+    "openapi",
+    "package",
+    "python",
+    "server",
+    "wire",
 ]
-"""`"definition"`: a file with one tool. `"wire"`: tools as MCP lists them. `"python"`: a file, perhaps with `:NAME`."""
+"""`"definition"`: a file with one tool. `"wire"`: tools as MCP lists them. `"python"`: a file, perhaps with `:NAME`.
+`"builtins"`: the built-in tools, and not the module of that name; a folder is `./builtins`."""
 
 _PREFIXES: Final[Mapping[str, Kind]] = {"mcp:": "server", "openapi:": "openapi", "package:": "package"}
 
@@ -49,10 +61,14 @@ def classify(source: Any, folder: Path | None = None) -> tuple[Kind, Any]:
     folder = folder or Path.cwd()
     if isinstance(source, os.PathLike):
         return _classify_path(os.fspath(source), folder)
-    if not isinstance(source, str):
-        return _classify_object(source)
+    return _classify_text(source, folder) if isinstance(source, str) else _classify_object(source)
+
+
+def _classify_text(source: str, folder: Path) -> tuple[Kind, Any]:
     if not source.strip():
         raise SourceError("A source is empty: name a file, a folder, a module, an MCP server or an OpenAPI document.")
+    if source == "builtins":
+        return "builtins", source
     for prefix, kind in _PREFIXES.items():
         if source.startswith(prefix):
             return kind, source.removeprefix(prefix)

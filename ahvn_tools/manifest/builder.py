@@ -116,6 +116,8 @@ class Builder:
         kind, location = _locate(source, self.build)
         if kind == "manifest":
             return self._read_nested(location, source, kit)
+        if kind == "builtins":
+            return self._read_builtins(source)
         if isinstance(source, source_model.HTTPSource):
             return http_options.read_http(self.build, index)
         if isinstance(source, source_model.OpenAPISource):
@@ -125,6 +127,16 @@ class Builder:
         add_load_errors(kit, contents.errors)
         self.build.others.extend(thing for thing in (contents.toolkit, *contents.tools) if isinstance(thing, Toolkit))
         return contents
+
+    def _read_builtins(self, source: Any) -> Contents:
+        from ahvn_tools.manifest.builtins_source import read_builtins  # slow, and few manifests have it
+
+        roots = getattr(source, "roots", ()) or self.build.manifest.roots
+        folders = tuple(self.build.read_options.resolve(root).resolve() for root in roots)
+        if isinstance(source, source_model.TextSource):
+            return read_builtins("standard", folders)
+        options = {name: getattr(source, name) for name in ("read_only", "approve", "sandbox", "network")}
+        return read_builtins(source.builtins, folders, **options)
 
     def _read_nested(self, location: str, source: Any, kit: Toolkit) -> Contents:
         try:

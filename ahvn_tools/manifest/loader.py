@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ahvn_tools.loading.skipping import skipping
 from ahvn_tools.loading.trust import Trust
 from ahvn_tools.manifest.load_errors import add_load_errors
 from ahvn_tools.manifest.server_ownership import adopt_servers, close_servers
+from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.toolkit import Toolkit
 
 
@@ -26,20 +27,22 @@ def load(
     profile: str | None = None,
     audience: str | None = None,
     trust: Iterable[str | os.PathLike[str]] | None = None,
+    roots: Roots | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Toolkit:
     """Return a toolkit of the tools that these sources contain.
 
     A source is a Python file or module (`tools.py`, `acme.tools:kit`), a folder, a manifest, an MCP server (a URL, a
-    command, an mcp.json), an OpenAPI document, code, or an object: a tool, a registry, a toolkit, a FastMCP server. A
-    single source that defines a Toolkit gives that object itself. The tools of several sources are added to a new one;
-    of two tools of one name the first is kept, with a warning.
+    command, an mcp.json), an OpenAPI document, code, `builtins` (the built-in tools), or an object: a tool, a registry,
+    a toolkit, a FastMCP server. A single source that defines a Toolkit gives that object itself. The tools of several
+    sources are added to a new one; of two tools of one name the first is kept, with a warning.
 
     `name` is the name of the toolkit. `profile` is the profile of manifests to use, by default the one that the
     environment variable AHVN_TOOLS_PROFILE names. `audience` gives the toolkit of one audience, with what manifests say
     for it. `trust` lists the modules, files, folders and programs that may run; by default those that the sources name.
-    `env` replaces the environment variables that manifests refer to. Raises SourceError for what cannot be loaded, also
-    for a server that cannot be reached; no server stays connected then.
+    `roots` are the folders that the built-in tools may use. `env` replaces the environment variables that manifests
+    refer to. Raises SourceError for what cannot be loaded, also for a server that cannot be reached; no server stays
+    connected then.
 
     >>> kit = load('''
     ... def greet(name: str) -> str:
@@ -53,15 +56,16 @@ def load(
         raise SourceError("There is nothing to load: pass a file, a folder, a module, a server or an object.")
     options = ReadOptions(trust=Trust(trust), env=os.environ if env is None else env)
     located = [classify(source, options.folder) for source in sources]
-    if profile is not None and all(kind != "manifest" for kind, _ in located):
-        raise SourceError(f"profile={profile!r} is for manifests, and no source is one: leave it out.")
+    _refuse_unused_options({kind for kind, _ in located}, profile, roots)
     if [kind for kind, _ in located] == ["manifest"]:
         return _load_manifest(located[0][1], options, profile, audience, name)
     contents: list[Contents] = []
     loaded: list[Toolkit] = []
     try:
         for kind, location in located:
-            if kind == "manifest":
+            if kind == "builtins":
+                contents.append(_read_builtins(roots))
+            elif kind == "manifest":
                 loaded.append(_load_manifest(location, options, profile, audience, None))
                 contents.append(Contents(name=loaded[-1].name, toolkit=loaded[-1]))
             else:
@@ -83,6 +87,7 @@ async def aload(
     profile: str | None = None,
     audience: str | None = None,
     trust: Iterable[str | os.PathLike[str]] | None = None,
+    roots: Roots | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Toolkit:
     """Return a toolkit from async code, as `load` does: in a worker thread, so that the event loop is not blocked.
@@ -95,7 +100,7 @@ async def aload(
     loaded: list[Toolkit] = []
 
     def load_in_thread(_job: Any) -> Toolkit:
-        kit = load(*sources, name=name, profile=profile, audience=audience, trust=trust, env=env)
+        kit = load(*sources, name=name, profile=profile, audience=audience, trust=trust, roots=roots, env=env)
         with lock:
             loaded.append(kit)
             if not is_cancelled:
@@ -125,6 +130,21 @@ def _load_manifest(
     from ahvn_tools.manifest.manifest_file import Choice, load_manifest  # slow, and not for other sources
 
     return load_manifest(location, options, Choice(profile=profile, audience=audience, name=name))
+
+
+def _refuse_unused_options(kinds: Collection[str], profile: str | None, roots: Roots | None) -> None:
+    """Raise SourceError for an option that none of these kinds of sources has."""
+    if profile is not None and "manifest" not in kinds:
+        raise SourceError(f"profile={profile!r} is for manifests, and no source is one: leave it out.")
+    if roots is not None and "builtins" not in kinds:
+        raise SourceError("`roots` is for the source 'builtins', and no source is that: leave it out.")
+
+
+def _read_builtins(roots: Roots | None) -> Contents:
+    """Return all built-in tools of these folders. Raises SourceError without one."""
+    from ahvn_tools.manifest.builtins_source import read_builtins  # slow, and not for other sources
+
+    return read_builtins("standard", to_roots(roots or ()))
 
 
 def _single_toolkit(content: Contents, name: str | None, audience: str | None) -> Toolkit:

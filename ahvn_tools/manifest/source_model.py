@@ -12,7 +12,9 @@ from ahvn_tools.manifest.manifest_model import ManifestModel, Names, Seconds, Va
 from ahvn_tools.manifest.middleware_item import MiddlewareItem
 from ahvn_tools.toolkit.duplicates import OnDuplicate
 
-LOCATIONS: Final = ("source", "path", "module", "package", "server", "openapi", "http", "code", "manifest")
+LOCATIONS: Final = (
+    "source", "path", "module", "package", "server", "openapi", "http", "code", "manifest", "builtins",
+)  # fmt: skip
 """The keys that say where a source is. A source has one of them."""
 
 
@@ -126,6 +128,23 @@ class ManifestSource(LocalOptions):
     """The profile to use; by default that of this manifest, if the other one has it."""
 
 
+class BuiltinsSource(LocalOptions):
+    """Built-in tools."""
+
+    builtins: Literal["standard"] | list[Literal["files", "text_files", "shell", "python", "git", "system"]]
+    """[Built-in tools](builtins.md): a list of groups, or `standard` for all of them without `text_files`."""
+    roots: Names = []
+    """The folders that the tools may use, relative to the folder of the manifest; those of the manifest by default."""
+    read_only: bool = False
+    """Whether the tools only read."""
+    approve: Literal["always", "risky", "never"] = "risky"
+    """Which actions need an approval: all that change something, those that are `risky`, or none."""
+    sandbox: Literal["auto", "bubblewrap", "none"] = "auto"
+    """What confines commands: `auto` is bubblewrap where it works."""
+    network: bool = False
+    """Whether commands in the sandbox may use the network."""
+
+
 class HTTPSource(LocalOptions):
     """An HTTP request as a tool."""
 
@@ -201,6 +220,7 @@ AnySource = (
     | HTTPSource
     | CodeSource
     | ManifestSource
+    | BuiltinsSource
 )
 
 
@@ -224,7 +244,8 @@ Source = Annotated[
     | Annotated[OpenAPISource, Tag("<openapi>")]
     | Annotated[HTTPSource, Tag("<http>")]
     | Annotated[CodeSource, Tag("<code>")]
-    | Annotated[ManifestSource, Tag("<manifest>")],
+    | Annotated[ManifestSource, Tag("<manifest>")]
+    | Annotated[BuiltinsSource, Tag("<builtins>")],
     Discriminator(
         _location,
         custom_error_type="source",

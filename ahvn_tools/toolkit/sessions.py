@@ -29,9 +29,11 @@ _session_id_lock = threading.Lock()
 class GroupSwitches:
     """What a toolkit or a session has switched. Readers need no lock: a change replaces the mapping."""
 
-    __slots__ = ("group_overrides", "structured_outputs")
+    __slots__ = ("group_overrides", "is_anonymous", "structured_outputs")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_anonymous: bool = False) -> None:
+        self.is_anonymous = is_anonymous
+        """Whether they are of a client that the server cannot distinguish from others."""
         self.group_overrides: Mapping[int, bool] = _NO_GROUP_OVERRIDES
         """Whether a group is active, by the group's unique id."""
         self.structured_outputs: Mapping[Entry, StructuredOutput | None] = _NO_STRUCTURED_OUTPUTS
@@ -41,12 +43,10 @@ class GroupSwitches:
 class ClientState(GroupSwitches):
     """What a server remembers of one client: its switches, and which list of tools it has."""
 
-    __slots__ = ("is_anonymous", "listed_revision")
+    __slots__ = ("listed_revision",)
 
     def __init__(self, *, is_anonymous: bool = False) -> None:
-        super().__init__()
-        self.is_anonymous = is_anonymous
-        """Whether the server cannot distinguish this client from others."""
+        super().__init__(is_anonymous=is_anonymous)
         self.listed_revision: Any = None
         """The revision of the tool list that the client last received or was notified of; None before its first."""
 

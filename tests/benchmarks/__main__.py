@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.benchmarks import calls, creation, formats, process, refusals, served, toolkits
+from tests.benchmarks import calls, creation, files, formats, process, refusals, served, toolkits
 from tests.benchmarks.rows import Row
 
 MEASUREMENTS = (
@@ -42,6 +42,7 @@ MEASUREMENTS = (
     served.served_over_http,
     served.many_served_over_stdio,
     served.many_served_over_http,
+    *(files.FILE_ROWS if files.is_installed() else ()),
 )
 
 
@@ -64,6 +65,8 @@ def main(names: list[str]) -> int:
     chosen = [measure for measure in MEASUREMENTS if not names or measure.__name__ in names]
     rows = [measure() for measure in track(chosen, "measuring", console=console, transient=True)]
     console.print(table_of(rows))
+    if not files.is_installed():
+        console.print("Not measured: files, because the official MCP server for files is not installed (see files.py).")
     return 0 if all(row.is_held for row in rows) else 1
 
 

@@ -21,7 +21,7 @@ from ahvn_tools import ToolError, ToolSpec
 from ahvn_tools.errors import InvalidParametersError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-TOOLS = ["search", "read", "add_note", "stats"]
+TOOLS = ["search", "read", "add", "update", "delete", "stats"]
 TEXTS = {
     "guide.md": "# Guide\n\nA telescope shows [far] things. The telescope is on a tripod.",
     "deep/history.txt": "The first telescope was built in 1608. A café was near.",
@@ -97,7 +97,7 @@ class TestTour:
     def test_ends_well(self, tour: subprocess.CompletedProcess[str]) -> None:
         """The run ends with exit code 0 and nothing on stderr but the server's greeting."""
         assert tour.returncode == 0, tour.stderr
-        assert re.fullmatch(r"server process \d+ serves 4 tools\n", tour.stderr)
+        assert re.fullmatch(r"server process \d+ serves 6 tools\n", tour.stderr)
 
     def test_progress(self, tour: subprocess.CompletedProcess[str]) -> None:
         assert re.search(r"^Indexing .*100%", step(tour.stdout, 1), flags=re.MULTILINE)
@@ -115,17 +115,17 @@ class TestTour:
     @pytest.mark.parametrize("name", TOOLS)
     def test_tool_list_and_prompt_name_every_tool(self, tour: subprocess.CompletedProcess[str], name: str) -> None:
         rows = [row for row in re.split(r"^├.*┤$", step(tour.stdout, 2), flags=re.MULTILINE) if name in row.split()]
-        assert all(key in rows[0].split() for key in ("db", "tenant", "user"))
+        assert all(key in rows[0].split() for key in ("tenant", "user"))
         assert re.search(rf"^- `{name}\(", step(tour.stdout, 3), flags=re.MULTILINE)
 
     def test_prompt_has_no_bound_parameter(self, tour: subprocess.CompletedProcess[str]) -> None:
-        assert not re.search(r"\b(db|tenant|self)\b", step(tour.stdout, 3))
+        assert not re.search(r"\b(context|tenant|self)\b", step(tour.stdout, 3))
 
     def test_schema_export(self, tour: subprocess.CompletedProcess[str]) -> None:
         """The export is JSON, strict, and has only the parameters of the model."""
         schema = json.loads(step(tour.stdout, 4))
         assert (schema["type"], schema["name"], schema["strict"]) == ("function", "search", True)
-        assert list(schema["parameters"]["properties"]) == ["query", "limit"]
+        assert list(schema["parameters"]["properties"]) == ["query", "limit", "offset", "tags", "source"]
 
     def test_sample_search_uses_a_word_of_the_text(self, tour: subprocess.CompletedProcess[str]) -> None:
         [answer] = answers(step(tour.stdout, 5), "ann: search(query='telescope', limit=3)")
@@ -155,9 +155,11 @@ class TestTour:
     def test_client_process_lists_the_tools(self, tour: subprocess.CompletedProcess[str]) -> None:
         [listed] = re.findall(r"is connected and lists:\n((?:    .*\n)*)", step(tour.stdout, 7))
         assert listed.split("\n    ") == [
-            "    search(query, limit)",
+            "    search(query, limit, offset, tags, source)",
             "read(name, start)",
-            "add_note(title, text)",
+            "add(title, text, tags)",
+            "update(name, text, tags)",
+            "delete(name)",
             "stats()\n",
         ]
 
@@ -264,7 +266,7 @@ ToolsOf = Callable[..., dict[str, ToolSpec]]
 @pytest.fixture
 def database(example: ModuleType, tmp_path: Path) -> Any:
     """A database with a few documents."""
-    database = example.Database(tmp_path / "texts.db")
+    database = example.Knowledge(tmp_path / "texts.db")
     assert database.replace_documents(TEXTS.items()) == len(TEXTS)
     return database
 
@@ -340,7 +342,7 @@ def test_search_refuses_what_its_schema_refuses(tools_of: ToolsOf, arguments: di
         tools_of("ann")["search"](**{"query": "tea"} | arguments)
 
 
-@pytest.mark.parametrize("parameter", ["db", "tenant", "user", "self"])
+@pytest.mark.parametrize("parameter", ["context", "tenant", "user", "self"])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_no_tool_takes_a_bound_parameter(tools_of: ToolsOf, tool: str, parameter: str) -> None:
     spec = tools_of("ann")[tool]
@@ -350,10 +352,10 @@ def test_no_tool_takes_a_bound_parameter(tools_of: ToolsOf, tool: str, parameter
     assert result.error.code == "invalid_parameters"
 
 
-@pytest.mark.parametrize(("user", "tenant"), [("bob", "acme"), ("ann", "other"), ("", "acme")])
+@pytest.mark.parametrize(("user", "tenant"), [("bob", "acme"), ("ann", "other"), ("Ann", "acme")])
 def test_note_is_found_by_its_user_in_its_tenant_only(tools_of: ToolsOf, user: str, tenant: str) -> None:
     ann, other = tools_of("ann"), tools_of(user, tenant)
-    name = ann["add_note"](title="  Secret \n plan ", text="Buy a lighthouse.")
+    name = ann["add"](title="  Secret \n plan ", text="Buy a lighthouse.")
     assert name == "note://Secret plan"
     assert names(ann["search"](query="lighthouse")) == {name}
     assert ann["read"](name=name) == {"text": "Buy a lighthouse.", "next_start": None}
@@ -363,11 +365,12 @@ def test_note_is_found_by_its_user_in_its_tenant_only(tools_of: ToolsOf, user: s
         other["read"](name=name)
 
 
-def test_note_of_the_same_title_is_replaced(tools_of: ToolsOf) -> None:
+def test_note_is_replaced(tools_of: ToolsOf) -> None:
     """It replaces the note of that user only."""
     ann, bob = tools_of("ann"), tools_of("bob")
-    for tools, text in [(ann, "first"), (bob, "untouched"), (ann, "second")]:
-        tools["add_note"](title="Plan", text=text)
+    for tools, text in [(ann, "first"), (bob, "untouched")]:
+        tools["add"](title="Plan", text=text)
+    ann["update"](name="note://Plan", text="second")
     assert ann["read"](name="note://Plan")["text"] == "second"
     assert bob["read"](name="note://Plan")["text"] == "untouched"
     assert (ann["stats"]()["notes"], bob["stats"]()["notes"]) == (1, 1)
@@ -376,7 +379,7 @@ def test_note_of_the_same_title_is_replaced(tools_of: ToolsOf) -> None:
 @pytest.mark.parametrize("arguments", [{"title": " ", "text": "x"}, {"title": "x", "text": ""}])
 def test_note_without_words_is_refused(tools_of: ToolsOf, arguments: dict[str, str]) -> None:
     with pytest.raises(ToolError, match="Pass both"):
-        tools_of("ann")["add_note"](**arguments)
+        tools_of("ann")["add"](**arguments)
 
 
 def test_long_text_is_read_piece_by_piece(tools_of: ToolsOf, database: Any) -> None:
@@ -393,18 +396,18 @@ def test_long_text_is_read_piece_by_piece(tools_of: ToolsOf, database: Any) -> N
 
 def test_documents_are_replaced_and_notes_stay(tools_of: ToolsOf, database: Any) -> None:
     ann = tools_of("ann")
-    ann["add_note"](title="Tea", text="I like tea.")
+    ann["add"](title="Tea", text="I like tea.")
     database.replace_documents([("new.md", "Tea with milk.")])
     assert names(ann["search"](query="tea")) == {"new.md", "note://Tea"}
     assert ann["stats"]() == {"documents": 1, "notes": 1, "characters": len("Tea with milk.I like tea.")}
 
 
-def test_frequent_word_comes_from_the_documents(tools_of: ToolsOf, database: Any) -> None:
+def test_frequent_word_comes_from_the_documents(example: ModuleType, tools_of: ToolsOf, database: Any) -> None:
     """A note's words are private, however often they are used."""
-    tools_of("ann")["add_note"](title="Notes", text="lighthouse " * 50)
-    assert database.frequent_word() == "telescope"
+    tools_of("ann")["add"](title="Notes", text="lighthouse " * 50)
+    assert example.frequent_word(database) == "telescope"
     database.replace_documents([])
-    assert database.frequent_word() is None
+    assert example.frequent_word(database) is None
 
 
 async def test_calls_from_many_threads_and_users(tools_of: ToolsOf) -> None:
@@ -413,7 +416,7 @@ async def test_calls_from_many_threads_and_users(tools_of: ToolsOf) -> None:
 
     async def work(number: int, tools: dict[str, ToolSpec]) -> set[str]:
         for count in range(5):
-            await tools["add_note"].acall(title=f"{number} {count}", text=f"sunrise {number}")
+            await tools["add"].acall(title=f"{number} {count}", text=f"sunrise {number}")
         return names(await tools["search"].acall(query="sunrise", limit=20))
 
     found = await asyncio.gather(*(work(number, tools) for number, tools in enumerate(users)))

@@ -38,7 +38,9 @@ def test_each_user_reads_only_their_own_notes(tmp_path):
     assert run("knowledge_base.py", str(texts), "--database", str(database)).returncode == 0
     done = run("knowledge_base_http.py", str(database))
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^http://127\.0\.0\.1:\d+/mcp offers search, read, add_note, stats$", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^http://127\.0\.0\.1:\d+/mcp offers search, read, add, update, delete, stats$", done.stdout, re.MULTILINE
+    )
     for user, other in (("ann", "bob"), ("bob", "ann")):
         assert f"{user} reads: {{'text': 'A note that only {user} can read.'" in done.stdout
         assert f"{user} asks for the note of {other}: There is no text named" in done.stdout

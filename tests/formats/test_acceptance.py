@@ -216,6 +216,7 @@ def test_a_strict_schema_accepts_what_the_tool_accepts_or_a_finding_says_otherwi
     """With null for an absent member, which means the same."""
 
     @example({"properties": {"x": {"type": "null"}}, "required": ["x"]})
+    @example({"anyOf": [{"properties": {"x": {"type": "string"}}}], "required": ["x"]})
     def check(node: Any) -> None:
         schema = opened({"type": "object", "properties": {"a": node}, "required": ["a"], "$defs": DEFINITIONS})
         definition = ToolDefinition(name="f", input_schema=schema)

@@ -16,8 +16,8 @@ from ahvn_tools.manifest.loader import aload, load
 TOOL = "from ahvn_tools import tool\n@tool\ndef {name}() -> str:\n    return '{name}'\n"
 
 
-def test_every_kind_but_a_manifest_has_a_reader():
-    assert set(get_args(Kind)) - set(reader._READERS) == {"manifest"}
+def test_every_kind_that_a_file_of_this_package_reads_has_a_reader():
+    assert set(get_args(Kind)) - set(reader._READERS) == {"builtins", "manifest"}
     with pytest.raises(SourceError, match=r"'x.yaml': sources of the kind 'manifest' cannot be loaded"):
         reader.read("manifest", "x.yaml", ReadOptions())
 

@@ -450,6 +450,20 @@ async def test_an_anonymous_client_cannot_switch_groups():
         assert "cannot distinguish this client from others" in await error_text(client, "set_groups", math=True)
 
 
+@pytest.mark.parametrize(("options", "is_anonymous"), [({}, True), ({"session": lambda request: "one"}, False)])
+async def test_a_tool_knows_whether_its_client_can_be_distinguished_from_others(options: dict, is_anonymous: bool):
+    kit = Toolkit("asking")
+
+    @kit.tool
+    def ask(context: ToolContext) -> bool:
+        return context.is_anonymous
+
+    assert kit.call("ask", {}) is False
+    assert kit.session().call("ask", {}) is False
+    async with served(kit, "auto", **options) as client:
+        assert (await client.call_tool("ask")).data is is_anonymous
+
+
 async def test_a_client_is_notified_once_with_its_next_call_of_an_earlier_change(wire: str):
     kit = noting()
     listening = Listening(kit.to_fastmcp_server(session=lambda request: "one"), wire)

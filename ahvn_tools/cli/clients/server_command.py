@@ -14,7 +14,7 @@ from ahvn_tools.cli.errors import UsageError
 from ahvn_tools.cli.sources import SourceOptions
 
 _PREFIXES = ("openapi:", "mcp:")
-_OPTIONS = ("profile", "audience", "trust", "group", "tag", "include", "exclude")
+_OPTIONS = ("profile", "audience", "trust", "root", "group", "tag", "include", "exclude")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,8 @@ def to_absolute(source: str) -> str:
     for prefix in _PREFIXES:
         if source.startswith(prefix):
             return prefix + to_absolute(source.removeprefix(prefix))
+    if source == "builtins":
+        return source
     file, colon, name = source.rpartition(":")
     if Path(source).expanduser().exists():
         return _resolve(source)
@@ -91,9 +93,13 @@ def _to_arguments(options: SourceOptions) -> list[str]:
     for name in _OPTIONS:
         value = getattr(options, name)
         for item in [value] if isinstance(value, str) else value or ():
-            arguments += [f"--{name}", _to_absolute_trust(item) if name == "trust" else item]
+            arguments += [f"--{name}", _ABSOLUTE.get(name, str)(item)]
     return arguments
 
 
 def _to_absolute_trust(pattern: str) -> str:
     return _resolve(pattern) if Path(pattern).exists() else pattern
+
+
+_ABSOLUTE = {"trust": _to_absolute_trust, "root": _resolve}
+"""The options with paths, and what makes them absolute."""

@@ -41,6 +41,11 @@ def registry_location(instance: ToolRegistry, folder: Path) -> JsonObject:
             return module_location(cls.__module__, name, folder)
     if "<" in cls.__qualname__ or module is None or _find(module, cls.__qualname__) is not cls:
         raise UndumpableError(f"the class {cls.__qualname__!r} has no import path: define it at the top of a module")
+    if cls.__module__.startswith("ahvn_tools.builtins."):
+        raise UndumpableError(
+            f"{cls.__qualname__!r} is a built-in with arguments: write a manifest with the source `builtins`, or make "
+            "the toolkit in code"
+        )
     if inspect.signature(cls).parameters:
         raise UndumpableError(
             f"{cls.__qualname__!r} is made with arguments: assign the instance to a name in {cls.__module__!r}"

@@ -36,6 +36,7 @@ _UNSUPPORTED_KEYWORDS = frozenset({
     "unevaluatedProperties", "unevaluatedItems", "contains", "prefixItems",
 })  # fmt: skip
 _TYPING_KEYWORDS = frozenset({"type", "anyOf", "oneOf", "allOf", "$ref", "enum", "const"})
+_MEMBER_KEYWORDS = frozenset({"properties", "required", "additionalProperties"})
 _DESCRIBED_KEYWORDS = (
     "minProperties", "maxProperties", "minContains", "maxContains", "uniqueItems", "contentEncoding",
     "contentMediaType", "contentSchema",
@@ -117,7 +118,7 @@ class _StrictConverter:
     def _convert_union(self, strict: JsonObject, path: str, level: int) -> None:
         if "oneOf" in strict and "anyOf" in strict:
             self._add_reason(path, "it has both 'anyOf' and 'oneOf'")
-        if "properties" in strict:
+        if not _MEMBER_KEYWORDS.isdisjoint(strict):
             self._add_reason(path, "it has both members and a union")
         if "oneOf" in strict and not are_exclusive(strict["oneOf"], self._resolve):
             append_description(strict, [EXACTLY_ONE])

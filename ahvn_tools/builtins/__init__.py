@@ -1,0 +1,52 @@
+"""Built-in tools: ToolRegistry classes whose constructor has what the host decides, and whose tools the model calls.
+
+`files/` and `processes/` are what they share: confined access to files, and confined processes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ahvn_tools.builtins.approval import Action
+    from ahvn_tools.builtins.database import Database
+    from ahvn_tools.builtins.git import Git
+    from ahvn_tools.builtins.knowledge import Knowledge
+    from ahvn_tools.builtins.python_runner import PythonRunner
+    from ahvn_tools.builtins.shell import HARMLESS_COMMANDS, READING_COMMANDS, CommandResult, Shell
+    from ahvn_tools.builtins.standard import standard_toolkit
+    from ahvn_tools.builtins.sub_agents import SubAgents, SubAgentTask
+    from ahvn_tools.builtins.system import System
+    from ahvn_tools.builtins.workspace import Workspace
+
+__all__ = [
+    "HARMLESS_COMMANDS", "READING_COMMANDS", "Action", "CommandResult", "Database", "Git", "Knowledge", "PythonRunner",
+    "Shell", "SubAgentTask", "SubAgents", "System", "Workspace", "standard_toolkit",
+]  # fmt: skip
+
+_PUBLIC_NAMES = {
+    "approval": ["Action"],
+    "database": ["Database"],
+    "git": ["Git"],
+    "knowledge": ["Knowledge"],
+    "python_runner": ["PythonRunner"],
+    "shell": ["CommandResult", "HARMLESS_COMMANDS", "READING_COMMANDS", "Shell"],
+    "standard": ["standard_toolkit"],
+    "sub_agents": ["SubAgentTask", "SubAgents"],
+    "system": ["System"],
+    "workspace": ["Workspace"],
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class at its first use (PEP 562)."""
+    for module, names in _PUBLIC_NAMES.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

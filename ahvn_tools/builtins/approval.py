@@ -1,0 +1,58 @@
+"""Which actions of built-in tools a person must approve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import DefinitionError
+
+ActionKind = Literal["read", "write", "delete", "execute", "network"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """What a tool is about to do."""
+
+    kind: ActionKind
+    text: str
+    """The action in words, as a person reads it: "Delete notes/today.md"."""
+    is_risky: bool = False
+    """Whether it may do more than it seems: it writes a file that is executed later, or runs an unknown program."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """JSON data for the approver: paths, a diff, the command."""
+
+
+Approve = Literal["always", "risky", "never"] | Callable[[Action], bool]
+"""What needs an approval: every action that is no read, risky ones, none; or a function of the action."""
+
+
+class Approval:
+    """Asks for the approval of actions, through the toolkit that runs the call."""
+
+    def __init__(self, approve: Approve) -> None:
+        """Raise DefinitionError for anything but the three words and functions."""
+        if approve not in ("always", "risky", "never") and not callable(approve):
+            raise DefinitionError(
+                f"`approve` is 'always', 'risky', 'never' or a function of the action, not {approve!r}."
+            )
+        self._approve = approve
+
+    def is_needed(self, action: Action) -> bool:
+        """Return whether the action needs an approval."""
+        if callable(self._approve):
+            return bool(self._approve(action))
+        if self._approve == "always":
+            return action.kind != "read"
+        return self._approve == "risky" and action.is_risky
+
+    def require(self, context: ToolContext, action: Action) -> None:
+        """Ask if it is needed, and return when the action is approved.
+
+        Call it before the first effect: after the approval the tool may run again from its first line. Raises
+        CallRejectedError or ApprovalRequiredError otherwise, and ToolError where nobody can be asked.
+        """
+        if self.is_needed(action):
+            context.ask_sync(action.text, action.details)

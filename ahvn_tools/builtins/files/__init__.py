@@ -1,0 +1,1 @@
+"""Files of a few folders, and of no others, whatever paths and links say."""

@@ -1,0 +1,90 @@
+"""Atomic writes: a file has its old content or its new content, also after a crash, and never a part of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import time
+from typing import Final
+
+from ahvn_tools.builtins.files.file_status import FileStatus
+from ahvn_tools.builtins.files.kernel import rename_exclusive
+
+_TEMPORARY_NAME: Final = re.compile(r"\.ahvn-[0-9a-f]{16}\.tmp")
+_SWEEP_SECONDS: Final = 60.0
+_SWEPT_FOLDERS_MAX: Final = 1000
+_KEPT_MODE: Final = 0o777  # without setuid and setgid: the content is no longer that of the file that had them
+
+_swept: dict[tuple[int, int, int], float] = {}
+"""When this process has removed leftovers from a folder: process id, device and inode → monotonic time."""
+
+
+def is_temporary_name(name: str) -> bool:
+    """Return whether a name is that of a file that `write_file` is writing, or has left when its process was killed."""
+    return name.startswith(".ahvn-") and _TEMPORARY_NAME.fullmatch(name) is not None
+
+
+def write_file(folder: int, name: str, content: bytes, *, old: os.stat_result | None) -> FileStatus:
+    """Write a file in a folder through a temporary file.
+
+    `old` is the status of the file to replace, whose owner and permissions stay; None for a new file, and then
+    FileExistsError is raised if there is one. Raises OSError. The folder is locked by the caller.
+    """
+    temporary = f".ahvn-{secrets.token_hex(8)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if old is None else 0o600, dir_fd=folder)
+    try:
+        status = _fill(descriptor, content, old)
+        if old is None:
+            rename_exclusive(folder, temporary, folder, name)
+        else:
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    return FileStatus.from_stat(status)
+
+
+def sweep(folder: int) -> None:
+    """Remove what killed writers have left in a folder; at most once a minute. The caller has its lock.
+
+    A writer has the lock as long as its temporary file exists, so every such file is a leftover.
+    """
+    status = os.fstat(folder)
+    key = os.getpid(), status.st_dev, status.st_ino
+    now = time.monotonic()
+    if now - _swept.get(key, -_SWEEP_SECONDS) < _SWEEP_SECONDS:
+        return
+    for name in os.listdir(folder):
+        if is_temporary_name(name):
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+    if len(_swept) >= _SWEPT_FOLDERS_MAX:
+        _swept.clear()
+    _swept[key] = now
+
+
+def _fill(descriptor: int, content: bytes, old: os.stat_result | None) -> os.stat_result:
+    """Write the content to the disk, close the descriptor and return the status of the file."""
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        if old is not None:
+            _keep_owner(descriptor, old)
+            os.fchmod(descriptor, old.st_mode & _KEPT_MODE)
+        os.fsync(descriptor)
+        return os.fstat(descriptor)
+
+
+def _keep_owner(descriptor: int, old: os.stat_result) -> None:
+    """Give the file the owner and group of the old one, as far as the system permits it."""
+    new = os.fstat(descriptor)
+    if new.st_gid != old.st_gid:
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, -1, old.st_gid)
+    if new.st_uid != old.st_uid:
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, -1)

@@ -1,0 +1,268 @@
+"""ConfinedFolders: reads and writes files beneath its roots only, by descriptors that were checked."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from ahvn_tools.builtins.files import beneath
+from ahvn_tools.builtins.files.atomic_write import is_temporary_name, write_file
+from ahvn_tools.builtins.files.file_errors import to_tool_error, tool_errors
+from ahvn_tools.builtins.files.file_status import Entry, FileKind, FileStatus, readable_name
+from ahvn_tools.builtins.files.folder_lock import never_cancelled
+from ahvn_tools.builtins.files.kernel import rename_exclusive
+from ahvn_tools.builtins.files.paths import ConfinedPaths
+from ahvn_tools.builtins.files.root_folder import RootFolder
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.roots import Roots, to_roots
+
+__all__ = ["ConfinedFolders", "Entry", "FileKind", "FileStatus", "HardLinks"]
+
+HardLinks = Literal["allow", "read", "refuse"]
+"""What is done with a file of more than one name: it is used, it is read but not written, or it is not used.
+
+A write replaces one name; the others keep the old content.
+"""
+
+
+class ConfinedFolders:
+    """Folders, and the one way in which built-in tools reach files.
+
+    Paths are texts of a model: relative ones begin in the first root, `file:` URIs are paths. Every method raises
+    ToolError, for the model, for a path that leads out of the roots (also through links, also while somebody exchanges
+    them), for what is no regular file or folder, and for errors of the system. No message names a place outside.
+
+    A file system that is mounted in a root is a part of the root.
+    """
+
+    def __init__(
+        self, roots: Roots, *, hard_links: HardLinks = "read", technique: beneath.Technique | None = None
+    ) -> None:  # fmt: skip
+        """`roots` are folders that exist. `technique` is how paths are opened, by default the best for this system.
+
+        Raises DefinitionError for a root that is no folder, and on Windows, which has no descriptors of folders.
+        """
+        if hard_links not in ("allow", "read", "refuse"):
+            raise DefinitionError(f"`hard_links` is 'allow', 'read' or 'refuse', not {hard_links!r}.")
+        if os.open not in os.supports_dir_fd:
+            raise DefinitionError("The built-in file tools need Linux or macOS: this system cannot confine paths.")
+        folders = tuple(RootFolder.named_by_host(root) for root in to_roots(roots))
+        if not folders:
+            raise DefinitionError("Without a root there is no file to use. Pass the folders that the tools may use.")
+        self.hard_links: HardLinks = hard_links
+        self._paths = ConfinedPaths(folders, technique or beneath.best_technique())
+
+    def __repr__(self) -> str:
+        return f"<ConfinedFolders {[str(root) for root in self.roots]} hard_links={self.hard_links!r}>"
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders as absolute paths without links."""
+        return self._paths.roots
+
+    @property
+    def technique(self) -> beneath.Technique:
+        """How paths are opened."""
+        return self._paths.technique
+
+    def narrowed(self, roots: tuple[Path, ...]) -> ConfinedFolders:
+        """Return the parts of these folders that lie in `roots`, too, those of a `ToolContext`; self for none."""
+        if not roots:
+            return self
+        narrowed = object.__new__(ConfinedFolders)
+        narrowed.hard_links = self.hard_links
+        narrowed._paths = self._paths.narrowed(roots)
+        return narrowed
+
+    def for_call(self, context: ToolContext) -> ConfinedFolders:
+        """Return the folders that one call may use."""
+        return self.narrowed(context.roots)
+
+    def locate(self, path: str) -> Path:
+        """Return the absolute path, for messages and the arguments of processes. Opens nothing."""
+        return self._paths.locate(path)
+
+    def display(self, path: str | Path) -> str:
+        """Return a path as models read and pass it: relative to the first root, absolute in the others; with /."""
+        absolute = self.locate(str(path))
+        first = self.roots[0]
+        return absolute.relative_to(first).as_posix() if absolute.is_relative_to(first) else absolute.as_posix()
+
+    def status(self, path: str) -> FileStatus:
+        """Return the status of a file or folder; of what a link leads to."""
+        descriptor = self._paths.open(path, beneath.PATH_ONLY)
+        try:
+            return FileStatus.from_stat(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[tuple[BinaryIO, FileStatus]]:
+        """Open a regular file to read it."""
+        descriptor, status = self._open_file(path)
+        with os.fdopen(descriptor, "rb") as file:
+            yield file, FileStatus.from_stat(status)
+
+    def read(self, path: str, *, max_bytes: int) -> tuple[bytes, FileStatus]:
+        """Return the whole content; ToolError with the size for a larger file."""
+        descriptor, status = self._open_file(path)
+        try:
+            return _read_all(path, descriptor, status.st_size, max_bytes), FileStatus.from_stat(status)
+        finally:
+            os.close(descriptor)
+
+    def scan(self, path: str) -> list[Entry]:
+        """Return the members of a folder in any order."""
+        descriptor = self.open_folder(path)
+        try:
+            with tool_errors(path), os.scandir(descriptor) as members:
+                return [entry for member in members if (entry := _to_entry(member)) is not None]
+        finally:
+            os.close(descriptor)
+
+    def open_folder(self, path: str) -> int:
+        """Return a descriptor of a folder, to list it; the caller closes it."""
+        return self._paths.open(path, beneath.FOLDER)
+
+    def create(
+        self, path: str, content: bytes, *, overwrite: bool = False, make_parents: bool = True,
+        is_cancelled: Callable[[], bool] = never_cancelled,
+    ) -> FileStatus:  # fmt: skip
+        """Write a new file atomically, with its folders; ToolError if it exists, unless it may be overwritten."""
+        if make_parents and (place := self.locate(path)) not in self.roots:
+            self._paths.make_folders(path, place.parent)
+        parent = self._paths.locked_parent(path, is_cancelled, is_link_followed=True)
+        with parent as (folder, name), tool_errors(path):
+            old = _status_of(folder, name)
+            if old is not None:
+                if not overwrite:
+                    raise ToolError(f"{path!r} exists already. Nothing was written.")
+                self._check_file(path, old, is_written=True)
+            return write_file(folder, name, content, old=old)
+
+    def update(
+        self, path: str, change: Callable[[bytes, FileStatus], bytes], *, max_bytes: int,
+        is_cancelled: Callable[[], bool] = never_cancelled,
+    ) -> FileStatus:  # fmt: skip
+        """Replace the content by what `change` returns for it, atomically, and return the new status.
+
+        Updates of one file, also by other processes that use this method, run one after the other. Mode and links stay.
+        What `change` raises leaves the file as it is. So does a change by another program meanwhile: it is a ToolError.
+        """
+        with self._paths.locked_parent(path, is_cancelled, is_link_followed=True) as (folder, name):
+            with tool_errors(path):
+                content, old = self._read_to_change(path, folder, name, max_bytes)
+            status = FileStatus.from_stat(old)
+            changed = change(content, status)
+            with tool_errors(path):
+                now = _status_of(folder, name)
+                if now is None or FileStatus.from_stat(now).version != status.version:
+                    raise ToolError(f"{path!r} was changed by another program at this moment. Read it again.")
+                return write_file(folder, name, changed, old=old)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and its parents; nothing if it exists."""
+        self._paths.make_folders(path, self.locate(path))
+
+    def delete(self, path: str, *, is_cancelled: Callable[[], bool] = never_cancelled) -> None:
+        """Delete a file, a link (not what it leads to) or an empty folder."""
+        parent = self._paths.locked_parent(path, is_cancelled, is_link_followed=False)
+        with parent as (folder, name), tool_errors(path):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                os.rmdir(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+    def move(
+        self, source: str, target: str, *, make_parents: bool = True,
+        is_cancelled: Callable[[], bool] = never_cancelled,
+    ) -> None:  # fmt: skip
+        """Rename a file, a folder or a link; ToolError if the target exists."""
+        old, new = self._paths.locate_name(source), self._paths.locate_name(target)
+        if new != old and new.is_relative_to(old):
+            raise ToolError(f"{source!r} cannot be moved into itself. Pass a target outside of it.")
+        parent = self._paths.locked_parent(source, is_cancelled, is_link_followed=False)
+        with parent as (folder, name), tool_errors(source):
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if make_parents:
+                self._paths.make_folders(target, new.parent)
+            with self._paths.opened_parent(target, is_link_followed=False) as (target_folder, target_name):
+                _rename(target, folder, name, target_folder, target_name)
+
+    def _open_file(self, path: str) -> tuple[int, os.stat_result]:
+        """Return a descriptor and the status of a regular file."""
+        descriptor = self._paths.open(path, beneath.REGULAR_FILE)
+        try:
+            return descriptor, self._check_file(path, os.fstat(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def _read_to_change(self, path: str, folder: int, name: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
+        descriptor = beneath.open_part(folder, name, beneath.REGULAR_FILE)
+        try:
+            status = self._check_file(path, os.fstat(descriptor), is_written=True)
+            return _read_all(path, descriptor, status.st_size, max_bytes), status
+        finally:
+            os.close(descriptor)
+
+    def _check_file(self, path: str, status: os.stat_result, *, is_written: bool = False) -> os.stat_result:
+        """Return the status of a regular file whose number of names is accepted. Raises ToolError."""
+        if stat.S_ISDIR(status.st_mode):
+            raise ToolError(f"{path!r} is a folder.")
+        if not stat.S_ISREG(status.st_mode):
+            raise ToolError(f"{path!r} is no regular file, but a device, pipe, socket or link. It cannot be used.")
+        if status.st_nlink > 1 and (self.hard_links == "refuse" or (is_written and self.hard_links == "read")):
+            use = "changed" if is_written else "read"
+            raise ToolError(f"{path!r} has other names that may be outside (hard links), so it cannot be {use}.")
+        return status
+
+
+def _rename(target: str, folder: int, name: str, target_folder: int, target_name: str) -> None:
+    try:
+        rename_exclusive(folder, name, target_folder, target_name)
+    except FileExistsError as error:
+        raise to_tool_error(target, error) from None
+
+
+def _read_all(path: str, descriptor: int, size: int, max_bytes: int) -> bytes:
+    """Return the content of at most `max_bytes`, also if the file grows meanwhile."""
+    if size <= max_bytes:
+        with tool_errors(path):
+            content = _read_up_to(descriptor, size + 1, max_bytes + 1)
+        if len(content) <= max_bytes:
+            return content
+        size = max(os.fstat(descriptor).st_size, len(content))
+    raise ToolError(f"{path!r} has {size:,} bytes, more than {max_bytes:,}. Read a part of it.")
+
+
+def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while size < limit and (chunk := os.read(descriptor, min(max(expected - size, 65_536), limit - size))):
+        chunks.append(chunk)
+        size += len(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _status_of(folder: int, name: str) -> os.stat_result | None:
+    """Return the status of a member of a folder, None if there is none. Raises other kinds of OSError."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _to_entry(member: os.DirEntry[str]) -> Entry | None:
+    """Return a member of a folder; None for one that is gone and for what a write is about to rename."""
+    if is_temporary_name(member.name):
+        return None
+    try:
+        return Entry(readable_name(member.name), FileStatus.from_stat(member.stat(follow_symlinks=False)))
+    except FileNotFoundError:
+        return None

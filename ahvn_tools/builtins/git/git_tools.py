@@ -1,0 +1,267 @@
+"""Git: tools that read git repositories, and run git commands that cannot execute programs of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+from ahvn_tools.builtins.approval import Approval, Approve
+from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.git.annotations import GitBlame, parse_blame
+from ahvn_tools.builtins.git.command_line import parse
+from ahvn_tools.builtins.git.commands import GitCommands
+from ahvn_tools.builtins.git.commits import COMMIT_FORMAT, GitLog, parse_commits
+from ahvn_tools.builtins.git.differences import DIFF_FORMAT, GitDiff, GitShow, parse_files, to_page
+from ahvn_tools.builtins.git.environment import Author
+from ahvn_tools.builtins.git.place import Place
+from ahvn_tools.builtins.git.program import GitProgram
+from ahvn_tools.builtins.git.revisions import refuse_odd_characters, resolve_commit, resolve_range
+from ahvn_tools.builtins.git.status import GitStatus, parse_status
+from ahvn_tools.builtins.git.sub_commands import Access
+from ahvn_tools.builtins.processes.confinement import Sandbox, choose_sandbox
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.registry import ToolRegistry, reg_toolspec
+from ahvn_tools.roots import Roots
+
+if TYPE_CHECKING:
+    from ahvn_tools.builtins.workspace.folder_tools import FolderTools
+
+_READS = {"readOnlyHint": True, "openWorldHint": False}
+_TAGS = {"git", "read"}
+_MAX_COUNT = 200
+_MAX_LINES = 1_000
+_MAX_SKIP = 2**31 - 1
+"""git ignores larger numbers."""
+
+
+class Git(ToolRegistry):
+    """Tools that read git repositories, and run git commands.
+
+    Nothing that a repository contains is executed: no hooks, filters, aliases, editors and helpers.
+
+    >>> import tempfile
+    >>> from ahvn_tools import Toolkit
+    >>> kit = Toolkit("code").add(Git(tempfile.mkdtemp(), author=("Ann", "ann@example.com")))
+    >>> kit.call("git_cmd", {"uri": ".", "args": "init -b main"})  # doctest: +ELLIPSIS
+    'Initialized empty Git repository in ...'
+    >>> kit.call("git_status", {})["branch"]
+    'main'
+    """
+
+    def __init__(
+        self,
+        workspace: FolderTools | Roots,
+        *,
+        allow: Iterable[Access] = ("read", "write"),
+        approve: Approve = "risky",
+        timeout: float = 60.0,
+        sandbox: Sandbox = "auto",
+        author: Author | None = None,
+        protocols: Iterable[str] = ("https",),
+        environment: Mapping[str, str] | None = None,
+        max_bytes: int = 30_000,
+    ) -> None:
+        """`workspace` is a Workspace, or folders as in `Workspace(roots)`; a read-only one allows "read" only.
+
+        `allow` are the commands that `git_cmd` runs: "read", "write" (of a repository of this machine), "remote"
+        (fetch, pull, push, clone, ls-remote). `author` is the name and address of commits; without it, those of the
+        repository's own configuration. `protocols`, such as "ssh", and the variables in `environment`, such as
+        GIT_ASKPASS, are for "remote" commands. `timeout` in seconds, `max_bytes` of output, each for one command.
+        """
+        folders = getattr(workspace, "folders", None)
+        self.folders: ConfinedFolders = folders if isinstance(folders, ConfinedFolders) else ConfinedFolders(workspace)  # type: ignore[arg-type]  # what is no Workspace is roots
+        allowed = _checked_access(allow)
+        self.allow = allowed - {"write", "remote"} if getattr(workspace, "read_only", False) else allowed
+        self.approval = Approval(approve)
+        self.max_bytes = max_bytes
+        self._program = GitProgram(
+            timeout=timeout,
+            sandbox=choose_sandbox(sandbox, untrusted=self.folders.roots),
+            protocols=_checked_protocols(protocols),
+            author=_checked_author(author),
+            environment=dict(environment or {}),
+        )
+
+    @reg_toolspec(annotations={"destructiveHint": True, "openWorldHint": True}, tags={"git", "write"})
+    def git_cmd(self, uri: str, args: str, context: ToolContext) -> str:
+        """Run one git command and return its output.
+
+        No shell runs it. Options that execute programs or write files elsewhere are refused.
+
+        Args:
+            uri: The folder to run it in.
+            args: The arguments of git, as in: commit -m "Fix the parser"
+        """
+        commands = GitCommands(self._program, self.folders.for_call(context), self.approval, self.allow, self.max_bytes)
+        return commands.run(uri, parse(args), context)
+
+    @reg_toolspec(name="git_status", annotations=_READS, tags=_TAGS)
+    def status(self, context: ToolContext, uri: str = ".", skip: int = 0, max_count: int = 200) -> GitStatus:
+        """Return the branch, and the files that differ from the last commit.
+
+        Args:
+            uri: A folder or file of the repository; only files in it are listed.
+            skip: How many files to leave out.
+            max_count: How many files to list, at most 1000.
+        """
+        place = self._open(uri, context)
+        words = ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"]
+        output, _ = place.read([*words, *place.path_words], context)
+        return parse_status(
+            output, show_path=place.show_path, skip=max(skip, 0), max_count=_between(max_count, 1, _MAX_LINES)
+        )
+
+    @reg_toolspec(name="git_diff", annotations=_READS, tags=_TAGS)
+    def diff(
+        self,
+        context: ToolContext,
+        uri: str = ".",
+        *,
+        revision: str | None = None,
+        staged: bool = False,
+        start_line: int = 1,
+        max_lines: int = 500,
+    ) -> GitDiff:
+        """Return the changes that are not staged, those that are staged, or those between commits.
+
+        Args:
+            uri: A folder or file of the repository; only changes in it are returned.
+            revision: A commit to compare the files with, or two as in main..feature or main...feature.
+            staged: Whether to return the staged changes.
+            start_line: The first line of the patch, counted from 1.
+            max_lines: How many lines of the patch to return, at most 1000.
+        """
+        place = self._open(uri, context)
+        compared = ["--cached"] if staged else []
+        if revision is not None:
+            compared.append(resolve_range(place, revision, context))
+        return self._diff(place, ["diff", "--ignore-submodules=dirty", *compared], start_line, max_lines, context)
+
+    @reg_toolspec(name="git_log", annotations=_READS, tags=_TAGS)
+    def log(
+        self,
+        context: ToolContext,
+        uri: str = ".",
+        *,
+        revision: str = "HEAD",
+        author: str | None = None,
+        message: str | None = None,
+        since: str | None = None,
+        skip: int = 0,
+        max_count: int = 20,
+    ) -> GitLog:
+        """Return commits, newest first.
+
+        Args:
+            uri: A folder or file of the repository; only commits that changed it are returned.
+            revision: A branch, tag or commit where the history begins, or a range as in main..feature.
+            author: Only commits whose author contains this text.
+            message: Only commits whose message contains this text.
+            since: Only commits after this date, as in 2026-01-31 or "2 weeks ago".
+            skip: How many commits to leave out.
+            max_count: How many commits to return, at most 200.
+        """
+        place = self._open(uri, context)
+        if revision == "HEAD" and place.is_empty(context):
+            return GitLog(commits=[])
+        count, skip = _between(max_count, 1, _MAX_COUNT), _between(skip, 0, _MAX_SKIP)
+        filters = {"--author": author, "--grep": message, "--since": since}
+        refuse_odd_characters(author, message, since)
+        words = [
+            "log", "-z", COMMIT_FORMAT, "--no-show-signature", f"--max-count={count + 1}", f"--skip={skip}",
+            "--fixed-strings", "--regexp-ignore-case",
+            *(f"{option}={value}" for option, value in filters.items() if value),
+            resolve_range(place, revision, context),
+        ]  # fmt: skip
+        output, is_whole = place.read([*words, *place.path_words], context)
+        commits = parse_commits(output)
+        is_last = is_whole and len(commits) <= count
+        page = commits[:count]
+        return GitLog(commits=page, next_skip=None if is_last else skip + len(page))
+
+    @reg_toolspec(name="git_show", annotations=_READS, tags=_TAGS)
+    def show(
+        self, context: ToolContext, uri: str = ".", revision: str = "HEAD", start_line: int = 1, max_lines: int = 500
+    ) -> GitShow:
+        """Return a commit, and what it changed compared with its first parent.
+
+        Args:
+            uri: A folder or file of the repository; only changes in it are returned.
+            revision: The commit, or a branch or tag.
+            start_line: The first line of the patch, counted from 1.
+            max_lines: How many lines of the patch to return, at most 1000.
+        """
+        place = self._open(uri, context)
+        commit = resolve_commit(place, revision, context)
+        output, _ = place.read(["log", "-z", COMMIT_FORMAT, "--no-show-signature", "--no-walk", commit, "--"], context)
+        words = ["show", "--format=", "-m", "--first-parent", "--no-show-signature", commit]
+        diff = self._diff(place, words, start_line, max_lines, context)
+        return GitShow(commit=parse_commits(output)[0], diff=diff)
+
+    @reg_toolspec(name="git_blame", annotations=_READS, tags=_TAGS)
+    def blame(
+        self, uri: str, context: ToolContext, revision: str | None = None, start_line: int = 1, max_lines: int = 200
+    ) -> GitBlame:
+        """Return the lines of a file, each with the commit that wrote it.
+
+        Args:
+            uri: The file.
+            revision: The commit whose version of the file is meant; without it, the file as it is now.
+            start_line: The first line, counted from 1.
+            max_lines: How many lines to return, at most 1000.
+        """
+        place = self._open(uri, context)
+        if place.path is None:
+            raise ToolError(f"{uri!r} is the folder of the repository. Pass a file.")
+        if revision is None and self.folders.for_call(context).status(uri).kind != "file":
+            raise ToolError(f"{uri!r} is no file. Pass a file, or a revision in which it is one.")
+        count, start = _between(max_lines, 1, _MAX_LINES), max(start_line, 1)
+        at = [] if revision is None else [resolve_commit(place, revision, context)]
+        words = ["blame", "--line-porcelain", "--no-textconv", f"-L{start},+{count + 1}", *at, *place.path_words]
+        output, is_whole = place.read(words, context)
+        lines = parse_blame(output)
+        is_last = is_whole and len(lines) <= count
+        page = lines[:count]
+        return GitBlame(lines=page, next_start_line=None if is_last else start + len(page))
+
+    def _open(self, uri: str, context: ToolContext) -> Place:
+        """Return the repository of a path, and the path in it."""
+        return Place.open(self._program, self.folders.for_call(context), uri, context)
+
+    def _diff(self, place: Place, words: list[str], start_line: int, max_lines: int, context: ToolContext) -> GitDiff:
+        command, *rest = words
+        output, _ = place.read([command, *DIFF_FORMAT, *rest, *place.path_words], context)
+        patch_words = [command, "--patch", "--unified=3", "--find-renames", "--no-ext-diff", "--no-textconv"]
+        patch, is_whole = place.read([*patch_words, *rest, *place.path_words], context)
+        return to_page(
+            parse_files(output, show_path=place.show_path), patch, is_whole=is_whole,
+            start_line=max(start_line, 1), max_lines=_between(max_lines, 1, _MAX_LINES),
+        )  # fmt: skip
+
+
+def _between(number: int, least: int, most: int) -> int:
+    return min(max(number, least), most)
+
+
+def _checked_access(allow: Iterable[Access]) -> frozenset[Access]:
+    known = frozenset(get_args(Access))
+    chosen = frozenset(allow)
+    if not chosen <= known:
+        raise DefinitionError(f"`allow` is a list of 'read', 'write' and 'remote', not {allow!r}.")
+    return chosen
+
+
+def _checked_protocols(protocols: Iterable[str]) -> tuple[str, ...]:
+    names = (protocols,) if isinstance(protocols, str) else tuple(protocols)
+    if not set(names) <= {"https", "http", "ssh"}:
+        raise DefinitionError(f"`protocols` is a list of 'https', 'http' and 'ssh', not {protocols!r}.")
+    return names
+
+
+def _checked_author(author: Any) -> Author | None:
+    if author is None:
+        return None
+    if not isinstance(author, tuple) or len(author) != len(("name", "address")) or not all(author):
+        raise DefinitionError(f"`author` is a name and an address, as in ('Ann', 'ann@example.com'), not {author!r}.")
+    return author

@@ -1,0 +1,216 @@
+"""TextStore: texts of everyone, of a tenant and of one user, in one SQLite file with full text search."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import DefinitionError, ToolError
+
+_SCHEMA: Final = """
+    CREATE TABLE IF NOT EXISTS knowledge_texts (
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL DEFAULT '[]',
+        scope INTEGER NOT NULL, tenant TEXT NOT NULL DEFAULT '', user TEXT NOT NULL DEFAULT '',
+        UNIQUE (name, scope, tenant, user));
+    CREATE INDEX IF NOT EXISTS knowledge_owners ON knowledge_texts (scope, tenant, user);
+    CREATE VIRTUAL TABLE IF NOT EXISTS knowledge_index USING fts5(name, body, tags,
+        content = 'knowledge_texts', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
+    CREATE TRIGGER IF NOT EXISTS knowledge_added AFTER INSERT ON knowledge_texts BEGIN
+        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags); END;
+    CREATE TRIGGER IF NOT EXISTS knowledge_deleted AFTER DELETE ON knowledge_texts BEGIN
+        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
+        VALUES ('delete', old.id, old.name, old.body, old.tags); END;
+    CREATE TRIGGER IF NOT EXISTS knowledge_changed AFTER UPDATE ON knowledge_texts BEGIN
+        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
+        VALUES ('delete', old.id, old.name, old.body, old.tags);
+        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags); END;
+"""
+_EVERYONE, _TENANT, _USER = 0, 1, 2
+"""The values of `scope`."""
+_VISIBLE: Final = """
+    (t.scope = 0 OR (t.scope = 1 AND t.tenant = :tenant) OR (t.scope = 2 AND t.tenant = :tenant AND t.user = :user))
+"""
+_OWN: Final = "t.scope = 2 AND t.tenant = :tenant AND t.user = :user"
+# These queries consist of constants only; values are always passed as parameters.
+_SEARCH: Final = f"""
+    SELECT t.name, t.tags, snippet(knowledge_index, 1, '**', '**', ' … ', :excerpt_words)
+    FROM knowledge_index JOIN knowledge_texts t ON t.id = knowledge_index.rowid
+    WHERE knowledge_index MATCH :words AND {_VISIBLE} AND t.scope BETWEEN :min_scope AND :max_scope
+    AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
+                    WHERE wanted.value NOT IN (SELECT owned.value FROM json_each(t.tags) owned))
+    ORDER BY bm25(knowledge_index, 3.0, 1.0, 2.0), t.id LIMIT :limit OFFSET :offset
+"""  # noqa: S608
+_READ: Final = f"""
+    SELECT t.scope, substr(t.body, :start + 1, :length), length(t.body) FROM knowledge_texts t
+    WHERE t.name = :name AND {_VISIBLE} ORDER BY t.scope DESC LIMIT 1
+"""  # noqa: S608
+_COUNT: Final = f"""
+    SELECT coalesce(sum(t.scope < 2), 0), coalesce(sum(t.scope = 2), 0), coalesce(sum(length(t.body)), 0)
+    FROM knowledge_texts t WHERE {_VISIBLE}
+"""  # noqa: S608
+_COUNT_NOTES: Final = f"SELECT count(*) FROM knowledge_texts t WHERE {_OWN}"  # noqa: S608
+_ADD: Final = """
+    INSERT INTO knowledge_texts (name, body, tags, scope, tenant, user)
+    VALUES (:name, :body, :tags, 2, :tenant, :user) ON CONFLICT DO NOTHING
+"""
+_UPDATE: Final = f"""
+    UPDATE knowledge_texts AS t SET body = coalesce(:body, t.body), tags = coalesce(:tags, t.tags)
+    WHERE t.name = :name AND {_OWN}
+"""  # noqa: S608
+_DELETE: Final = f"DELETE FROM knowledge_texts AS t WHERE t.name = :name AND {_OWN}"  # noqa: S608
+_PUT_DOCUMENT: Final = """
+    INSERT INTO knowledge_texts (name, body, tags, scope, tenant) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET body = excluded.body, tags = excluded.tags
+"""
+
+_WAIT_SECONDS: Final = 0.01
+_INSTRUCTIONS_PER_CHECK: Final = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """One user of one tenant."""
+
+    tenant: str
+    user: str
+
+
+class TextStore:
+    """Texts in one SQLite file. Each piece of work has a connection and a transaction of its own."""
+
+    def __init__(self, path: Path, *, timeout: float) -> None:
+        """Create the file if there is none. `timeout`: seconds to wait for other connections.
+
+        Raises DefinitionError if SQLite cannot use the file.
+        """
+        self.path = path
+        self._timeout = timeout
+        try:
+            with self.connect() as connection:
+                for statement in _statements(_SCHEMA):
+                    connection.execute(statement)
+        except sqlite3.Error as error:
+            raise DefinitionError(f"SQLite cannot work with the database: {error}") from error
+
+    @contextlib.contextmanager
+    def connect(self, context: ToolContext | None = None, *, may_write: bool = True) -> Iterator[sqlite3.Connection]:
+        """Open a connection and a transaction for one piece of work; it is committed at the end of the block."""
+        with contextlib.closing(sqlite3.connect(self.path, timeout=0, isolation_level=None)) as connection:
+            self._begin(connection, context, may_write=may_write)
+            if context is not None:
+                connection.set_progress_handler(lambda: context.cancelled, _INSTRUCTIONS_PER_CHECK)
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                if context is not None:
+                    context.check_cancelled()
+                raise
+            self._repeat(connection, "COMMIT", None)  # once it has begun, a cancellation comes too late
+
+    def _begin(self, connection: sqlite3.Connection, context: ToolContext | None, *, may_write: bool) -> None:
+        if may_write:
+            self._repeat(connection, "BEGIN IMMEDIATE", context)
+        else:
+            connection.execute("BEGIN")
+            self._repeat(connection, "SELECT 1 FROM sqlite_master LIMIT 1", context)
+
+    def _repeat(self, connection: sqlite3.Connection, statement: str, context: ToolContext | None) -> None:
+        """Execute a statement; while another connection has locked the file, try again."""
+        end = time.monotonic() + self._timeout
+        while True:
+            try:
+                connection.execute(statement).fetchall()
+                return
+            except sqlite3.OperationalError as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                if time.monotonic() > end:
+                    raise ToolError("The knowledge base is busy. Try again later.") from None
+            if context is not None:
+                context.check_cancelled()
+            time.sleep(_WAIT_SECONDS)
+
+    def search(self, owner: Owner, context: ToolContext, **values: Any) -> list[tuple[str, str, str]]:
+        """Return name, tags as JSON and excerpt of each text that is found."""
+        with self.connect(context, may_write=False) as connection:
+            return connection.execute(_SEARCH, {**vars(owner), **values}).fetchall()
+
+    def read(
+        self, owner: Owner, context: ToolContext, name: str, *, start: int, length: int
+    ) -> tuple[int, str, int] | None:
+        """Return the scope, a piece and the length of a text, or None; of several, the one of the fewest readers."""
+        values = {**vars(owner), "name": name, "start": start, "length": length}
+        with self.connect(context, may_write=False) as connection:
+            row: tuple[int, str, int] | None = connection.execute(_READ, values).fetchone()
+            return row
+
+    def count(self, owner: Owner, context: ToolContext) -> tuple[int, int, int]:
+        """Return how many documents, notes and characters the owner can read."""
+        with self.connect(context, may_write=False) as connection:
+            documents, notes, characters = connection.execute(_COUNT, vars(owner)).fetchone()
+            return documents, notes, characters
+
+    def add(
+        self, owner: Owner, context: ToolContext, name: str, body: str, *, tags: Sequence[str], max_notes: int
+    ) -> bool:
+        """Store a note. Return False if the owner has one of this name. Raises ToolError after `max_notes`."""
+        values = {**vars(owner), "name": _plain(name), "body": _plain(body), "tags": _json(tags)}
+        with self.connect(context) as connection:
+            if connection.execute(_COUNT_NOTES, vars(owner)).fetchone()[0] >= max_notes:
+                raise ToolError(f"There are {max_notes:,} notes, which is the limit. Delete one first.")
+            return connection.execute(_ADD, values).rowcount == 1
+
+    def update(
+        self, owner: Owner, context: ToolContext, name: str, *, body: str | None, tags: Sequence[str] | None
+    ) -> bool:
+        """Change a note. Return False if the owner has none of this name."""
+        values = {
+            **vars(owner), "name": name, "body": None if body is None else _plain(body),
+            "tags": None if tags is None else _json(tags),
+        }  # fmt: skip
+        with self.connect(context) as connection:
+            return connection.execute(_UPDATE, values).rowcount == 1
+
+    def delete(self, owner: Owner, context: ToolContext, name: str) -> bool:
+        """Delete a note. Return False if the owner has none of this name."""
+        with self.connect(context) as connection:
+            return connection.execute(_DELETE, {**vars(owner), "name": name}).rowcount == 1
+
+    def replace_documents(
+        self, documents: Iterable[tuple[str, str] | tuple[str, str, Sequence[str]]], tenant: str | None
+    ) -> int:
+        """Store documents in the place of the ones of everyone, or of the tenant, and return how many there are."""
+        scope = (_EVERYONE, "") if tenant is None else (_TENANT, tenant)
+        rows = ((_plain(name), _plain(body), _json(rest[0] if rest else ()), *scope) for name, body, *rest in documents)
+        with self.connect() as connection:
+            connection.execute("DELETE FROM knowledge_texts WHERE scope = ? AND tenant = ?", scope)
+            connection.executemany(_PUT_DOCUMENT, rows)
+            query = "SELECT count(*) FROM knowledge_texts WHERE scope = ? AND tenant = ?"
+            return int(connection.execute(query, scope).fetchone()[0])
+
+
+def _plain(text: str) -> str:
+    """Return a text without NUL, at which SQLite's `substr` and `length` end."""
+    return text.replace("\0", " ")
+
+
+def _json(tags: Sequence[str]) -> str:
+    return json.dumps(list(dict.fromkeys(tags)), ensure_ascii=False)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script: `executescript` would commit the transaction."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

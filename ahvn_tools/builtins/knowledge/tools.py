@@ -1,0 +1,302 @@
+"""The tools of a knowledge base."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from ahvn_tools.builtins.approval import Action, Approval, Approve
+from ahvn_tools.builtins.knowledge.store import Owner, TextStore
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.registry import ToolRegistry, reg_toolspec
+from ahvn_tools.spec import ToolSpec
+
+OWNER: Final = {"tenant": "tenant", "user": "user"}
+"""Parameters that no model sees, and the keys of the state that have their values at each call."""
+NOTE_PREFIX: Final = "note://"
+MAX_WORDS: Final = 50
+"""Words of a query that are searched for."""
+MAX_EXCERPT_WORDS: Final = 64
+"""A limit of FTS5."""
+_SCOPES: Final = {"all": (0, 2), "documents": (0, 1), "notes": (2, 2)}
+_READS: Final = {"readOnlyHint": True, "openWorldHint": False}
+_ADDS: Final = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
+_CHANGES: Final = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False}
+
+Tag = Annotated[str, Field(min_length=1, max_length=50)]
+Tags = Annotated[list[Tag], Field(max_length=20)]
+Text = Annotated[str, Field(max_length=100_000)]
+Name = Annotated[str, Field(max_length=4_000)]
+Id = Annotated[str, Field(min_length=1)]
+"""A tenant or a user; empty ones would share their notes."""
+MAX_START: Final = 2**30
+"""No text is longer, and SQLite takes no larger position."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A text that a search found."""
+
+    name: Annotated[str, Field(description="The name, with which the text can be read.")]
+    excerpt: Annotated[str, Field(description="The passage with the words, which are in **bold**.")]
+    tags: Annotated[list[str], Field(description="The tags of the text.")]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A piece of a text."""
+
+    text: Annotated[str, Field(description="The piece.")]
+    next_start: Annotated[int | None, Field(description="Where the next piece starts; null at the end.")]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """The size of what can be searched."""
+
+    documents: Annotated[int, Field(description="Documents that you can read.")]
+    notes: Annotated[int, Field(description="Your own notes.")]
+    characters: Annotated[int, Field(description="The length of both together.")]
+
+
+class Knowledge(ToolRegistry):
+    """Tools over documents of everyone and private notes, in one SQLite file with full text search.
+
+    One object serves all users: the parameters `tenant` and `user` of its tools are bound, so the state of the session
+    says who is calling, and no model can see or set it.
+
+    >>> import tempfile
+    >>> from ahvn_tools import Toolkit
+    >>> from ahvn_tools.builtins import Knowledge
+    >>> knowledge = Knowledge(tempfile.mkdtemp() + "/knowledge.db")
+    >>> knowledge.replace_documents([("tea.md", "Tea is made of leaves.")])
+    1
+    >>> ann = Toolkit("knowledge").add(knowledge).session(tenant="acme", user="ann")
+    >>> ann.call("add", {"title": "Tea", "text": "I like green tea."})
+    'note://Tea'
+    >>> [hit["name"] for hit in ann.call("search", {"query": "tea"})]
+    ['note://Tea', 'tea.md']
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        approve: Approve = "risky",
+        passage_length: int = 2_000,
+        excerpt_words: int = 16,
+        max_notes: int = 10_000,
+        timeout: float = 10.0,
+    ) -> None:
+        """Create the file if there is none. Raises DefinitionError if SQLite cannot use it.
+
+        `tenant` and `user` make the tools those of one user, who needs no state. `passage_length` is in characters,
+        `excerpt_words` in words, at most 64. `max_notes` is for each user. `timeout`: seconds to wait for other
+        writers.
+        """
+        if fspath(path) in ("", ":memory:"):
+            raise DefinitionError("Each call opens the database, so it must be a file: pass a path.")
+        if min(passage_length, excerpt_words, max_notes, timeout) <= 0 or excerpt_words > MAX_EXCERPT_WORDS:
+            raise DefinitionError("The limits must be above 0, and excerpt_words at most 64.")
+        if "" in (tenant, user):
+            raise DefinitionError("`tenant` and `user` are names, and not empty. Leave them out to take the state's.")
+        self.approval = Approval(approve)
+        self.passage_length = passage_length
+        self.excerpt_words = excerpt_words
+        self.max_notes = max_notes
+        self._owner = {"tenant": tenant, "user": user}
+        self.store = TextStore(Path(path).absolute(), timeout=timeout)
+
+    def replace_documents(
+        self,
+        documents: Iterable[tuple[str, str] | tuple[str, str, Sequence[str]]],
+        *,
+        tenant: str | None = None,
+    ) -> int:
+        """Store (name, text) or (name, text, tags) as the documents of everyone, or of a tenant; return their number.
+
+        They replace the ones before, in one transaction. Notes stay. Of several with one name, the last one counts.
+        """
+        return self.store.replace_documents(documents, tenant)
+
+    @reg_toolspec(binds=OWNER, annotations=_READS, tags={"knowledge", "read"})
+    def search(
+        self,
+        tenant: Id,
+        user: Id,
+        query: str,
+        *,
+        context: ToolContext,
+        limit: Annotated[int, Field(ge=1, le=20)] = 5,
+        offset: Annotated[int, Field(ge=0, le=10_000)] = 0,
+        tags: Tags = [],  # noqa: B006  # never changed
+        source: Literal["all", "documents", "notes"] = "all",
+    ) -> list[Hit]:
+        """Find documents and your own notes by words, best match first.
+
+        Args:
+            query: Plain words. A text with one of them is found, a text with more of them comes earlier.
+            limit: How many texts to return at most.
+            offset: How many texts to skip: 5 for the second page of 5.
+            tags: Return texts with all of these tags only.
+            source: Return documents or notes only.
+
+        Returns:
+            The name of each text, with which it can be read, and an excerpt of it.
+        """
+        first, last = _SCOPES[source]
+        rows = self.store.search(
+            Owner(tenant=tenant, user=user),
+            context,
+            words=match_any(query),
+            excerpt_words=self.excerpt_words,
+            limit=limit,
+            offset=offset,
+            tags=json.dumps(tags),
+            min_scope=first,
+            max_scope=last,
+        )
+        return [Hit(name, " ".join(excerpt.split()), json.loads(owned)) for name, owned, excerpt in rows]
+
+    @reg_toolspec(binds=OWNER, annotations=_READS, tags={"knowledge", "read"})
+    def read(
+        self, tenant: Id, user: Id, name: Name, context: ToolContext, start: Annotated[int, Field(ge=0)] = 0
+    ) -> Passage:
+        """Read a document or one of your own notes, piece by piece.
+
+        Args:
+            name: A name that a search has returned.
+            start: The character to start at: 0, or the `next_start` of the piece before.
+        """
+        start = min(start, MAX_START)
+        found = self.store.read(Owner(tenant=tenant, user=user), context, name, start=start, length=self.passage_length)
+        if found is None:
+            raise ToolError(f"There is no text named {name[:200]!r}. Pass a name that search has returned.")
+        _, piece, length = found
+        end = start + self.passage_length
+        return Passage(piece, end if end < length else None)
+
+    @reg_toolspec(binds=OWNER, annotations=_ADDS, tags={"knowledge", "write"})
+    def add(
+        self,
+        tenant: Id,
+        user: Id,
+        title: Annotated[str, Field(max_length=100)],
+        text: Text,
+        *,
+        context: ToolContext,
+        tags: Tags = [],  # noqa: B006  # never changed
+    ) -> str:
+        """Save a private note.
+
+        Args:
+            title: A few words that name the note.
+            text: What to remember.
+            tags: Words to filter by.
+
+        Returns:
+            The name of the note, with which it can be read, changed and deleted.
+        """
+        if not title.strip() or not text.strip():
+            raise ToolError("A note needs a title and a text. Pass both.")
+        name = NOTE_PREFIX + " ".join(title.split())
+        self.approval.require(context, Action(kind="write", text=f"Save {name!r}", details={"text": text[:2_000]}))
+        if not self.store.add(
+            Owner(tenant=tenant, user=user), context, name, text, tags=tags, max_notes=self.max_notes
+        ):
+            raise ToolError(f"There is a note named {name!r}. Change that note, or pass another title.")
+        return name
+
+    @reg_toolspec(binds=OWNER, annotations=_CHANGES, tags={"knowledge", "write"})
+    def update(
+        self,
+        tenant: Id,
+        user: Id,
+        name: Name,
+        *,
+        context: ToolContext,
+        text: Text | None = None,
+        tags: Tags | None = None,
+    ) -> str:
+        """Replace the text or the tags of one of your own notes.
+
+        Args:
+            name: The name of the note.
+            text: The new text. Without it, the text stays.
+            tags: The new tags. Without them, the tags stay.
+        """
+        if text is None and tags is None:
+            raise ToolError("There is nothing to change. Pass a text or tags.")
+        if text is not None and not text.strip():
+            raise ToolError("The text is empty. Pass a text, or delete the note.")
+        self.approval.require(
+            context, Action(kind="write", text=f"Change {name[:200]!r}", details={"text": (text or "")[:2_000]})
+        )
+        owner = Owner(tenant=tenant, user=user)
+        self._require_note(self.store.update(owner, context, name, body=text, tags=tags), owner, context, name)
+        return f"{name} was changed."
+
+    @reg_toolspec(binds=OWNER, annotations=_CHANGES, tags={"knowledge", "write"})
+    def delete(self, tenant: Id, user: Id, name: Name, context: ToolContext) -> str:
+        """Delete one of your own notes.
+
+        Args:
+            name: The name of the note.
+        """
+        self.approval.require(context, Action(kind="delete", text=f"Delete {name[:200]!r}"))
+        owner = Owner(tenant=tenant, user=user)
+        self._require_note(self.store.delete(owner, context, name), owner, context, name)
+        return f"{name} was deleted."
+
+    @reg_toolspec(binds=OWNER, annotations=_READS, tags={"knowledge", "read"})
+    def stats(self, tenant: Id, user: Id, context: ToolContext) -> Stats:
+        """Count the documents, your own notes, and the characters in both."""
+        return Stats(*self.store.count(Owner(tenant=tenant, user=user), context))
+
+    def _require_note(self, is_found: bool, owner: Owner, context: ToolContext, name: str) -> None:
+        """Raise ToolError unless the owner's note was found."""
+        if is_found:
+            return
+        if self.store.read(owner, context, name, start=0, length=1) is not None:
+            raise ToolError(f"{name[:200]!r} is a document. Only your own notes can be changed.")
+        raise ToolError(f"You have no note named {name[:200]!r}. Pass a name that search has returned.")
+
+    def to_toolspecs(self) -> dict[str, ToolSpec]:
+        """Return the tools; those of one user need no state."""
+        specs = super().to_toolspecs()
+        for spec in specs.values():
+            for parameter, value in self._owner.items():
+                if value is not None:
+                    spec.bind(parameter, resolver=functools.partial(str, value))
+        return specs
+
+    def toolspec(self, name: str) -> ToolSpec:
+        """Return one tool. Raises ToolLookupError."""
+        specs = self.to_toolspecs()
+        return specs[name] if name in specs else super().toolspec(name)
+
+    def __repr__(self) -> str:
+        return "<Knowledge>"
+
+
+def match_any(query: str) -> str:
+    """Return the FTS5 expression for texts with any word of the query.
+
+    Each word is quoted: AND, NEAR, `*`, quotes and column names are plain words and signs here, never syntax.
+    """
+    words = dict.fromkeys(word for word in re.findall(r"\w+", query) if word.strip("_"))
+    if not words:
+        raise ToolError("The query has no words. Pass at least one word or number to search for.")
+    return " OR ".join(f'"{word}"' for word in itertools.islice(words, MAX_WORDS))

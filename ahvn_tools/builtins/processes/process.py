@@ -1,0 +1,104 @@
+"""Runs a program with limits; when it ends, nothing that it started is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from ahvn_tools.builtins.processes.confinement import Confinement
+from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.output import Output
+from ahvn_tools.builtins.processes.program import Program, StreamName
+from ahvn_tools.builtins.processes.result import EndReason, ProcessResult
+from ahvn_tools.builtins.processes.running import RunningProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["EndReason", "OnOutput", "Output", "ProcessResult", "RunningProcess", "StreamName", "run_process"]
+
+OnOutput = Callable[[StreamName, str], None]
+
+_POLL_SECONDS = 0.05
+_REPORT_SECONDS = 0.25
+_REPORT_BYTES = 16_000
+"""How much of each stream `on_output` gets at most in one call."""
+
+
+def run_process(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    confinement: Confinement,
+    limits: ProcessLimits,
+    environment: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    on_output: OnOutput | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> ProcessResult:
+    """Run a program to its end in this thread, and return what it wrote. Blocks; polls `is_cancelled` every 50 ms.
+
+    When it returns or raises, the process and everything that it started are gone. `environment` is all that the
+    process gets; None: `clean_environment()`. `on_output` is called in this thread with what was written since its last
+    call, about four times a second, and at most 16 kB of it. Raises ToolError if the program cannot be started.
+    """
+    with _as_file(stdin) as file:
+        program = Program(
+            command, folder=folder, confinement=confinement, limits=limits, environment=environment, stdin=file,
+            news_bytes=_REPORT_BYTES if on_output else 0,
+        )  # fmt: skip
+    reports = _Reports(program, on_output)
+
+    def wake() -> None:
+        if is_cancelled():
+            program.request_end("cancelled")
+        reports.send_if_due()
+
+    result = program.run(wake, seconds=_POLL_SECONDS)
+    program.check_sandbox(result)
+    reports.send(is_last=True)
+    return result
+
+
+class _Reports:
+    """Calls `on_output` from time to time."""
+
+    def __init__(self, program: Program, on_output: OnOutput | None) -> None:
+        self._program = program
+        self._on_output = on_output
+        self._due = time.monotonic() + _REPORT_SECONDS
+
+    def send_if_due(self) -> None:
+        if time.monotonic() >= self._due:
+            self.send()
+            self._due = time.monotonic() + _REPORT_SECONDS
+
+    def send(self, *, is_last: bool = False) -> None:
+        if self._on_output is not None:
+            for name, stream in self._program.streams.items():
+                if text := stream.take_news(is_last=is_last):
+                    self._on_output(name, text)
+
+
+@contextmanager
+def _as_file(data: bytes) -> Iterator[int | IO[bytes]]:
+    """Give data as a file, so that nobody must wait until the program reads it."""
+    if not data:
+        yield subprocess.DEVNULL
+        return
+    with _open_in_memory() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
+def _open_in_memory() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("stdin"), "w+b")
+    return tempfile.TemporaryFile()

@@ -1,0 +1,151 @@
+"""CommandPreparation: checks a command of a model, and returns how it is run."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ahvn_tools import invisible
+from ahvn_tools.builtins.approval import Action, Approval, Approve
+from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
+from ahvn_tools.builtins.processes.environment import clean_environment
+from ahvn_tools.builtins.shell.rules import HARMLESS_COMMANDS, READING_COMMANDS, CommandRules, ProgramFolders, Verdict
+from ahvn_tools.builtins.shell.shell_programs import ShellPrograms, is_understood_shell, shell_arguments
+from ahvn_tools.builtins.workspace.folder_tools import FolderTools
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.roots import Roots
+
+MAX_COMMAND_BYTES: Final = 100_000
+"""Systems refuse an argument that is much longer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedCommand:
+    """An approved command: what `run_process` and `RunningProcess` take."""
+
+    text: str
+    arguments: Sequence[str]
+    folder: Path
+    confinement: Confinement
+    environment: Mapping[str, str]
+
+    @property
+    def process_arguments(self) -> dict[str, Any]:
+        """The keyword arguments of a process."""
+        return {"folder": self.folder, "confinement": self.confinement, "environment": self.environment}
+
+
+class CommandPreparation:
+    """What the host has decided about commands: folders, sandbox, rules, approvals and shells."""
+
+    def __init__(
+        self,
+        workspace: FolderTools | Roots,
+        *,
+        sandbox: Sandbox,
+        allow: Iterable[str] | None,
+        deny: Iterable[str],
+        approve: Approve,
+        environment: Mapping[str, str] | None,
+        network: bool,
+        shells: Sequence[str],
+    ) -> None:
+        """Take the options of `Shell`. Raises DefinitionError."""
+        is_workspace = isinstance(workspace, FolderTools)
+        self.folders = workspace.folders if isinstance(workspace, FolderTools) else ConfinedFolders(workspace)
+        self.is_read_only = is_workspace and workspace.read_only  # type: ignore[union-attr]  # checked by is_workspace
+        self.sandbox = choose_sandbox(sandbox, untrusted=self.folders.roots)
+        self.network = network
+        default_rules = READING_COMMANDS if self.sandbox == "bubblewrap" else HARMLESS_COMMANDS
+        self._rules = CommandRules(default_rules if allow is None else allow, deny)
+        if self.is_read_only and self.sandbox == "none" and approve == "never":
+            raise DefinitionError(
+                "Without a sandbox nothing protects the files of a read-only workspace, so commands need approvals: "
+                "install bubblewrap, or pass another `approve` than 'never'."
+            )
+        self._approval = Approval(approve)
+        self._environment = shell_environment(environment or {})
+        self.shells = ShellPrograms(shells)
+
+    def prepare(self, cmd: str, uri: str, shell_path: str | None, context: ToolContext) -> PreparedCommand:
+        """Return the command when it may run. Raises ToolError for one that may not, and asks for an approval."""
+        _check_text(cmd)
+        folders = self.folders.for_call(context)
+        if folders.status(uri).kind != "folder":
+            raise ToolError(f"{uri!r} is no folder. Pass the folder in which the command runs.")
+        shell = self.shells.choose(shell_path)
+        verdict = self._judge(cmd, shell, folders.roots)
+        if verdict.decision == "denied":
+            raise ToolError(f"This command is not permitted here. {verdict.reason} Use another command.")
+        self._approval.require(context, self._to_action(cmd, folders.display(uri), shell, verdict))
+        return PreparedCommand(
+            text=cmd, arguments=shell_arguments(shell, cmd), folder=folders.locate(uri),
+            confinement=self._confine(folders.roots), environment=self._environment,
+        )  # fmt: skip
+
+    def _judge(self, cmd: str, shell: str, roots: tuple[Path, ...]) -> Verdict:
+        verdict = self._rules.judge(cmd, programs=ProgramFolders(self._environment.get("PATH", ""), self.folders.roots))
+        if verdict.decision != "allowed":
+            return verdict
+        if not is_understood_shell(shell):
+            return Verdict("unknown", f"The rules do not know the language of {shell}.")
+        if self.is_read_only and self.sandbox == "none":
+            return Verdict("unknown", "The workspace is read-only, and no sandbox enforces it.")
+        if roots != self.folders.roots and self.sandbox == "none":
+            return Verdict("unknown", "This call may use a part of the workspace only, and no sandbox enforces it.")
+        return verdict
+
+    def _to_action(self, cmd: str, folder: str, shell: str, verdict: Verdict) -> Action:
+        text = f"Run `{invisible.escape(cmd)}` in {invisible.escape_line(folder)}"
+        details = {
+            "command": cmd, "folder": folder, "shell": shell, "reason": verdict.reason,
+            "sandbox": self.sandbox, "network": self.network or self.sandbox == "none",
+        }  # fmt: skip
+        return Action(kind="execute", text=text, is_risky=verdict.decision != "allowed", details=details)
+
+    def _confine(self, roots: tuple[Path, ...]) -> Confinement:
+        writable = () if self.is_read_only else roots
+        return Confinement(writable=writable, readable=roots, network=self.network, sandbox=self.sandbox)
+
+
+def shell_environment(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of commands: few, without secrets, and such that no program waits for a person.
+
+    Raises DefinitionError for what is no variable.
+    """
+    for name, value in variables.items():
+        if not re.fullmatch(r"[^=\0]+", name) or not isinstance(value, str) or "\0" in value:
+            raise DefinitionError(f"`environment` is a dict of names and texts; {name!r} is no variable.")
+    plain = {"NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+    environment = clean_environment(**{**plain, **variables})
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    return {**environment, "PATH": os.pathsep.join(folder for folder in folders if folder.startswith("/"))}
+
+
+def to_seconds(timeout: float | None, limit: float) -> float:
+    """Return the timeout that a model has chosen, at most the host's. Raises ToolError for what is no duration."""
+    if timeout is None:
+        return limit
+    if not math.isfinite(timeout) or timeout <= 0:
+        raise ToolError("`timeout` must be a number of seconds greater than 0.")
+    return min(timeout, limit)
+
+
+def _check_text(cmd: str) -> None:
+    if not cmd.strip():
+        raise ToolError("`cmd` is empty. Pass a command.")
+    if "\0" in cmd:
+        raise ToolError("`cmd` contains a NUL character. Remove it.")
+    try:
+        size = len(cmd.encode())
+    except UnicodeEncodeError:
+        raise ToolError("`cmd` contains a character that UTF-8 cannot encode. Remove it.") from None
+    if size > MAX_COMMAND_BYTES:
+        raise ToolError(f"`cmd` has {size:,} bytes, and {MAX_COMMAND_BYTES:,} are possible. Run a script in a file.")

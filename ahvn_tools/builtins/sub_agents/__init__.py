@@ -1,0 +1,9 @@
+"""Sub-agents: a model splits its task, and runs several agents on the parts at once."""
+
+from __future__ import annotations
+
+from ahvn_tools.builtins.sub_agents.requests import SubAgentRequest
+from ahvn_tools.builtins.sub_agents.task import Runner, SubAgentTask
+from ahvn_tools.builtins.sub_agents.tools import SubAgents
+
+__all__ = ["Runner", "SubAgentRequest", "SubAgentTask", "SubAgents"]

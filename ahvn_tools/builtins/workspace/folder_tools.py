@@ -1,0 +1,118 @@
+"""What all tools of a workspace share: the folders, the limits and the approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ahvn_tools import invisible
+from ahvn_tools.builtins.approval import Approval, Approve
+from ahvn_tools.builtins.files.folders import ConfinedFolders, HardLinks
+from ahvn_tools.builtins.workspace.known_versions import KnownVersions
+from ahvn_tools.builtins.workspace.missing_files import similar_names
+from ahvn_tools.builtins.workspace.text_file import TextFile
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import DefinitionError, ToolError, ToolLookupError
+from ahvn_tools.registry import ToolRegistry
+from ahvn_tools.roots import Roots
+from ahvn_tools.spec import ToolSpec
+
+READS: Final = {"readOnlyHint": True, "openWorldHint": False}
+"""The MCP annotations of tools that only read."""
+
+
+class FolderTools(ToolRegistry):
+    """What the tools of a workspace are allowed to do. `Workspace` inherits all of them."""
+
+    def __init__(
+        self,
+        roots: Roots,
+        *,
+        read_only: bool = False,
+        approve: Approve = "risky",
+        max_bytes: int = 10_000_000,
+        hard_links: HardLinks = "read",
+        max_output_chars: int = 100_000,
+    ) -> None:
+        """`roots` are folders that exist. `read_only` removes the tools that write.
+
+        Files of more than `max_bytes` are read by parts only, and neither searched nor edited. A result has about
+        `max_output_chars` characters at most.
+        """
+        for name, limit in (("max_bytes", max_bytes), ("max_output_chars", max_output_chars)):
+            if limit < 1:
+                raise DefinitionError(f"`{name}` is a number of at least 1, not {limit!r}.")
+        self.folders = ConfinedFolders(roots, hard_links=hard_links)
+        self.read_only = read_only
+        self.approval = Approval(approve)
+        self.max_bytes = max_bytes
+        self.max_output_chars = max_output_chars
+        self.versions = KnownVersions()
+
+    def to_toolspecs(self) -> dict[str, ToolSpec]:
+        """Return new specs by tool name; without the tools that write, if the workspace is read-only."""
+        specs = super().to_toolspecs()
+        return {name: spec for name, spec in specs.items() if not self.read_only or _only_reads(spec)}
+
+    def list_toolspecs(self) -> list[str]:
+        """Return the names of the tools that `to_toolspecs` returns."""
+        return list(self.to_toolspecs()) if self.read_only else super().list_toolspecs()
+
+    def toolspec(self, name: str) -> ToolSpec:
+        """Return a new spec for one tool. Raises ToolLookupError for a tool that writes in a read-only workspace."""
+        spec = super().toolspec(name)
+        if self.read_only and not _only_reads(spec):
+            raise ToolLookupError(f"{name!r} writes, and this {type(self).__name__} is read-only.")
+        return spec
+
+    def file_key(self, arguments: Mapping[str, Any]) -> str:
+        """Return the file that a call is for.
+
+        With `Toolkit.add(workspace, exclusive=workspace.file_key)`, the calls of one answer for one file run in their
+        order.
+        """
+        path = str(arguments.get("uri") or arguments.get("file_path") or ".")
+        try:
+            return str(self.folders.locate(path))
+        except ToolError:
+            return path
+
+    def read_text(self, folders: ConfinedFolders, uri: str, context: ToolContext) -> TextFile:
+        """Return a text file, and remember that the session has read it."""
+        known = context.session_id, folders.locate(uri)
+        with explained_misses(folders, uri), self.versions.locked(*known):
+            content, _ = folders.read(uri, max_bytes=self.max_bytes)
+            file = TextFile.from_content(content)
+            self.versions.remember(*known, content)
+        return file
+
+
+@contextmanager
+def explained_misses(folders: ConfinedFolders, uri: str) -> Iterator[None]:
+    """Add the similar names of its folder to the error about a file that does not exist."""
+    try:
+        yield
+    except ToolError:
+        hint = similar_names(folders, uri)
+        if hint is None:
+            raise
+        raise ToolError(f"There is no file or folder {shown(uri)!r}. {hint}") from None
+
+
+def exists(folders: ConfinedFolders, uri: str) -> bool:
+    """Return whether there is a file or folder; False also for a path that cannot be used."""
+    try:
+        folders.status(uri)
+    except ToolError:
+        return False
+    return True
+
+
+def shown(path: str) -> str:
+    """Return a path as a text for models: on one line, with its invisible characters escaped."""
+    return path if path.isascii() and path.isprintable() else invisible.escape_line(path)
+
+
+def _only_reads(spec: ToolSpec) -> bool:
+    return (spec.definition.annotations or {}).get("readOnlyHint") is True

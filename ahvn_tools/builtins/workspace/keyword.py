@@ -1,0 +1,71 @@
+"""Keyword: the text that a search looks for, in lines and in the bytes of files."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ahvn_tools.errors import ToolError
+
+_OTHER_CASES: Final = {"i": "iI\u0131\u0130", "k": "kK\u212a", "s": "sS\u017f"}
+"""Letters that are the same as an ASCII letter, without regard to case, for Python's regular expressions."""
+_WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks of encodings whose characters have more than one byte."""
+UNSEARCHED_ENCODINGS: Final = ("utf-32-le", "utf-32-be")
+"""ripgrep does not know them, so that a search leaves them out with and without it."""
+_ENCODINGS: Final = ("utf-8", "cp1252", "latin-1")
+"""The other encodings that a file may have."""
+_MAX_CHARS: Final = 1_000
+"""A longer keyword would take seconds to prepare."""
+
+
+class Keyword:
+    """A literal text; it is no pattern, so that no search hangs."""
+
+    def __init__(self, text: str, *, ignore_case: bool = False) -> None:
+        """Raise ToolError for a text that no line contains."""
+        if not text or "\n" in text or "\r" in text:
+            raise ToolError("Pass a keyword of one line that is not empty.")
+        if len(text) > _MAX_CHARS:
+            raise ToolError(f"The keyword has {len(text):,} characters. Pass a part of it, of at most {_MAX_CHARS:,}.")
+        self.text = text
+        self._in_line = re.compile(re.escape(text), re.IGNORECASE if ignore_case else 0)
+        self.byte_pattern = _byte_pattern(text, ignore_case=ignore_case)
+        """A regular expression, of Python and of ripgrep, that every file matches that contains the keyword; None if
+        there is none."""
+        self._in_bytes = None if self.byte_pattern is None else re.compile(self.byte_pattern.encode())
+
+    def find(self, line: str) -> int | None:
+        """Return the index of the first match in a line."""
+        match = self._in_line.search(line)
+        return None if match is None else match.start()
+
+    def may_be_in(self, content: bytes) -> bool:
+        """Return False only if no line of the file contains the keyword: quickly, without decoding."""
+        return self._in_bytes is None or content.startswith(_WIDE_MARKS) or self._in_bytes.search(content) is not None
+
+
+def _byte_pattern(text: str, *, ignore_case: bool) -> str | None:
+    if text.isascii():
+        return "".join(_any_of(_cases(character) if ignore_case else character) for character in text)
+    if ignore_case:
+        return None
+    encoded = {form for encoding in _ENCODINGS if (form := _encoded(text, encoding)) is not None}
+    return "|".join("".join(f"\\x{byte:02x}" for byte in form) for form in sorted(encoded))
+
+
+def _cases(character: str) -> str:
+    return _OTHER_CASES.get(character.lower()) or character.lower() + character.upper()
+
+
+def _any_of(characters: str) -> str:
+    """Return a pattern for the UTF-8 bytes of one of the characters."""
+    forms = ("".join(f"\\x{byte:02x}" for byte in character.encode()) for character in dict.fromkeys(characters))
+    return f"(?:{'|'.join(forms)})"
+
+
+def _encoded(text: str, encoding: str) -> bytes | None:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        return None

@@ -1,0 +1,112 @@
+"""Tools that list folders and find files by their names."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from ahvn_tools.builtins.files.atomic_write import is_temporary_name
+from ahvn_tools.builtins.files.file_status import readable_name
+from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.files.walk import walk
+from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown
+from ahvn_tools.builtins.workspace.numbered_lines import fitting
+from ahvn_tools.builtins.workspace.pages import Page
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import ToolError
+from ahvn_tools.registry import reg_toolspec
+
+MAX_ENTRIES: Final = 1_000
+"""The most members of a folder in one result."""
+_FOLDER: Final = "[DIR ]"
+
+
+class ListingTools(FolderTools):
+    """Tools that list folders and find files by their names."""
+
+    @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
+    def ls(self, uri: str, context: ToolContext, skip: int = 0) -> str:
+        """List a folder, without the content of its folders: folders first, then files, by name.
+
+        Args:
+            uri: The path or file: URI of the folder; . is the first folder that you may use.
+            skip: How many members to leave out, to go on after a long result.
+        """
+        folders = self.folders.for_call(context)
+        with explained_misses(folders, uri):
+            if folders.status(uri).kind != "folder":
+                raise ToolError(f"{shown(uri)!r} is no folder. Read it with read_file, or pass a folder.")
+            labels = _labels(folders, uri)
+        page = Page(skip, MAX_ENTRIES)
+        names = sorted(sorted(labels), key=str.casefold)  # two sorts without a function of Python are fastest
+        names.sort(key=lambda name: labels[name] != _FOLDER)
+        lines = [f"{labels[name]} {shown(readable_name(name))}" for name in names[page.start : page.stop]]
+        kept, _ = fitting(lines, self.max_output_chars)
+        return page.text(kept, total=len(labels), nothing="(Empty Directory)")
+
+    @reg_toolspec(annotations=READS, tags={"files", "read", "search"}, output_schema=None)
+    def search_file_name_includes(
+        self,
+        uri: str,
+        name_includes: str,
+        context: ToolContext,
+        *,
+        max_results: int = 200,
+        skip: int = 0,
+        include_hidden: bool = False,
+        include_ignored: bool = False,
+    ) -> str:
+        """Find files in a folder and its folders whose names contain a text. Upper and lower case are the same.
+
+        Args:
+            uri: The path or file: URI of the folder.
+            name_includes: A part of the file's name; with a / in it, a part of the path from the folder.
+            max_results: The most files in one result, up to 1000.
+            skip: How many files to leave out, to go on after a long result.
+            include_hidden: Whether files and folders are searched whose names begin with a dot.
+            include_ignored: Whether files and folders are searched that .gitignore names.
+        """
+        if not name_includes:
+            raise ToolError("Pass a part of the name that is not empty.")
+        folders = self.folders.for_call(context)
+        page = Page(skip, max_results)
+        wanted, part = name_includes.casefold(), 0 if "/" in name_includes else -1
+        with explained_misses(folders, uri):
+            base = _prefix(folders.display(uri))
+            found: list[str] = []
+            walked = walk(
+                folders, uri, respect_gitignore=not include_ignored, hidden=include_hidden,
+                is_cancelled=lambda: context.cancelled,
+            )  # fmt: skip
+            for file in walked:
+                name = file.path if part == 0 else file.path.rpartition("/")[2]
+                if wanted in name.casefold():
+                    found.append(shown(base + file.path))
+                    if len(found) > page.stop:
+                        break
+        context.check_cancelled()
+        kept, _ = fitting(found[page.start : page.stop], self.max_output_chars)
+        return page.text(kept, total=len(found), nothing="No files found.", is_counted=len(found) <= page.stop)
+
+
+def _labels(folders: ConfinedFolders, uri: str) -> dict[str, str]:
+    """Return the members of a folder by name, each with what it is."""
+    descriptor = folders.open_folder(uri)
+    try:
+        with os.scandir(descriptor) as members:
+            return {member.name: _label(member) for member in members if not is_temporary_name(member.name)}
+    finally:
+        os.close(descriptor)
+
+
+def _label(member: os.DirEntry[str]) -> str:
+    if member.is_file(follow_symlinks=False):
+        return "[FILE]"
+    if member.is_dir(follow_symlinks=False):
+        return _FOLDER
+    return "[LINK]" if member.is_symlink() else "[UNKN]"
+
+
+def _prefix(folder: str) -> str:
+    """Return what precedes the paths of a walk so that models can pass them to other tools."""
+    return "" if folder == "." else f"{folder.rstrip('/')}/"

@@ -1,0 +1,150 @@
+"""Runs the parsing process, again if a file ends it, until every file has a reply or the time is over."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from ahvn_tools.builtins.processes.confinement import Confinement
+from ahvn_tools.builtins.processes.environment import clean_environment
+from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.process import ProcessResult, run_process
+from ahvn_tools.builtins.workspace.source_parser.definitions import Definition
+from ahvn_tools.builtins.workspace.source_parser.languages import BY_NAME
+from ahvn_tools.builtins.workspace.source_parser.problems import SyntaxProblem
+from ahvn_tools.builtins.workspace.source_parser.protocol import READY
+from ahvn_tools.errors import ToolError
+
+SECONDS_PER_FILE: Final = 5.0
+SECONDS_IN_ALL: Final = 30.0
+MEMORY_BYTES: Final = 1_000_000_000
+MAX_FILE_BYTES: Final = 1_000_000
+"""The size up to which a file is parsed."""
+
+_START: Final = (
+    "import sys; sys.path += sys.argv[2:]; from source_parser.program import main; "
+    "main(sys.stdin.buffer, sys.stdout.buffer, float(sys.argv[1]))"
+)
+_MODULES_BY_DATA: Final = {"YAML": ("yaml",), "JSON": (), "TOML": (), "Python": ()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file to parse."""
+
+    path: str
+    """As models read it."""
+    language: str
+    content: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What the parsing process found in a file."""
+
+    source: Source
+    definitions: list[Definition]
+    problems: list[SyntaxProblem]
+    is_complete: bool = True
+    """Whether these are all definitions."""
+    reason: str | None = None
+    """Why the file could not be parsed."""
+
+
+def is_available(language: str) -> bool:
+    """Return whether the packages are installed that parse a language."""
+    return all(_module_folder(module) is not None for module in _modules(language))
+
+
+def parse(
+    task: Literal["outline", "check"],
+    sources: Sequence[Source],
+    *,
+    sandbox: Literal["bubblewrap", "none"],
+    is_cancelled: Callable[[], bool],
+) -> Iterator[Reply]:
+    """Yield a reply for each file in their order; fewer if it is cancelled. Raises ToolError if no process starts.
+
+    `sandbox` is what `choose_sandbox` returned for the folders of the files.
+    """
+    deadline = time.monotonic() + SECONDS_IN_ALL
+    remaining = list(sources)
+    while remaining and not is_cancelled():
+        seconds = deadline - time.monotonic()
+        if seconds <= 0:
+            yield from (_failed(source, "not parsed, because the others took too long") for source in remaining)
+            return
+        ready, *lines = _run(task, remaining, seconds, sandbox, is_cancelled).stdout.head.split("\n")
+        if is_cancelled():
+            return
+        if ready != READY:
+            raise ToolError("The files cannot be parsed, because the process that parses them could not be started.")
+        lines = lines[:-1]  # the last may be cut off
+        for source, line in zip(remaining, lines, strict=False):
+            yield _reply(source, line)
+        remaining = remaining[len(lines) :]
+        if remaining:
+            yield _failed(remaining.pop(0), "takes too much time or memory to parse")
+
+
+def _run(
+    task: str,
+    sources: list[Source],
+    seconds: float,
+    sandbox: Literal["bubblewrap", "none"],
+    is_cancelled: Callable[[], bool],
+) -> ProcessResult:
+    modules = {module for source in sources for module in _modules(source.language)}
+    folders = sorted({str(folder) for module in modules if (folder := _module_folder(module))})
+    package = Path(__file__).parent
+    # The interpreter itself and not a link in a virtual environment, which may lie in the folder of the model.
+    python = os.path.realpath(sys.executable)
+    return run_process(
+        [python, "-I", "-S", "-B", "-W", "ignore", "-c", _START, str(SECONDS_PER_FILE), str(package.parent), *folders],
+        folder=package,
+        confinement=Confinement(readable=(Path(sys.base_prefix), package, *map(Path, folders)), sandbox=sandbox),
+        limits=ProcessLimits(timeout=seconds, memory_bytes=MEMORY_BYTES, kept_bytes=100_000_000, spooled_bytes=0),
+        environment=clean_environment(),
+        stdin=b"".join(_request(task, source) for source in sources),
+        is_cancelled=is_cancelled,
+    )
+
+
+def _request(task: str, source: Source) -> bytes:
+    header = {"task": task, "language": source.language, "size": len(source.content)}
+    return json.dumps(header).encode() + b"\n" + source.content
+
+
+def _reply(source: Source, line: str) -> Reply:
+    found = json.loads(line)
+    return Reply(
+        source=source,
+        definitions=[Definition(*values) for values in found.get("definitions", [])],
+        problems=[SyntaxProblem(*values) for values in found.get("problems", [])],
+        is_complete=found.get("is_complete", True), reason=found.get("reason"),
+    )  # fmt: skip
+
+
+def _failed(source: Source, reason: str) -> Reply:
+    return Reply(source=source, definitions=[], problems=[], reason=reason)
+
+
+def _modules(language: str) -> tuple[str, ...]:
+    known = _MODULES_BY_DATA.get(language)
+    return known if known is not None else ("tree_sitter", BY_NAME[language].module)
+
+
+def _module_folder(module: str) -> Path | None:
+    """Return the folder from which a module is imported; None if it is not installed. Imports nothing."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError:
+        return None
+    return Path(spec.origin).parent.parent if spec and spec.origin else None

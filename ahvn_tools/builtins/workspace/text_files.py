@@ -1,0 +1,155 @@
+"""Tools that view and write text files by ranges of lines, which may count from the end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ahvn_tools.builtins.workspace.changes import MAX_SNIPPET_CHARS, Change
+from ahvn_tools.builtins.workspace.editing import insert_lines
+from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown
+from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines, split_lines, with_newline
+from ahvn_tools.builtins.workspace.numbered_lines import numbered_block
+from ahvn_tools.builtins.workspace.text_file import TextFile
+from ahvn_tools.builtins.workspace.writing import CHANGES, WritingTools
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import ToolError
+from ahvn_tools.registry import reg_toolspec
+
+_SNIPPET_LINES: Final = 5
+"""Lines that are shown before and after what was written."""
+_RANGE_LENGTH: Final = 2
+"""The first and the last line."""
+
+
+class TextFileTools(WritingTools):
+    """Tools that view and write text files by ranges of lines, which may count from the end."""
+
+    @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
+    def view_text_file(self, file_path: str, context: ToolContext, ranges: list[int] | None = None) -> str:
+        """View a text file, with the number of each line.
+
+        Args:
+            file_path: The path or file: URI of the file.
+            ranges: The first and the last line to view, as in [1, 100]; negative ones count from the end, so that
+                [-100, -1] are the last 100 lines. Without it, the whole file.
+        """
+        file = self.read_text(self.folders.for_call(context), file_path, context)
+        start, stop = 0, len(file.lines)
+        heading = f"The content of {shown(file_path)}:"
+        if ranges is not None:
+            start, stop = _range_to_view(ranges, len(file.lines), file_path)
+            heading = f"The content of {shown(file_path)} in {ranges} lines:"
+        return f"{heading}\n{_fenced(file.lines, start, stop, self.max_output_chars)}"
+
+    @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
+    def write_text_file(
+        self, file_path: str, content: str, context: ToolContext, ranges: list[int] | None = None
+    ) -> str:
+        """Create a text file, replace its whole content, or replace some of its lines.
+
+        Args:
+            file_path: The path or file: URI of the file.
+            content: The new text.
+            ranges: The first and the last line that the content replaces, as in [1, 100]; negative ones count from the
+                end. Without it, the whole file is replaced.
+        """
+        folders = self.folders_to_write(context)
+        if not exists(folders, file_path):
+            self.create(folders, file_path, content, context, overwrite=False)
+            ignored = "" if ranges is None else f" The ranges {ranges} is ignored because the file does not exist."
+            return f"Create and write {shown(file_path)} successfully.{ignored}"
+
+        def change(file: TextFile) -> list[str]:
+            if ranges is None:
+                return split_lines(with_newline(content, file.form.newline))
+            start, stop = _range_to_write(ranges, len(file.lines))
+            return replace_lines(file.lines, start, stop, content_lines(content), file.form.newline)
+
+        done = self.edit(folders, file_path, change, context).change
+        if ranges is None:
+            return f"Overwrite {shown(file_path)} successfully."
+        start, _ = _range_to_write(ranges, len(done.before))
+        snippet = _around(done, start, start + len(content_lines(content)))
+        return f"Write {shown(file_path)} successfully. The new content snippet:\n{snippet}"
+
+    @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
+    def insert_text_file(self, file_path: str, content: str, line_number: int, context: ToolContext) -> str:
+        """Insert lines into a text file.
+
+        Args:
+            file_path: The path or file: URI of the file.
+            content: The new lines.
+            line_number: The number of the line before which the content is inserted, from 1; the number of lines plus 1
+                inserts it at the end.
+        """
+        folders = self.folders_to_write(context)
+        if line_number < 1:
+            raise ToolError(f"InvalidArgumentsError: The line number {line_number} is invalid. Lines count from 1.")
+        if not exists(folders, file_path):
+            folders.locate(file_path)
+            missing = f"InvalidArgumentsError: The target file {shown(file_path)} does not exist."
+            raise ToolError(f"{missing} Create it with write_text_file.")
+
+        def change(file: TextFile) -> list[str]:
+            if line_number > len(file.lines) + 1:
+                raise ToolError(
+                    f"InvalidArgumentsError: The given line_number ({line_number}) is not in the valid range "
+                    f"[1, {len(file.lines) + 1}]."
+                )
+            return insert_lines(file, line_number, content)
+
+        done = self.edit(folders, file_path, change, context).change
+        start, stop = line_number - 1, line_number - 1 + len(content_lines(content))
+        first, last = _bounds(done, start, stop)
+        return (
+            f"Insert content into {shown(file_path)} at line {line_number} successfully. The new content between lines "
+            f"{first + 1}-{last} is:\n{_around(done, start, stop)}"
+        )
+
+
+def _range_to_view(ranges: list[int], count: int, file_path: str) -> tuple[int, int]:
+    """Return the indexes of a range, as a slice; a range that goes beyond the file ends with it."""
+    first, last = _checked(ranges, count)
+    if first > count:
+        raise ToolError(
+            f"InvalidArgumentError: The range '{ranges}' is out of bounds for the file {shown(file_path)!r}, which has "
+            f"only {count} lines."
+        )
+    return max(first, 1) - 1, min(last, count)
+
+
+def _range_to_write(ranges: list[int], count: int) -> tuple[int, int]:
+    """Return the indexes of a range, as a slice, whose first line must exist."""
+    first, last = _checked(ranges, count)
+    if not 1 <= first <= count:
+        raise ToolError(f"The start line {ranges[0]} is invalid. The file only has {count} lines.")
+    return first - 1, min(last, count)
+
+
+def _checked(ranges: list[int], count: int) -> tuple[int, int]:
+    """Return the first and the last line, counted from 1. Raises ToolError for what is no range of any file."""
+    if len(ranges) != _RANGE_LENGTH or 0 in ranges:
+        raise ToolError(
+            f"InvalidArgumentError: Invalid range format. Expected a list of two integers, but got {ranges[:10]}. "
+            "Lines count from 1, or from -1 at the end."
+        )
+    first, last = (number if number > 0 else count + 1 + number for number in ranges)
+    if last < 1:
+        raise ToolError(f"The end line {ranges[1]} is invalid. The file only has {count} lines.")
+    if first > last:
+        raise ToolError(
+            f"InvalidArgumentError: The start line is greater than the end line in the given range {ranges}."
+        )
+    return first, last
+
+
+def _bounds(change: Change, start: int, stop: int) -> tuple[int, int]:
+    return max(start - _SNIPPET_LINES, 0), min(stop + _SNIPPET_LINES, len(change.after))
+
+
+def _around(change: Change, start: int, stop: int) -> str:
+    return _fenced(change.after, *_bounds(change, start, stop), MAX_SNIPPET_CHARS)
+
+
+def _fenced(lines: list[str], start: int, stop: int, max_chars: int) -> str:
+    return f"```\n{numbered_block(lines, start, stop, max_chars=max_chars)}\n```"

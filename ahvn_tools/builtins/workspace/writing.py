@@ -1,0 +1,149 @@
+"""What all tools that write have in common: permission, approval, and edits that do not overwrite unknown content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ahvn_tools.builtins.approval import Action, ActionKind
+from ahvn_tools.builtins.files.folders import ConfinedFolders, FileStatus
+from ahvn_tools.builtins.files.text import TextForm, encode
+from ahvn_tools.builtins.workspace.changes import DIFF_IS_CUT, Change
+from ahvn_tools.builtins.workspace.folder_tools import FolderTools, exists, explained_misses, shown
+from ahvn_tools.builtins.workspace.target import Target
+from ahvn_tools.builtins.workspace.text_file import TextFile
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import ToolError
+
+ADDS: Final = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+"""The MCP annotations of tools that destroy nothing."""
+CHANGES: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False}
+"""The MCP annotations of tools that change or delete files."""
+
+ChangeLines = Callable[[TextFile], list[str]]
+"""Returns the new lines of a file, with their endings. Raises ToolError if the file does not fit the edit."""
+
+
+@dataclass(frozen=True)
+class PlannedEdit:
+    """What an edit makes of the content that a file has now."""
+
+    before: bytes
+    after: bytes
+    change: Change
+    action: Action
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What an edit has changed."""
+
+    name: str
+    """The path of the file as models read it."""
+    change: Change
+
+
+class WritingTools(FolderTools):
+    """What all tools that write have in common."""
+
+    def folders_to_write(self, context: ToolContext) -> ConfinedFolders:
+        """Return the folders of a call that writes. Raises ToolError in a read-only workspace."""
+        if self.read_only:
+            raise ToolError("These folders are read-only, so nothing was changed.")
+        return self.folders.for_call(context)
+
+    def target(self, folders: ConfinedFolders, uri: str) -> Target:
+        """Return what a path means. Raises ToolError for a path outside."""
+        return Target.located(folders, uri, self.folders)
+
+    def approve(
+        self, context: ToolContext, kind: ActionKind, text: str, *, is_risky: bool, details: Mapping[str, Any]
+    ) -> None:
+        """Ask for the approval of an action on files or folders, if it needs one."""
+        self.approval.require(context, Action(kind=kind, text=text, is_risky=is_risky, details=details))
+
+    def edit(
+        self, folders: ConfinedFolders, uri: str, change_lines: ChangeLines, context: ToolContext, *,
+        must_be_read: bool = False,
+    ) -> Edit:  # fmt: skip
+        """Change the lines of a file, all at once, after the approval of the difference.
+
+        Raises ToolError if the session knows another content than the file has, and with `must_be_read` if it knows
+        none. Edits of one file run one after the other; each works on the content that the last has left.
+        """
+        target = self.target(folders, uri)
+        known = context.session_id, target.place
+        with explained_misses(folders, uri), self.versions.locked(*known):
+            content, _ = folders.read(uri, max_bytes=self.max_bytes)
+            is_stale = self.versions.is_stale(*known, content)
+        if must_be_read and not self.versions.is_known(*known):
+            reason = "its whole content would be replaced, and you have not seen it."
+            raise ToolError(f"Read {shown(uri)!r} first: {reason}")
+        if is_stale:
+            raise _stale(uri)
+        planned = _planned(target, content, change_lines)
+        self.approval.require(context, planned.action)
+        done = [planned]
+
+        def change(content: bytes) -> bytes:
+            if content != planned.before:
+                done[0] = _planned(target, content, change_lines)
+                if self.approval.is_needed(planned.action) or self.approval.is_needed(done[0].action):
+                    raise ToolError(f"{shown(uri)!r} has changed since its edit was approved. Read it again.")
+            return done[0].after
+
+        self._replace(folders, target, change, context)
+        return Edit(target.name, done[0].change)
+
+    def create(
+        self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, overwrite: bool
+    ) -> Target:
+        """Write a whole file, after its approval; the session knows its content from then on."""
+        target, data = self.target(folders, uri), encode(content, TextForm())
+        if len(data) > self.max_bytes:
+            raise ToolError(f"The content has {len(data):,} bytes, more than {self.max_bytes:,}. Write a smaller file.")
+        change = Change([], TextFile.from_content(data).lines)
+        self.approval.require(context, _action("Overwrite" if overwrite else "Create", target, change))
+        if overwrite and self.versions.is_known(context.session_id, target.place) and exists(folders, uri):
+            self._replace(folders, target, lambda _: data, context)
+        else:
+            folders.create(uri, data, overwrite=overwrite, is_cancelled=lambda: context.cancelled)
+            self.versions.remember(context.session_id, target.place, data)
+        return target
+
+    def _replace(
+        self, folders: ConfinedFolders, target: Target, change: Callable[[bytes], bytes], context: ToolContext
+    ) -> None:
+        """Replace the content of a file while no other edit of it runs."""
+        known = context.session_id, target.place
+        written: list[bytes] = []
+        with ExitStack() as writing:
+
+            def replace(content: bytes, _: FileStatus) -> bytes:
+                writing.enter_context(self.versions.locked(*known))  # until what was written is remembered
+                if self.versions.is_stale(*known, content):
+                    raise _stale(target.uri)
+                written.append(change(content))
+                return written[0]
+
+            folders.update(target.uri, replace, max_bytes=self.max_bytes, is_cancelled=lambda: context.cancelled)
+            self.versions.remember(*known, written[0])
+
+
+def _planned(target: Target, content: bytes, change_lines: ChangeLines) -> PlannedEdit:
+    file = TextFile.from_content(content)
+    change = Change(file.lines, change_lines(file))
+    return PlannedEdit(content, file.with_lines(change.after), change, _action("Edit", target, change))
+
+
+def _action(verb: str, target: Target, change: Change) -> Action:
+    diff = change.diff(target.name)
+    note = " (the diff shows only the beginning)" if diff.endswith(f"\n{DIFF_IS_CUT}") else ""
+    details = {"path": target.name, "diff": diff}
+    return Action(kind="write", text=f"{verb} {target.name}{note}", is_risky=target.is_risky, details=details)
+
+
+def _stale(uri: str) -> ToolError:
+    return ToolError(f"{shown(uri)!r} has changed since you read it. Read it again, then edit it.")

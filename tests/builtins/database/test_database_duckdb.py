@@ -1,0 +1,166 @@
+"""DuckDB through the tools of Database: what read-only refuses, and the limits of its process."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools import Toolkit
+from ahvn_tools.builtins import Database
+
+psutil = pytest.importorskip("psutil", reason="psutil is not installed")
+
+NOT_READS = {
+    "insert": "INSERT INTO teas VALUES (9, 'x', 1)",
+    "update": "UPDATE teas SET price = 0",
+    "delete": "DELETE FROM cups",
+    "create table": "CREATE TABLE x (a INTEGER)",
+    "create temporary table": "CREATE TEMP TABLE x AS SELECT 1",
+    "create macro": "CREATE TEMP MACRO f() AS 1",
+    "drop": "DROP TABLE cups",
+    "alter": "ALTER TABLE cups ADD COLUMN x INTEGER",
+    "comment": "COMMENT ON TABLE teas IS 'x'",
+    "copy to a file": "COPY teas TO '{folder}/out.csv'",
+    "copy to standard output": "COPY (SELECT 1) TO '/dev/stdout'",
+    "copy from a file": "COPY teas FROM '/etc/passwd'",
+    "export": "EXPORT DATABASE '{folder}/out'",
+    "import": "IMPORT DATABASE '{folder}'",
+    "attach a file": "ATTACH '{folder}/other.db'",
+    "attach memory": "ATTACH ':memory:' AS m",
+    "detach": "DETACH teas",
+    "install": "INSTALL httpfs",
+    "load": "LOAD httpfs",
+    "load a file": "LOAD '{folder}/x.duckdb_extension'",
+    "set": "SET memory_limit = '100GB'",
+    "reset": "RESET lock_configuration",
+    "external access": "SET enable_external_access = true",
+    "pragma": "PRAGMA enable_profiling",
+    "profiling to a file": "PRAGMA profiling_output = '{folder}/x'",
+    "call": "CALL enable_logging()",
+    "secret": "CREATE SECRET (TYPE s3)",
+    "read a csv file": "SELECT * FROM read_csv('/etc/passwd')",
+    "read a text file": "SELECT * FROM read_text('/etc/passwd')",
+    "read a file by its name": "SELECT * FROM '/etc/passwd'",
+    "read parquet": "SELECT * FROM parquet_scan('/etc/passwd')",
+    "sniff": "SELECT * FROM sniff_csv('/etc/passwd')",
+    "list files": "SELECT * FROM glob('/etc/*')",
+    "the network": "SELECT * FROM read_csv('http://127.0.0.1:9/x.csv')",
+    "environment": "SELECT getenv('HOME')",
+    "a query in a query": "FROM query('DELETE FROM cups')",
+    "prepare": "PREPARE p AS DELETE FROM cups",
+    "begin": "BEGIN",
+    "checkpoint": "CHECKPOINT",
+    "use": "USE memory",
+    "two statements": "SELECT 1; DELETE FROM cups",
+    "two statements around a text": "SELECT ';'; SELECT 2",
+}
+FEW = ["insert", "copy to a file", "read a text file", "set", "two statements"]
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.exhaustive) for name in NOT_READS]
+)
+def test_read_only_refuses(duckdb_file: Path, run_query, name: str) -> None:
+    before = duckdb_file.read_bytes()
+    result = run_query(Database(duckdb_file), NOT_READS[name].format(folder=duckdb_file.parent))
+    assert result.is_error
+    assert "root:" not in result.text
+    assert duckdb_file.read_bytes() == before
+    assert [path.name for path in duckdb_file.parent.iterdir()] == ["teas.duckdb"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n",
+        "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b",
+        "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))",
+        "SELECT length(repeat('a', 2000000000))",
+        "SELECT list(range) FROM range(1000000000)",
+        "SELECT * FROM range(100000000000) ORDER BY random()",
+        "SELECT lpad('a', 1000000000, 'b')",
+    ],
+)
+def test_expensive_query_ends_by_its_limit(duckdb_file: Path, run_query, query: str) -> None:
+    """Its process is killed at the time limit, or has no more memory, and nothing of it is left."""
+    before = psutil.Process().memory_info().rss
+    started = time.monotonic()
+    result = run_query(Database(duckdb_file, timeout=3), query)
+    assert "stopped after 3 seconds" in result.text or "too much memory" in result.text
+    assert time.monotonic() - started < 60
+    assert psutil.Process().children(recursive=True) == []
+    assert psutil.Process().memory_info().rss - before < 100_000_000
+
+
+def test_cancellation_ends_the_process(duckdb_file: Path) -> None:
+    kit = Toolkit("teas").add(Database(duckdb_file, timeout=100))
+    query = "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))"
+    assert kit.exec("exec_sql", {"query": query}, timeout=1).error.code == "timeout"
+    assert psutil.wait_procs(psutil.Process().children(), timeout=60)[1] == []
+
+
+@pytest.mark.exhaustive
+def test_ten_million_rows_take_little_memory(duckdb_file: Path, run_query) -> None:
+    result = run_query(Database(duckdb_file, timeout=110), "SELECT range FROM range(10000000)")
+    assert "10,000,000 rows in total." in result.text
+    assert result.structured_content["rows"][-1] == [9_999_999]
+
+
+def test_values_of_any_type_have_a_text(duckdb_file: Path, run_query) -> None:
+    query = (
+        "SELECT 170141183460469231731687303715884105727::HUGEINT, 'NaN'::DOUBLE, 1.50::DECIMAL(9,2), "
+        "DATE '2024-01-02', {'a': [1, NULL]}, '\\x00\\xFF'::BLOB, INTERVAL 3 DAY, "
+        "UUID '6d0f8f4e-8c2c-4c09-8f5f-0f9f0a3d1a11', true, NULL"
+    )
+    rows = run_query(Database(duckdb_file), query).structured_content["rows"]
+    assert rows == [
+        [
+            "170141183460469231731687303715884105727",
+            "NaN",
+            "1.50",
+            "2024-01-02",
+            '{"a": [1, null]}',
+            "0x00ff",
+            "3 days, 0:00:00",
+            "6d0f8f4e-8c2c-4c09-8f5f-0f9f0a3d1a11",
+            True,
+            None,
+        ]
+    ]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("query", "parameters", "rows"),
+    [
+        ("SELECT name FROM teas WHERE id = :id", {"id": 2}, [["assam"]]),
+        (
+            "SELECT :a || :b || :a",
+            {"a": "x'; DROP TABLE teas; --", "b": ":a"},
+            [["x'; DROP TABLE teas; --:ax'; DROP TABLE teas; --"]],
+        ),
+        ("SELECT ?, ?", ["?", None], [["?", None]]),
+        ("SELECT ':a', '?', $$:a$$ -- :a", {"a": 1}, [[":a", "?", ":a"]]),
+    ],
+)
+def test_parameters_are_bound(duckdb_file: Path, run_query, query: str, parameters, rows) -> None:
+    assert run_query(Database(duckdb_file), query, parameters).structured_content["rows"] == rows
+
+
+@pytest.mark.exhaustive
+def test_many_calls_read_at_once(duckdb_file: Path) -> None:
+    kit = Toolkit("teas").add(Database(duckdb_file))
+    with ThreadPoolExecutor(8) as pool:
+        texts = pool.map(lambda n: kit.call("exec_sql", {"query": "SELECT :n", "parameters": {"n": n}}), range(16))
+        assert [text.splitlines()[2] for text in texts] == [str(n) for n in range(16)]
+
+
+def test_settings_do_not_show_the_home_folder(duckdb_file: Path, run_query) -> None:
+    database = Database(duckdb_file)
+    settings = run_query(database, "SELECT name FROM duckdb_settings() WHERE value LIKE ?", [f"%{Path.home()}%"])
+    assert settings.structured_content["rows"] == []
+    assert str(Path.home()) not in run_query(database, "SELECT * FROM duckdb_secrets()").text

@@ -1,0 +1,290 @@
+"""SQLite through the tools of Database: what read-only refuses, and the limits."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sqlite3
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools import Toolkit, execution
+from ahvn_tools.builtins import Database
+
+NOT_READS = {
+    "insert": "INSERT INTO teas VALUES (9, 'x', 1)",
+    "insert or replace": "REPLACE INTO teas VALUES (1, 'x', 1)",
+    "update": "UPDATE teas SET price = 0",
+    "delete": "DELETE FROM teas",
+    "insert after with": "WITH x AS (SELECT 9) INSERT INTO teas SELECT 9, 'x', 1 FROM x",
+    "returning": "DELETE FROM teas RETURNING *",
+    "create table": "CREATE TABLE x (a)",
+    "create temporary table": "CREATE TEMP TABLE x (a)",
+    "create temporary view": "CREATE TEMP VIEW x AS SELECT 1",
+    "create temporary trigger": "CREATE TEMP TRIGGER x AFTER INSERT ON teas BEGIN SELECT 1; END",
+    "create view": "CREATE VIEW x AS SELECT 1",
+    "create index": "CREATE INDEX x ON teas (price)",
+    "create trigger": "CREATE TRIGGER x AFTER INSERT ON teas BEGIN DELETE FROM cups; END",
+    "create virtual table": "CREATE VIRTUAL TABLE x USING fts5(a)",
+    "drop": "DROP TABLE teas",
+    "alter": "ALTER TABLE teas RENAME TO x",
+    "reindex": "REINDEX",
+    "analyze": "ANALYZE",
+    "vacuum": "VACUUM",
+    "vacuum into a file": "VACUUM INTO '{folder}/copy.db'",
+    "attach a file": "ATTACH '{folder}/other.db' AS other",
+    "attach memory": "ATTACH ':memory:' AS other",
+    "detach": "DETACH main",
+    "begin": "BEGIN",
+    "commit": "COMMIT",
+    "savepoint": "SAVEPOINT x",
+    "query_only off": "PRAGMA query_only = OFF",
+    "query_only as a function": "PRAGMA query_only(0)",
+    "writable schema": "PRAGMA writable_schema = ON",
+    "journal mode": "PRAGMA journal_mode = WAL",
+    "user version": "PRAGMA user_version = 7",
+    "temporary directory": "PRAGMA temp_store_directory = '{folder}'",
+    "the path of the file": "PRAGMA database_list",
+    "the path of the file as a table": "SELECT file FROM pragma_database_list",
+    "heap limit": "PRAGMA hard_heap_limit = 1",
+    "the schema table": "UPDATE sqlite_master SET sql = 'x'",
+    "load an extension": "SELECT load_extension('{folder}/x.so')",
+    "a tokenizer": "SELECT fts3_tokenizer('simple')",
+    "read a file": "SELECT readfile('/etc/passwd')",
+    "write a file": "SELECT writefile('{folder}/x', 'x')",
+    "a full text command": "INSERT INTO notes (notes) VALUES ('optimize')",
+    "a shadow table": "DELETE FROM notes_data",
+    "two statements": "SELECT 1; DELETE FROM teas",
+    "a second statement after a comment": "SELECT 1 /* ; */; -- x\nDROP TABLE teas",
+    "an explained write is no write": "DELETE FROM teas WHERE (SELECT 1)",
+}
+
+
+@pytest.mark.parametrize("name", NOT_READS)
+def test_read_only_refuses(sqlite_file: Path, run_query, name: str) -> None:
+    before = sqlite_file.read_bytes()
+    result = run_query(Database(sqlite_file), NOT_READS[name].format(folder=sqlite_file.parent))
+    assert result.is_error
+    assert str(sqlite_file.parent) not in result.text.replace(NOT_READS[name], "")
+    assert sqlite_file.read_bytes() == before
+    assert [path.name for path in sqlite_file.parent.iterdir()] == ["teas.db"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM teas",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 9) SELECT sum(x) FROM n",
+        "EXPLAIN QUERY PLAN SELECT * FROM teas",
+        "PRAGMA table_info(teas)",
+        "SELECT name FROM pragma_table_info('teas')",
+        "VALUES (1), (2)",
+        "SELECT body FROM notes WHERE notes MATCH 'hot'",
+        "SELECT name FROM cheap",
+        "SELECT '; DELETE FROM teas; --'",
+        "SELECT trim('xxaxx', 'x'), rtrim(1.5, '5'), ltrim(NULL, 'x'), trim(' a ')",
+        "SELECT json_extract('{\"a\": 1}', '$.a')",
+        "-- a comment\nSELECT 1;",
+    ],
+)
+def test_read_only_allows_reads(sqlite_file: Path, run_query, query: str) -> None:
+    assert not run_query(Database(sqlite_file), query).is_error
+
+
+def test_trim_is_that_of_sqlite(sqlite_file: Path, run_query) -> None:
+    """The function that replaces trim with two arguments has the same results."""
+    query = (
+        "SELECT trim('xyaxy', 'yx'), ltrim('xxa', 'x'), rtrim('axx', 'x'), trim('', 'x'), trim('aa', 'a'), "
+        "trim('a', ''), "
+        "trim(NULL, 'x'), trim('a', NULL), trim(1.5, '1'), trim(12, 1), trim(x'6162', 'a'), trim('äbä', 'ä')"
+    )
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        expected = list(connection.execute(query).fetchone())
+    assert run_query(Database(sqlite_file), query).structured_content["rows"] == [expected]
+
+
+def test_write_of_another_connection_is_seen(sqlite_file: Path, run_query) -> None:
+    database = Database(sqlite_file)
+    with contextlib.closing(sqlite3.connect(sqlite_file)) as connection, connection:
+        connection.execute("INSERT INTO teas VALUES (3, 'oolong', 4)")
+    assert run_query(database, "SELECT count(*) FROM teas").structured_content["rows"] == [[3]]
+
+
+ENDLESS = {
+    "recursion": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n",
+    "endless rows": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n WHERE x < 0",
+    "a product": "WITH n(x) AS (VALUES "
+    + ",".join(["(1)"] * 90)
+    + ") SELECT count(*) FROM n a, n b, n c, n d, n e, n f",
+    "a sort": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n ORDER BY -x",
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["recursion", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in [*ENDLESS][1:])]
+)
+def test_time_limit_ends(sqlite_file: Path, run_query, name: str) -> None:
+    result = run_query(Database(sqlite_file, timeout=0.3), ENDLESS[name])
+    assert "stopped after 0.3 seconds" in result.text
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "trim(a, b)",
+        "rtrim(a, b)",
+        "instr(a, z || '1')",
+        "replace(a, z || '1', '')",
+        "a LIKE '%' || substr(z, 1, 400) || '1'",
+        "a GLOB '*' || substr(z, 1, 400) || '1'",
+        "a GLOB '*[0]*[0]*[0]*[0]*[0]*[1]'",
+        "json_valid(replace(substr(a, 1, 900000), '0', '['))",
+        "group_concat(a)",
+        "upper(a)",
+    ],
+)
+def test_no_function_runs_long(sqlite_file: Path, run_query, expression: str) -> None:
+    """SQLite cannot interrupt a function, so the longest value is short enough for each of them."""
+    rows = ",".join(["(1)"] * 90)
+    query = f"""
+        WITH va AS MATERIALIZED (SELECT hex(zeroblob(499000)) AS a), n(x) AS (VALUES {rows}),
+            vb AS MATERIALIZED (SELECT replace(hex(zeroblob(240000)), '0', '2') || '0' AS b),
+            vz AS MATERIALIZED (SELECT hex(zeroblob(240000)) AS z)
+        SELECT count(r) FROM (SELECT {expression} AS r FROM va, vb, vz, n, n n2, n n3)
+    """
+    started = time.monotonic()
+    result = run_query(Database(sqlite_file, timeout=0.3), query)
+    assert "stopped after 0.3 seconds" in result.text
+    assert time.monotonic() - started < 40
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("value", ["zeroblob(1000000000)", "randomblob(1000000000)", "hex(zeroblob(999999))"])
+def test_no_function_makes_a_large_value(sqlite_file: Path, run_query, value: str) -> None:
+    assert "larger than 1,000,000 bytes" in run_query(Database(sqlite_file), f"SELECT {value}").text
+
+
+def test_threads_end_with_their_call(sqlite_file: Path, run_query) -> None:
+    before = threading.active_count()
+    (sqlite_file.parent / "text.db").write_text("text " * 1_000)
+    for name, query in (("teas.db", "SELECT 1"), ("teas.db", "SELEC"), ("text.db", "SELECT 1")):
+        run_query(Database(sqlite_file.parent / name), query)
+    assert threading.active_count() == before
+
+
+def test_value_of_a_gigabyte_is_refused(sqlite_file: Path, run_query) -> None:
+    result = run_query(Database(sqlite_file), "SELECT zeroblob(1000000000)")
+    assert "larger than 1,000,000 bytes" in result.text
+
+
+def test_large_value_does_not_hide_its_row(sqlite_file: Path, run_query) -> None:
+    with contextlib.closing(sqlite3.connect(sqlite_file)) as connection, connection:
+        connection.execute("CREATE TABLE pictures AS SELECT 'cat' AS name, zeroblob(5000000) AS data")
+    result = run_query(Database(sqlite_file), "SELECT name, length(data) FROM pictures")
+    assert result.structured_content["rows"] == [["cat", 5_000_000]]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("count", [300_000, 10_000_000])
+def test_many_rows_take_little_memory(sqlite_file: Path, run_query, count: int) -> None:
+    """Python's own allocations are measured for some rows, because that is slow, and the process for all."""
+    query = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT :count) SELECT x, 'tea' FROM n"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if count < 1_000_000:
+        tracemalloc.start()
+    try:
+        result = run_query(Database(sqlite_file, timeout=110), query, {"count": count})
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+    assert f"{count:,} rows in total." in result.text
+    assert result.structured_content["rows"][-1] == [count, "tea"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+@pytest.mark.exhaustive
+def test_rows_beyond_the_limit_are_not_read(sqlite_file: Path, run_query) -> None:
+    query = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
+    result = run_query(Database(sqlite_file, timeout=110), query)
+    assert "More than 10,000,000 rows in total." in result.text
+    assert result.structured_content["row_count"] is None
+
+
+def test_cancellation_ends_a_query(sqlite_file: Path) -> None:
+    """The call ends soon after it is cancelled, and so does the query in its thread."""
+    kit = Toolkit("teas").add(Database(sqlite_file, timeout=100))
+    result = kit.exec("exec_sql", {"query": ENDLESS["recursion"]}, timeout=0.3)
+    assert result.error.code == "timeout"
+    end = time.monotonic() + 60
+    while execution.abandoned():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_locked_file_is_waited_for(sqlite_file: Path, run_query) -> None:
+    with contextlib.closing(sqlite3.connect(sqlite_file, isolation_level=None, check_same_thread=False)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        result = run_query(Database(sqlite_file, timeout=0.2), "SELECT 1 FROM teas")
+        assert "stopped after 0.2 seconds" in result.text
+        threading.Timer(0.1, connection.rollback).start()
+        assert not run_query(Database(sqlite_file, timeout=60), "SELECT 1 FROM teas").is_error
+
+
+@pytest.mark.parametrize(
+    "name", ["a?mode=rwc&x=1.db", "with space.db", "100%41.db", "#hash.db", "ünï.db", "quote'\".db"]
+)
+def test_any_name_of_a_file_works(tmp_path: Path, run_query, name: str) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / name)) as connection, connection:
+        connection.execute("CREATE TABLE t AS SELECT 7 AS n")
+    assert run_query(Database(tmp_path / name), "SELECT n FROM t").structured_content["rows"] == [[7]]
+    assert run_query(Database(tmp_path / name), "DELETE FROM t").is_error
+
+
+def test_wide_schema_is_readable(tmp_path: Path, run_query) -> None:
+    """A table may have more columns than a result."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "wide.db")) as connection, connection:
+        connection.execute(f"CREATE TABLE wide ({', '.join(f'c{n}' for n in range(1_000))})")
+        connection.execute("INSERT INTO wide (c999) VALUES (7)")
+    database = Database(tmp_path / "wide.db")
+    assert run_query(database, "SELECT c999 FROM wide").structured_content["rows"] == [[7]]
+    assert run_query(database, "SELECT * FROM wide").is_error
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_db_info_lists_what_cannot_be_read(sqlite_file: Path, *, read_only: bool) -> None:
+    with contextlib.closing(sqlite3.connect(sqlite_file)) as connection, connection:
+        connection.execute("CREATE VIEW broken AS SELECT * FROM gone")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "INSERT INTO sqlite_master VALUES ('table', 'map', 'map', 0, 'CREATE VIRTUAL TABLE map USING gone')"
+        )
+    kit = Toolkit("db").add(Database(sqlite_file, read_only=read_only))
+    text = kit.call("db_info", {})
+    assert "broken (view): it cannot be read" in text
+    assert "map (table): it cannot be read" in text
+    assert "teas (table, 2 rows): id, name, price" in text
+
+
+def test_an_r_tree_can_be_read_and_not_written(sqlite_file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(sqlite_file)) as connection, connection:
+        try:
+            connection.execute("CREATE VIRTUAL TABLE boxes USING rtree(id, low, high)")
+        except sqlite3.OperationalError:
+            pytest.skip("this SQLite has no R-trees")
+        connection.execute("INSERT INTO boxes VALUES (1, 2, 3)")
+        connection.execute("CREATE TABLE my_node (a)")
+    before = sqlite_file.read_bytes()
+    kit = Toolkit("db").add(Database(sqlite_file))
+    assert "boxes (table, 1 row): id, low, high" in kit.call("db_info", {})
+    assert kit.exec("exec_sql", {"query": "SELECT low FROM boxes"}).structured_content["rows"] == [[2.0]]
+    for query in (
+        "INSERT INTO boxes VALUES (4, 5, 6)", "DELETE FROM boxes", "DELETE FROM boxes_node",
+        "INSERT INTO boxes_rowid VALUES (7, 1)", "INSERT INTO my_node VALUES (1)", "DELETE FROM my_node",
+    ):  # fmt: skip
+        assert "read-only here" in kit.exec("exec_sql", {"query": query}).text, query
+    assert sqlite_file.read_bytes() == before

@@ -1,0 +1,272 @@
+"""The tools of a knowledge base: what they find, change and refuse."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from ahvn_tools import ToolError, Toolkit
+from ahvn_tools.builtins import Knowledge
+from ahvn_tools.errors import CallRejectedError, DefinitionError, InvalidParametersError, UnboundStateError
+
+DOCUMENTS = [
+    ("guide.md", "# Guide\n\nA telescope shows far things. The telescope is on a tripod.", ["space", "tools"]),
+    ("history.txt", "The first telescope was built in 1608. A café was near.", ["space"]),
+    ("tea.md", "Tea is made of leaves and hot water.", []),
+]
+
+
+@pytest.fixture
+def knowledge(tmp_path: Path) -> Knowledge:
+    knowledge = Knowledge(tmp_path / "knowledge.db", passage_length=20)
+    assert knowledge.replace_documents(DOCUMENTS) == len(DOCUMENTS)
+    return knowledge
+
+
+@pytest.fixture
+def kit(knowledge: Knowledge) -> Toolkit:
+    return Toolkit("knowledge").add(knowledge)
+
+
+@pytest.fixture
+def ann(kit: Toolkit) -> Any:
+    return kit.session(tenant="acme", user="ann")
+
+
+def found(session: Any, query: str, **options: Any) -> list[str]:
+    """Return the names of the texts that a search finds, best first."""
+    return [hit["name"] for hit in session.call("search", {"query": query, **options})]
+
+
+def test_best_match_is_first(ann) -> None:
+    assert found(ann, "telescope tripod") == ["guide.md", "history.txt"]
+    assert found(ann, "cafe") == ["history.txt"]
+    assert found(ann, "nothing") == []
+
+
+def test_name_counts_more_than_text(ann, knowledge) -> None:
+    knowledge.replace_documents([("long.md", "milk and tea and milk"), ("milk.md", "white and cold and good")])
+    assert found(ann, "milk")[0] == "milk.md"
+
+
+def test_hit_has_excerpt_and_tags(ann) -> None:
+    hit = ann.call("search", {"query": "tripod"})[0]
+    assert "**tripod**" in hit["excerpt"]
+    assert hit["tags"] == ["space", "tools"]
+
+
+def test_pages_have_every_text_once(ann, knowledge) -> None:
+    knowledge.replace_documents([(f"{number}.md", "milk") for number in range(23)])
+    pages = [found(ann, "milk", limit=5, offset=offset) for offset in range(0, 30, 5)]
+    assert [len(page) for page in pages] == [5, 5, 5, 5, 3, 0]
+    assert sorted(itertools.chain.from_iterable(pages)) == sorted(f"{number}.md" for number in range(23))
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({"tags": ["space"]}, {"guide.md", "history.txt", "note://Sky"}),
+        ({"tags": ["space", "tools"]}, {"guide.md"}),
+        ({"tags": ["spac"]}, set()),
+        ({"tags": ["' OR 1=1 --"]}, set()),
+        ({"source": "notes"}, {"note://Sky"}),
+        ({"source": "documents"}, {"guide.md", "history.txt"}),
+        ({"source": "notes", "tags": ["tools"]}, set()),
+    ],
+)
+def test_filters(ann, filters, names) -> None:
+    ann.call("add", {"title": "Sky", "text": "My telescope.", "tags": ["space", "space"]})
+    assert set(found(ann, "telescope", **filters)) == names
+
+
+def test_text_is_read_in_pieces(ann) -> None:
+    pieces, start = [], 0
+    while start is not None:
+        piece = ann.call("read", {"name": "guide.md", "start": start})
+        pieces.append(piece["text"])
+        start = piece["next_start"]
+    assert "".join(pieces) == DOCUMENTS[0][1]
+    assert max(map(len, pieces)) == 20
+    assert ann.call("read", {"name": "guide.md", "start": 10**12}) == {"text": "", "next_start": None}
+
+
+def test_note_is_added_changed_and_deleted(ann) -> None:
+    name = ann.call("add", {"title": " My \n plan ", "text": "Buy milk.", "tags": ["todo"]})
+    assert name == "note://My plan"
+    assert found(ann, "milk") == [name]
+    assert ann.call("update", {"name": name, "text": "Buy bread."}) == "note://My plan was changed."
+    assert (found(ann, "milk"), found(ann, "bread", tags=["todo"])) == ([], [name])
+    ann.call("update", {"name": name, "tags": ["done"]})
+    assert (found(ann, "bread", tags=["todo"]), found(ann, "bread", tags=["done"])) == ([], [name])
+    assert ann.call("stats")["notes"] == 1
+    ann.call("delete", {"name": name})
+    assert found(ann, "bread") == []
+    assert ann.call("stats")["notes"] == 0
+    with pytest.raises(ToolError, match="There is no text named"):
+        ann.call("read", {"name": name})
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("search", {"query": "*"}, "has no words"),
+        ("read", {"name": "note://absent"}, "There is no text named"),
+        ("add", {"title": " ", "text": "x"}, "needs a title and a text"),
+        ("add", {"title": "x", "text": " "}, "needs a title and a text"),
+        ("add", {"title": "Sky", "text": "again"}, "Change that note"),
+        ("update", {"name": "note://Sky"}, "nothing to change"),
+        ("update", {"name": "note://Sky", "text": " "}, "The text is empty"),
+        ("update", {"name": "note://absent", "text": "x"}, "You have no note named"),
+        ("update", {"name": "tea.md", "text": "x"}, "is a document"),
+        ("delete", {"name": "note://absent"}, "You have no note named"),
+        ("delete", {"name": "tea.md"}, "is a document"),
+        ("delete", {"name": "%"}, "You have no note named"),
+    ],
+)
+def test_error_says_what_to_do(ann, tool: str, arguments: dict[str, Any], message: str) -> None:
+    ann.call("add", {"title": "Sky", "text": "Blue."})
+    with pytest.raises(ToolError, match=message):
+        ann.call(tool, arguments)
+    assert ann.call("stats") == {"documents": 3, "notes": 1, "characters": sum(len(d[1]) for d in DOCUMENTS) + 5}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("search", {"query": "tea", "limit": 0}),
+        ("search", {"query": "tea", "limit": 21}),
+        ("search", {"query": "tea", "offset": -1}),
+        ("search", {"query": "tea", "source": "others"}),
+        ("search", {"query": "tea", "tenant": "other"}),
+        ("read", {"name": "tea.md", "start": -1}),
+        ("read", {"name": "tea.md", "user": "bob"}),
+        ("add", {"title": "x" * 101, "text": "x"}),
+        ("add", {"title": "x", "text": "x" * 100_001}),
+        ("add", {"title": "x", "text": "x", "tags": [""]}),
+        ("add", {"title": "x", "text": "\ud800"}),
+        ("add", {"title": "x", "text": "x", "tags": ["\ud800"]}),
+        ("add", {"title": "x", "text": "x", "tags": ["x"] * 21}),
+        ("delete", {"name": "x", "context": {}}),
+    ],
+    ids=range(14),
+)
+def test_schema_refuses(ann, tool: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParametersError):
+        ann.call(tool, arguments)
+
+
+def test_no_schema_has_an_owner(kit) -> None:
+    for spec in kit:
+        assert not {"tenant", "user", "context"} & set(spec.params)
+    assert "tenant" not in str(kit.to("openai"))
+
+
+def test_call_without_an_owner_is_refused(kit) -> None:
+    with pytest.raises(UnboundStateError):
+        kit.session(tenant="acme").call("search", {"query": "tea"})
+
+
+def test_tools_of_one_user_need_no_state(tmp_path: Path) -> None:
+    """A fixed owner counts more than the state."""
+    knowledge = Knowledge(tmp_path / "k.db", tenant="acme", user="ann")
+    tools = cloudpickle.loads(cloudpickle.dumps(knowledge)).to_toolspecs()
+    tools["add"](title="Sky", text="Blue.")
+    assert knowledge.toolspec("stats")()["notes"] == 1
+    session = Toolkit("k").add(knowledge).session(tenant="acme", user="bob")
+    assert session.call("stats")["notes"] == 1
+
+
+def test_notes_have_a_limit(tmp_path: Path) -> None:
+    knowledge = Knowledge(tmp_path / "k.db", tenant="acme", user="ann", max_notes=2)
+    for title in "ab":
+        knowledge.toolspec("add")(title=title, text="x")
+    with pytest.raises(ToolError, match="Delete one first"):
+        knowledge.toolspec("add")(title="c", text="x")
+
+
+def test_changes_ask_for_the_approvals_of_the_host(tmp_path: Path) -> None:
+    knowledge = Knowledge(tmp_path / "k.db", tenant="acme", user="ann", approve="always")
+    kit = Toolkit("k", approver=lambda request: False).add(knowledge)
+    with pytest.raises(CallRejectedError):
+        kit.call("add", {"title": "Sky", "text": "Blue."})
+    assert kit.call("stats")["notes"] == 0
+
+
+def test_documents_of_a_tenant_are_read_there_only(kit, knowledge) -> None:
+    assert knowledge.replace_documents([("plan.md", "Secret lighthouse.")], tenant="acme") == 1
+    assert found(kit.session(tenant="acme", user="ann"), "lighthouse") == ["plan.md"]
+    assert found(kit.session(tenant="other", user="ann"), "lighthouse") == []
+    assert knowledge.replace_documents([("tea.md", "Coffee."), ("tea.md", "Tea.")]) == 1
+    assert found(kit.session(tenant="acme", user="ann"), "tea lighthouse coffee") == ["tea.md", "plan.md"]
+
+
+def test_failed_replacement_keeps_the_documents(ann, knowledge) -> None:
+    def documents():
+        yield "new.md", "New."
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk"):
+        knowledge.replace_documents(documents())
+    assert found(ann, "tea new") == ["tea.md"]
+
+
+@pytest.mark.parametrize("options", [{"passage_length": 0}, {"excerpt_words": 65}, {"timeout": 0}])
+def test_limits_are_checked(tmp_path: Path, options) -> None:
+    with pytest.raises(DefinitionError):
+        Knowledge(tmp_path / "k.db", **options)
+
+
+@pytest.mark.parametrize("path", ["", ":memory:"])
+def test_database_in_memory_is_refused(path: str) -> None:
+    with pytest.raises(DefinitionError, match="it must be a file"):
+        Knowledge(path)
+
+
+def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("text " * 100)
+    with pytest.raises(DefinitionError, match="file is not a database"):
+        Knowledge(tmp_path / "text")
+
+
+HOSTILE = [
+    *('"tripod', 'tripod"', "AND tripod", "NOT tripod", "tripod*", "^tripod", "NEAR(tripod, 2)", "(tripod", "tripod)"),
+    *("name:tripod", "{name body}: tripod", "- name : tripod", "'tripod'; DROP TABLE knowledge_texts; --", "tripod\0"),
+    *("tripod 🙂 … %_?", "TRIPOD", "trípod", "tripod " * 5_000, "word " * 40 + "tripod", "rank:tripod", "tripod\ud800"),
+    *("knowledge_index:tripod", "tripod OR rowid:1", 'tripod" OR "', "tripod\n\ttripod", "\u202etripod", "＂tripod＂"),
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
+def test_query_is_plain_words(ann, query: str) -> None:
+    assert "guide.md" in found(ann, query, limit=20)
+
+
+@pytest.mark.parametrize("query", ["NOT", "OR", "name", "rank", "knowledge_index", "²", "ﷺ", "x" * 100_000])
+def test_word_of_syntax_is_a_word(ann, query: str) -> None:
+    assert found(ann, query) == []
+
+
+def test_a_nul_hides_no_text(knowledge: Knowledge, ann: Any) -> None:
+    ann.call("add", {"title": "N\0ul", "text": "before\0after"})
+    assert ann.call("read", {"name": "note://N ul"})["text"] == "before after"
+    ann.call("update", {"name": "note://N ul", "text": "one\0two"})
+    assert ann.call("read", {"name": "note://N ul"})["text"] == "one two"
+    knowledge.replace_documents([("nul.md", "left\0right")])
+    assert ann.call("read", {"name": "nul.md"})["text"] == "left right"
+
+
+@pytest.mark.parametrize("start", [2**31, 2**32, 2**40, 10**30])
+def test_a_piece_after_the_end_is_empty(ann: Any, start: int) -> None:
+    assert ann.call("read", {"name": "tea.md", "start": start}) == {"text": "", "next_start": None}
+
+
+@pytest.mark.parametrize("state", [{"tenant": "", "user": "ann"}, {"tenant": "acme", "user": ""}])
+def test_an_empty_tenant_or_user_is_nobody(kit: Toolkit, state: dict[str, str]) -> None:
+    with pytest.raises(UnboundStateError):
+        kit.session(state).call("search", {"query": "tea"})
+    with pytest.raises(DefinitionError, match="not empty"):
+        Knowledge("unused.db", **state)

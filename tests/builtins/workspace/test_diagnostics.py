@@ -1,0 +1,231 @@
+"""get_warning_error: what each checker finds, in one form."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from ahvn_tools import Toolkit
+from ahvn_tools.builtins.processes.confinement import choose_sandbox
+from ahvn_tools.builtins.processes.private_folder import private_folder
+from ahvn_tools.builtins.workspace.diagnostics import DiagnosticsTools
+from ahvn_tools.errors import ToolError
+
+
+class Diagnostics(DiagnosticsTools):
+    pass
+
+
+def check(*roots: Path, **arguments: object) -> str:
+    return str(Toolkit("diagnostics").add(Diagnostics(roots)).call("get_warning_error", arguments))
+
+
+def needs(program: str, *, sandbox: bool = False) -> pytest.MarkDecorator:
+    found = shutil.which(program) or shutil.which(program, path=Path(sys.executable).parent)
+    if found and sandbox and choose_sandbox("auto") == "none":
+        return pytest.mark.skipif(True, reason="bubblewrap does not work here")
+    return pytest.mark.skipif(not found, reason=f"{program} is not installed")
+
+
+def test_problems_are_sorted_by_file_and_line_in_one_form(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/b.json").write_text('{"a": 1,\n"b": 2,}\n')
+    (tmp_path / "data/a.toml").write_text("x = 1\ny = = 2\n")
+    (tmp_path / "c.yaml").write_text("a: [1\nb: 2\n")
+    (tmp_path / "d.rb").write_text("def f(\nend\n")
+    (tmp_path / "e.go").write_text("package main\nfunc main( {\n}\n")
+    (tmp_path / "f.json").write_text("{}")
+    assert check(tmp_path) == snapshot("""\
+Found 5 problems in 5 files:
+
+FILE: c.yaml
+[Error] Line 2:2 - expected ',' or ']', but got ':' (YAML syntax)
+
+FILE: d.rb
+[Error] Line 1:1 - Syntax error at 'def f( end'. (Ruby syntax)
+
+FILE: data/a.toml
+[Error] Line 2:5 - Invalid value (TOML syntax)
+
+FILE: data/b.json
+[Error] Line 2:8 - Expecting property name enclosed in double quotes (JSON syntax)
+
+FILE: e.go
+[Error] Line 2:11 - Syntax error: ')' is missing. (Go syntax)
+
+Checked by syntax check: 6 files.\
+""")
+
+
+SLOW = ("pyright", "javac")
+CHECKED = {
+    "ruff": ("a.py", "import os\n\nprint(undefined)\n", ["[Warning] Line 1:8 - ", "[Error] Line 3:7 - "]),
+    "pyright": (
+        "a.py",
+        'def f(x: int) -> str:\n    return x\n\n\nf("a")\n',
+        ["[Error] Line 2:12 - ", "[Error] Line 5:3 - "],
+    ),
+    "mypy": (
+        "a.py",
+        'def f(x: int) -> str:\n    return x\n\n\nf("a")\n',
+        ["[Error] Line 2:12 - ", "[Error] Line 5:3 - "],
+    ),
+    "gcc": (
+        "a.c",
+        "int main(void) {\n  int unused;\n  return x;\n}\n",
+        ["[Warning] Line 2:7 - ", "[Error] Line 3:10 - "],
+    ),
+    "javac": ("A.java", "class A {\n  int x = 1\n}\n", ["[Error] Line 2:12 - "]),
+    "node": ("a.js", "let a = 1;\nlet b = ;\n", ["[Error] Line 2:9 - SyntaxError: "]),
+    "bash": ("a.sh", "if true; then\n  echo\n", ["[Error] Line 3:1 - syntax error"]),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[needs(n, sandbox=n == "gcc"), *([pytest.mark.exhaustive] if n in SLOW else [])])
+        for n in CHECKED
+    ],
+)
+def test_each_checker_that_is_installed_finds_the_errors_of_its_language(name: str, tmp_path: Path) -> None:
+    file, text, expected = CHECKED[name]
+    (tmp_path / file).write_text(text)
+    result = check(tmp_path, checkers=[name])
+    lines = [line for line in result.splitlines() if line.startswith("[")]
+    assert len(lines) == len(expected)
+    for line, start in zip(lines, expected, strict=True):
+        assert line.startswith(start)
+        assert f"({name}" in line
+    assert f"Checked by {name}: 1 file." in result
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [pytest.param(n, marks=needs(n, sandbox=n == "gcc")) for n in CHECKED])
+def test_each_checker_finds_nothing_in_a_correct_file(name: str, tmp_path: Path) -> None:
+    texts = {"a.py": "x = 1\n", "a.c": "#include <stdio.h>\nint main(void) { return 0; }\n", "A.java": "class A {}\n"}
+    texts |= {"a.js": 'import x from "y";\nexport const z = x;\n', "a.sh": "#!/bin/bash\necho\n"}
+    (tmp_path / CHECKED[name][0]).write_text(texts[CHECKED[name][0]])
+    expected = f"No warnings or errors found.\n\nChecked by {name}: 1 file."
+    assert check(tmp_path, checkers=[name]).replace("Checked by syntax check: 1 file.\n", "") == expected
+
+
+@needs("node")
+def test_a_module_in_a_js_file_is_checked_as_a_module(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text('import x from "y";\nexport const z = x;\nawait z;\nlet a = ;\n')
+    (tmp_path / "b.js").write_text('const x = require("y");\nreturn;\n')
+    (tmp_path / "c.mjs").write_text("await 1;\n")
+    (tmp_path / "d.cjs").write_text("await 1;\n")
+    result = check(tmp_path, checkers=["node"])
+    assert "FILE: a.js\n[Error] Line 4:9" in result
+    assert "FILE: d.cjs\n[Error] Line 1:1" in result
+    assert "Found 2 problems in 2 files" in result
+
+
+@needs("ruff")
+@needs("pyright")
+def test_python_is_checked_for_types_unless_its_syntax_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(x: int) -> str:\n    return undefined\n")
+    (tmp_path / "b.py").write_text("def f(:\n")
+    (tmp_path / "c.py").write_text('import unknown_package\nfrom a import f\nf("a")\nunknown_package.x()\n')
+    result = check(tmp_path)
+    assert "Checked by ruff: 3 files.\nChecked by pyright: 2 files." in result
+    assert result.count("FILE: a.py\n[Error] Line 2:12 - ") == 1  # both find it
+    assert "FILE: c.py\n[Error] Line 3:3 - " in result
+    assert "unknown_package" not in result
+
+
+@needs("pyright")
+@pytest.mark.exhaustive
+def test_imports_are_found_in_the_root_and_in_src_whatever_is_checked(tmp_path: Path) -> None:
+    for folder in ("src/lib", "tests", "pkg"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "src/lib/__init__.py").write_text("def f(x: int) -> int:\n    return x\n")
+    (tmp_path / "pkg/m.py").write_text("def g(x: int) -> int:\n    return x\n")
+    (tmp_path / "tests/test_a.py").write_text('from lib import f\nfrom pkg.m import g\n\nf("a")\ng("a")\n')
+    for uri in ("tests/test_a.py", "tests"):
+        result = check(tmp_path, uri=uri, checkers=["pyright"])
+        assert result.startswith("Found 2 problems in 1 files:\n\nFILE: tests/test_a.py\n[Error] Line 4:3 - ")
+
+
+@needs("ruff")
+def test_the_settings_of_the_project_change_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print(undefined)\n")
+    (tmp_path / "ruff.toml").write_text('lint.ignore = ["F821"]\nexclude = ["*.py"]\n')
+    (tmp_path / ".ruff.toml").write_text("not toml")
+    assert "[Error] Line 1:7 - Undefined name `undefined` (ruff F821)" in check(tmp_path, checkers=["ruff"])
+
+
+def test_a_file_a_folder_and_a_file_uri_can_be_checked(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "a.json").write_text("{")
+        (tmp_path / name / "sub/b.json").write_text("{")
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert check(one, two).count("FILE: ") == 2
+    assert "\nFILE: sub/b.json\n" in check(one, two, uri="sub")
+    assert "\nFILE: a.json\n" in check(one, two, uri=(one / "a.json").as_uri())
+    assert f"\nFILE: {two}/sub/b.json\n" in check(one, two, uri=str(two / "sub"))
+
+
+def test_ignored_and_hidden_files_and_settings_with_comments_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("build/\n")
+    for name in ("build/a.json", ".hidden/b.json", "tsconfig.json", "notes.txt", "a.h"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{ // comment")
+    assert check(tmp_path) == "No files that can be checked."
+    assert "Found 1 problems" in check(tmp_path, uri="build/a.json")
+
+
+def test_what_cannot_be_checked_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"{}" + b" " * 2_000_000)
+    (tmp_path / "b.json").write_bytes(b"\0\0\0")
+    (tmp_path / "c.cpp").write_text("int x;")
+    result = check(tmp_path, checkers=["ruff"])
+    assert result.startswith("No warnings or errors found.\n\n")
+    assert "Not checked: 2 files (.cpp, .json), for which no checker could be used." in result
+    assert "a.json is not checked: 'a.json' has 2,000,002 bytes" in result
+    assert "b.json is not checked: it is no text." in check(tmp_path, uri="b.json")
+
+
+def test_more_problems_are_shown_by_skip(tmp_path: Path) -> None:
+    for number in range(250):
+        (tmp_path / f"f{number:03}.json").write_text("{")
+    first, second, third = (check(tmp_path, skip=skip) for skip in (0, 200, 300))
+    assert first.count("[Error]") == 200
+    assert "(Limit reached: showing problems 1 to 200. Go on with skip=200, or pass a file as uri.)" in first
+    assert second.count("[Error]") == 50
+    assert "FILE: f200.json" in second
+    assert "(There are no more problems: skip=300 leaves out all.)" in third
+    kit = Toolkit("diagnostics").add(Diagnostics(tmp_path, max_output_chars=2_000))
+    assert len(str(kit.call("get_warning_error", {}))) < 2_500
+
+
+def test_bad_arguments_and_missing_files_are_errors_for_the_model(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="skip of at least 0"):
+        check(tmp_path, skip=-1)
+    with pytest.raises(ToolError, match=r"no file or folder 'missing\.py'"):
+        check(tmp_path, uri="missing.py")
+    with pytest.raises(ToolError, match="outside of the folders"):
+        check(tmp_path, uri="/etc")
+
+
+def test_the_copy_of_the_files_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({}))
+    assert "No warnings" in check(tmp_path)
+    assert not list(private_folder.path.glob("check-*"))
+
+
+@pytest.mark.exhaustive
+def test_five_hundred_files_are_checked_and_the_rest_is_said(tmp_path: Path) -> None:
+    for number in range(510):
+        (tmp_path / f"f{number:03}.py").write_text("print(undefined)\n" if number == 499 else "x = 1\n")
+    result = check(tmp_path)
+    assert "Found 1 problems in 1 files:\n\nFILE: f499.py" in result
+    assert "Not checked: files after the first 500. Pass a smaller folder, or a file, as uri." in result

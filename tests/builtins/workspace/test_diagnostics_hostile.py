@@ -1,0 +1,247 @@
+"""get_warning_error on hostile projects: nothing of them is executed, and nothing outside of them is read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ahvn_tools import Toolkit
+from ahvn_tools.builtins.processes.confinement import choose_sandbox
+from ahvn_tools.builtins.workspace.diagnostics import DiagnosticsTools
+
+needs_bubblewrap = pytest.mark.skipif(choose_sandbox("auto") == "none", reason="bubblewrap does not work here")
+PROGRAMS = ("ruff", "pyright", "mypy", "gcc", "node", "bash", "javac", "python", "python3", "cc1", "as", "git")
+MODULES = ("conftest", "sitecustomize", "usercustomize", "plugin", "ast", "json", "os", "encodings", "source_parser")
+SETTINGS = {
+    "mypy.ini": "[mypy]\nplugins = ./plugin.py\npython_executable = ./python\n",
+    "setup.cfg": "[mypy]\nplugins = ./plugin.py\n",
+    "pyproject.toml": '[tool.mypy]\nplugins = ["./plugin.py"]\n[tool.pyright]\nvenvPath = "."\nvenv = "bin"\n',
+    "pyrightconfig.json": '{"pythonPath": "./python", "venvPath": ".", "venv": "bin"}',
+    "package.json": '{"type": "module", "main": "./run.js"}',
+    ".npmrc": "node-options=--require=./run.js\n",
+    "META-INF/services/javax.annotation.processing.Processor": "Evil\n",
+    "Makefile": "$(shell touch canary)\n",
+}
+
+
+class Diagnostics(DiagnosticsTools):
+    pass
+
+
+def check(root: Path, **arguments: object) -> str:
+    return str(Toolkit("diagnostics").add(Diagnostics(root)).call("get_warning_error", arguments))
+
+
+def make_hostile(root: Path, canary: Path) -> None:
+    """Write a project in which everything that could be executed makes the canary."""
+    root.mkdir()
+    (root / "bin").mkdir()
+    (root / "META-INF/services").mkdir(parents=True)
+    for program in PROGRAMS:
+        for place in (root, root / "bin"):
+            (place / program).write_text(f"#!/bin/sh\ntouch {canary}\n")
+            (place / program).chmod(0o755)
+    for module in MODULES:
+        (root / f"{module}.py").write_text(f"open({str(canary)!r}, 'w').close()\n")
+    for name, text in SETTINGS.items():
+        (root / name).write_text(text)
+    (root / "evil.pth").write_text(f"import os; open({str(canary)!r}, 'w').close()\n")
+    (root / "main.py").write_text("# mypy: plugins=./plugin.py\nimport plugin\nprint(undefined)\n")
+    (root / "cookie.py").write_text("# -*- coding: plugin -*-\nx = 1\n")
+    (root / "run.js").write_text(f"require('fs').writeFileSync({str(canary)!r}, '');\nlet x = ;\n")
+    (root / "run.sh").write_text(f"touch {canary}\n$(touch {canary})\nif\n")
+    (root / "Evil.java").write_text("class Evil { int x = ; }\n")
+    (root / "a.c").write_text('#pragma GCC plugin "evil.so"\nint main(void) { return x; }\n')
+
+
+def check_in_new_process(root: Path, path: str) -> str:
+    """Return the result of a process that runs in the project itself, with another PATH."""
+    code = textwrap.dedent("""
+        import sys
+        sys.path.insert(0, sys.argv[2])
+        from ahvn_tools import Toolkit
+        from ahvn_tools.builtins.workspace.diagnostics import DiagnosticsTools
+
+        class Diagnostics(DiagnosticsTools):
+            pass
+
+        kit = Toolkit("diagnostics").add(Diagnostics(sys.argv[1]))
+        print(kit.call("get_warning_error", {}))
+        print(kit.call("get_warning_error", {"checkers": ["mypy"]}))
+    """)
+    package = str(Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(root), package], capture_output=True, text=True, check=False, cwd=root,
+        env={**os.environ, "PATH": path}, timeout=110,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def folder_of_programs(folder: Path, names: tuple[str, ...]) -> str:
+    folder.mkdir()
+    for name in names:
+        if found := shutil.which(name):
+            (folder / name).symlink_to(found)
+    return str(folder)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "sandbox", [pytest.param("bubblewrap", marks=[needs_bubblewrap, pytest.mark.exhaustive]), "none"]
+)
+def test_nothing_of_a_hostile_project_is_executed(sandbox: str, tmp_path: Path) -> None:
+    root, canary = tmp_path / "root", tmp_path / "canary"
+    make_hostile(root, canary)
+    names = ("node", "bash", "gcc", "javac", "bwrap") if sandbox == "bubblewrap" else ("node", "bash", "gcc", "javac")
+    programs = folder_of_programs(tmp_path / "programs", names)
+    files = sorted(root.rglob("*"))
+    result = check_in_new_process(root, f".{os.pathsep}{root}{os.pathsep}{root / 'bin'}{os.pathsep}{programs}")
+    assert "FILE: main.py\n" in result
+    assert not canary.exists()
+    assert sorted(root.rglob("*")) == files
+    if sandbox == "none" and shutil.which("gcc"):
+        assert "gcc is not used, because bubblewrap does not work here." in result
+
+
+def test_the_hostile_project_would_make_the_canary(tmp_path: Path) -> None:
+    """The project of the tests above does what it is made for."""
+    canary = tmp_path / "canary"
+    make_hostile(tmp_path / "root", canary)
+    subprocess.run([tmp_path / "root/bin/ruff"], check=True)
+    assert canary.exists()
+
+
+LEAKS = {
+    "absolute": '#include "{secret}"\nint main(void) {{ return 0; }}\n',
+    "relative": '#include "../secret.txt"\nint main(void) {{ return 0; }}\n',
+    "system": '#include "/etc/passwd"\nint main(void) {{ return 0; }}\n',
+    "computed": '#define F "/etc/passwd"\n#include F\nint main(void) {{ return 0; }}\n',
+    "spliced": '#inc\\\nlude "/etc/passwd"\nint main(void) {{ return 0; }}\n',
+    "digraph": '%:include "/etc/passwd"\nint main(void) {{ return 0; }}\n',
+    "import": '#import "/etc/passwd"\nint main(void) {{ return 0; }}\n',
+    "initializer": 'int x =\n#include "/etc/passwd"\n;\n',
+    "embed": 'const char d[] = {{\n#em\\\nbed "/etc/passwd"\n}};\n_Static_assert(0, "root");\n',
+    "header": '#include "inner.h"\nint main(void) {{ return 0; }}\n',
+}
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in {"absolute", "embed", "header"} else pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in LEAKS
+    ],
+)
+def test_c_files_cannot_show_files_of_other_folders(name: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    secret = tmp_path / "secret.txt"
+    secret.write_text("canary_word other\n")
+    (root / "inner.h").write_text('#include "/etc/passwd"\n')
+    (root / "a.c").write_text(LEAKS[name].format(secret=secret))
+    (root / "link.h").symlink_to(secret)
+    result = check(root, checkers=["gcc"])
+    refusals = ("a.c includes a file of another folder.", "a.c uses #embed.", "No such file or directory")
+    assert any(refusal in result for refusal in refusals)
+    assert "canary_word" not in result
+    assert "root:" not in result
+    assert "‘root’" not in result
+    assert "before" not in result
+    assert "Line 2" not in result.replace("No such file", "")
+
+
+def test_links_and_special_files_are_not_read(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (outside / "secret.json").write_text("{canary_word")
+    (root / "link.json").symlink_to(outside / "secret.json")
+    (root / "folder").symlink_to(outside)
+    (root / "zero.json").symlink_to("/dev/zero")
+    os.mkfifo(root / "fifo.json")
+    (root / "own.json").write_text("{")
+    result = check(root)
+    assert result.startswith("Found 1 problems in 1 files:\n\nFILE: own.json\n")
+    assert "canary_word" not in result
+    assert str(outside) not in result
+
+
+HOSTILE = {
+    "deep.json": b"[" * 200_000,
+    "digits.json": b"9" * 900_000,
+    "deep.toml": b"a = " + b"[" * 200_000,
+    "keys.toml": b".".join([b"a"] * 100_000) + b" = 1",
+    "aliases.yaml": b"a0: &a0 [x, x]\n"
+    + b"".join(b"a%d: &a%d [*a%d, *a%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 40)),
+    "tag.yaml": b"!!python/object/apply:os.system ['touch /tmp/ahvn-canary']\n",
+    "deep.py": b"(" * 100_000,
+    "nul.py": b"a\0b",
+    "latin.py": b'x = "\xff"\n',
+    "deep.sh": b"(" * 200_000,
+    "deep.js": b"[" * 500_000,
+    "newlines.js": b"\n" * 900_000,
+    "angles.cs": b"a<" * 100_000,
+    "new\nline.json": b"{",
+    "-option.json": b"{",
+    "@file.java": b"-version",
+    "[a]*.py": b"x = = 1",
+    "\u202e.json": b"{",
+}
+
+
+QUICK = {"deep.json", "aliases.yaml", "tag.yaml", "newlines.js", "deep.py", "new\nline.json"}
+"""The others are left to the exhaustive tests."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.exhaustive) for name in HOSTILE]
+)
+def test_a_hostile_file_ends_in_time_and_the_others_are_checked(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(HOSTILE[name])
+    (tmp_path / "own.toml").write_text("a = = 1")
+    result = check(tmp_path)
+    assert "FILE: own.toml\n[Error] Line 1:5 - " in result
+    assert "\u202e" not in result
+    assert not any(line == "line.json" for line in result.splitlines())
+    assert not Path("/tmp/ahvn-canary").exists()
+    assert not psutil.Process().children(recursive=True)
+
+
+@needs_bubblewrap
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
+def test_a_compiler_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    macros = "".join(f"#define M{i}(x) M{i - 1}(x) M{i - 1}(x) M{i - 1}(x) M{i - 1}(x)\n" for i in range(1, 20))
+    (tmp_path / "a.c").write_text(f"#define M0(x) x,\n{macros}int z[] = {{ M19(1) }};\n")
+    started = time.monotonic()
+    result = check(tmp_path, checkers=["gcc"])
+    assert "gcc was not used for a.c: " in result
+    assert time.monotonic() - started < 60
+    assert not psutil.Process().children(recursive=True)
+
+
+async def test_a_cancelled_call_leaves_no_process(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"slow{number}.yaml").write_bytes(b"[" * 100_000)
+    kit = Toolkit("diagnostics").add(Diagnostics(tmp_path))
+    call: asyncio.Task[Any] = asyncio.create_task(kit.acall("get_warning_error", {}))
+    while not psutil.Process().children(recursive=True):  # noqa: ASYNC110 - another process has no event
+        await asyncio.sleep(0.01)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    while psutil.Process().children(recursive=True):  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.01)

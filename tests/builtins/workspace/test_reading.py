@@ -1,0 +1,186 @@
+"""The tools that read files."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_a_file_is_read_whole_with_line_feeds(desk):
+    desk.write("a.txt", b"one\r\ntwo\rthree\n")
+    assert desk.call("read_file", uri="a.txt") == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("uri", ["a b.txt", "./a b.txt", "sub/../a b.txt"])
+def test_relative_paths_begin_in_the_first_root(desk, uri):
+    desk.write("a b.txt", "one")
+    desk.write("sub/c.txt", "two")
+    assert desk.call("read_file", uri=uri) == "one"
+
+
+def test_absolute_paths_and_file_uris_are_read(desk):
+    path = desk.write("a b.txt", "one")
+    assert desk.call("read_file", uri=str(path)) == desk.call("read_file", uri=path.as_uri()) == "one"
+
+
+def test_an_empty_file_is_an_empty_text(desk):
+    desk.write("a.txt", "")
+    assert desk.call("read_file", uri="a.txt") == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(b"\xef\xbb\xbfgr\xc3\xbc\xc3\x9f", "grüß", id="utf-8 with a mark"),
+        pytest.param("grüß".encode("utf-16"), "grüß", id="utf-16"),
+        pytest.param("grüß".encode("latin-1"), "grüß", id="latin-1"),
+    ],
+)
+def test_a_text_is_read_in_its_encoding(desk, content, text):
+    desk.write("a.txt", content)
+    assert desk.call("read_file", uri="a.txt") == text
+
+
+def test_a_binary_file_is_an_error(desk):
+    desk.write("a.bin", b"\x7fELF\x00\x01\x02")
+    assert "binary" in desk.error("read_file", uri="a.bin")
+
+
+def test_a_long_file_ends_with_how_to_read_the_rest(make_desk):
+    desk = make_desk(max_output_chars=30)
+    desk.write("a.txt", "".join(f"line {n}\n" for n in range(1, 11)))
+    assert desk.call("read_file", uri="a.txt") == (
+        "line 1\nline 2\nline 3\nline 4\n"
+        "(These are the lines 1 to 4 of 10. Go on with partially_read_by_range, start_line=5.)"
+    )
+    assert desk.call("partially_read_by_range", uri="a.txt", start_line=5, end_line=10) == (
+        "5: line 5\n6: line 6\n7: line 7\n(The result would be too long. Go on with start_line=8.)"
+    )
+
+
+def test_a_long_line_is_cut_and_said_to_be(make_desk):
+    desk = make_desk(max_output_chars=5_000)
+    desk.write("a.txt", "x" * 9_000)
+    assert desk.call("read_file", uri="a.txt") == "x" * 5_000 + "\n(The rest of this line is too long to be read.)"
+    line = desk.call("partially_read_by_range", uri="a.txt", start_line=1, end_line=1)
+    assert line == f"1: {'x' * 2_000}... (The line is longer than 2,000 characters.)"
+
+
+def test_a_large_file_is_read_by_parts(make_desk):
+    desk = make_desk(max_bytes=100, max_output_chars=50)
+    desk.write("a.txt", "".join(f"line {n}\r\n" for n in range(1, 1001)))
+    assert desk.call("read_file", uri="a.txt").endswith(
+        "line 6\n(These are the lines 1 to 6. Go on with partially_read_by_range, start_line=7.)"
+    )
+    assert desk.call("partially_read_by_range", uri="a.txt", start_line=999, end_line=2000) == (
+        "999: line 999\n1000: line 1000\n(The file ends with line 1000.)"
+    )
+    assert "the file is shorter" in desk.error("partially_read_by_range", uri="a.txt", start_line=2000, end_line=2001)
+    found = desk.call("partially_read_around_keyword", uri="a.txt", keyword="777", lines_before=1, lines_after=0)
+    assert found == "776: line 776\n777: line 777"
+    assert "more than 100" in desk.error("insert", uri="a.txt", line=1, content="x")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+def test_a_large_file_has_the_same_lines_as_a_small_one(make_desk, encoding, newline):
+    """The long lines end before, at and behind the borders of the pieces that are read."""
+    desk = make_desk(max_bytes=1_000, max_output_chars=1_000_000)
+    lengths = [3, 65_535, 65_536, 65_537, 131_071, 0, 0, 5]
+    desk.write("a.txt", newline.join("ü" * length for length in lengths).encode(encoding))
+    read = desk.call("partially_read_by_range", uri="a.txt", start_line=1, end_line=100).split("\n")
+    assert len(read) == len(lengths) + 1
+    assert [read[0], *read[5:]] == ["1: üüü", "6: ", "7: ", "8: üüüüü", "(The file ends with line 8.)"]
+
+
+def test_a_range_has_numbers_and_ends_with_the_file(desk):
+    desk.write("a.txt", "one\ntwo\n\nfour")
+    assert desk.call("partially_read_by_range", uri="a.txt", start_line=2, end_line=3) == "2: two\n3: "
+    assert desk.call("partially_read_by_range", uri="a.txt", start_line=4, end_line=9) == (
+        "4: four\n(The file ends with line 4.)"
+    )
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 1), (-1, 2), (3, 2)])
+def test_a_range_that_is_none_is_an_error(desk, start, end):
+    desk.write("a.txt", "one\ntwo\n")
+    assert "at least 1" in desk.error("partially_read_by_range", uri="a.txt", start_line=start, end_line=end)
+
+
+def test_a_range_behind_the_file_is_an_error_with_its_length(desk):
+    desk.write("a.txt", "one\ntwo\n")
+    assert desk.error("partially_read_by_range", uri="a.txt", start_line=3, end_line=4) == (
+        "There is no line 3 in 'a.txt': the file has only 2 lines."
+    )
+
+
+def test_windows_around_matches_are_joined_where_they_meet(desk):
+    desk.write("a.txt", "".join(f"{n} {'key' if n in (2, 4, 9) else ''}\n" for n in range(1, 11)))
+    read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", lines_before=1, lines_after=1)
+    assert [line.split(":")[0] for line in read.split("\n")] == ["1", "2", "3", "4", "5", "...", "8", "9", "10"]
+
+
+def test_windows_need_no_sizes(desk):
+    desk.write("a.txt", "".join(f"{n}\n" for n in range(100, 140)))
+    read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="120")
+    assert read.split("\n")[0] == "16: 115"
+    assert read.split("\n")[-1] == "26: 125"
+
+
+def test_a_keyword_without_match_is_no_error(desk):
+    desk.write("a.txt", "one\n")
+    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="K") == 'No matches found for "K".'
+
+
+@pytest.mark.parametrize("keyword", ["", "a\nb"], ids=["empty", "two lines"])
+def test_a_keyword_that_is_in_no_line_is_refused(desk, keyword):
+    desk.write("a.txt", "one\n")
+    assert "one line" in desk.error("partially_read_around_keyword", uri="a.txt", keyword=keyword)
+    assert "one line" in desk.error("search_file_contains_keyword", uri=".", keyword=keyword)
+
+
+def test_long_windows_end_with_how_to_go_on(make_desk):
+    desk = make_desk(max_output_chars=40)
+    desk.write("a.txt", "key\n" * 50)
+    read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key")
+    assert read.endswith("7: key\n(The result would be too long. Go on with start_line=8.)")
+    rest = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", start_line=48)
+    assert rest == "48: key\n49: key\n50: key"
+
+
+def test_the_size_has_kilobytes_and_bytes(desk):
+    desk.write("a.txt", "x" * 1260)
+    assert desk.call("get_file_size", uri="a.txt") == "Size: 1.23 KB (1260 bytes)"
+
+
+@pytest.mark.parametrize("tool", ["read_file", "get_file_size"])
+def test_a_folder_is_no_file(desk, tool):
+    desk.write("sub/a.txt", "one")
+    assert desk.error(tool, uri="sub") == "'sub' is a folder. List it with ls, or pass a file."
+
+
+def test_a_missing_file_has_similar_names(desk):
+    for name in ("settings.py", "sub/readme.md"):
+        desk.write(name, "one")
+    assert desk.error("read_file", uri="setting.py") == (
+        "There is no file or folder 'setting.py'. Did you mean 'settings.py'?"
+    )
+    assert desk.error("read_file", uri="sub/README.md").endswith("Known: 'readme.md'.")
+    assert desk.error("read_file", uri="subs/readme.md") == (
+        "There is no file or folder 'subs/readme.md'. The first folder has no 'subs'. Did you mean 'sub'?"
+    )
+
+
+def test_names_with_control_characters_are_escaped(desk):
+    desk.write("a\x1b[2J\u202eb.txt", "one key")
+    for shown in (desk.call("ls", uri="."), desk.call("search_file_contains_keyword", uri=".", keyword="key")):
+        assert "a\\x1b[2J\\u202eb.txt" in shown
+    assert "\x1b" not in desk.error("read_file", uri="a\x1b[2Jb.txt")
+
+
+def test_enormous_line_numbers_are_beyond_the_file(desk):
+    desk.write("a.txt", "one\n")
+    error = desk.error("partially_read_by_range", uri="a.txt", start_line=10**30, end_line=10**31)
+    assert error.endswith("the file has only 1 lines.")
+    assert desk.call("partially_read_by_range", uri="a.txt", start_line=1, end_line=10**30).startswith("1: one\n")
+    around = {"uri": "a.txt", "keyword": "one", "start_line": 10**30}
+    assert desk.call("partially_read_around_keyword", **around) == 'No matches found for "one".'

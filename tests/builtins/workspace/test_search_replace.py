@@ -1,0 +1,287 @@
+"""edit_file_search_replace: blocks that are exact, unique, and applied all or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+EDIT = "edit_file_search_replace"
+
+
+def test_the_result_shows_the_changed_lines(desk, block):
+    desk.write("a.py", "".join(f"line {n}\n" for n in range(1, 31)))
+    blocks = block("line 5\n", "five\nfive and a half\n") + block("line 25\n", "") + block("line 27\n", "27\n")
+    assert desk.call(EDIT, uri="a.py", search_replace=blocks) == (
+        "Edited a.py (3 blocks). The lines are now:\n"
+        "2: line 2\n3: line 3\n4: line 4\n5: five\n6: five and a half\n7: line 6\n8: line 7\n9: line 8\n"
+        "...\n"
+        "23: line 22\n24: line 23\n25: line 24\n26: line 26\n27: 27\n28: line 28\n29: line 29\n30: line 30"
+    )
+
+
+def test_replacement_patterns_are_literal(desk, block):
+    desk.write("a.py", "a\nb\n")
+    desk.call(EDIT, uri="a.py", search_replace=block("a\n", "$& $1 $$ \\1 \\g<0> \\n\n"))
+    assert desk.read("a.py") == b"$& $1 $$ \\1 \\g<0> \\n\nb\n"
+
+
+def test_indentation_is_kept_and_compared(desk, block):
+    desk.write("a.py", "if a:\n    b()\nb()\n")
+    desk.call(EDIT, uri="a.py", search_replace=block("    b()\n", "\tc()  \n"))
+    assert desk.read("a.py") == b"if a:\n\tc()  \nb()\n"
+
+
+def test_deleted_lines_leave_no_empty_line(desk, block):
+    desk.write("a.py", "a\nb\nc\n")
+    desk.call(EDIT, uri="a.py", search_replace=block("b\n", ""))
+    assert desk.read("a.py") == b"a\nc\n"
+
+
+def test_all_lines_can_be_deleted(desk, block):
+    desk.write("a.py", "a\nb")
+    assert desk.call(EDIT, uri="a.py", search_replace=block("a\nb\n", "")).endswith("(The file is empty.)")
+    assert desk.read("a.py") == b""
+
+
+def test_a_block_sees_what_the_one_before_has_made(desk, block):
+    desk.write("a.py", "a\nb\n")
+    desk.call(EDIT, uri="a.py", search_replace=block("a\n", "c\n") + block("c\n", "d\n"))
+    assert desk.read("a.py") == b"d\nb\n"
+
+
+def test_one_wrong_block_leaves_the_file_as_it_was(desk, block):
+    desk.write("a.py", "a\nb\n")
+    assert "block 2 are not in the file. Nothing was changed." in desk.error(
+        EDIT, uri="a.py", search_replace=block("a\n", "c\n") + block("x\n", "d\n")
+    )
+    assert desk.read("a.py") == b"a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "edited"),
+    [
+        pytest.param(b"a\r\nb\r\nc\r\n", b"a\r\n1\r\n2\r\nc\r\n", id="crlf"),
+        pytest.param(b"a\rb\rc\r", b"a\r1\r2\rc\r", id="cr"),
+        pytest.param(b"a\nb\r\nc\r", b"a\n1\r\n2\r\nc\r", id="mixed"),
+        pytest.param(b"\xef\xbb\xbfa\nb\n\xc3\xbc", b"\xef\xbb\xbfa\n1\n2\n\xc3\xbc", id="mark"),
+        pytest.param("a\r\nb\r\nü\r\n".encode("utf-16"), "a\r\n1\r\n2\r\nü\r\n".encode("utf-16"), id="utf-16"),
+        pytest.param(b"a\nb\n\xfc", b"a\n1\n2\n\xfc", id="latin-1"),
+        pytest.param(b"a\nb", b"a\n1\n2", id="no final newline"),
+        pytest.param(b"b", b"1\n2", id="one line"),
+        pytest.param(b"b\r\n", b"1\r\n2\r\n", id="one line with crlf"),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_the_form_of_the_file_stays(desk, block, content, edited, newline):
+    desk.write("a.txt", content)
+    desk.call(EDIT, uri="a.txt", search_replace=block("b\n", "1\n2\n").replace("\n", newline))
+    assert desk.read("a.txt") == edited
+    desk.call(EDIT, uri="a.txt", search_replace=block("1\n2\n", "b\n"))
+    assert desk.read("a.txt") == content
+
+
+def test_a_character_that_the_encoding_does_not_have_is_an_error(desk, block):
+    desk.write("a.txt", b"a\n\xfc")
+    assert "has no character U+94A5" in desk.error(EDIT, uri="a.txt", search_replace=block("a\n", "钥\n"))
+    assert desk.read("a.txt") == b"a\n\xfc"
+
+
+def test_several_matches_are_an_error_with_their_lines(desk, block):
+    desk.write("a.py", "a\nb\na\nb\n")
+    assert desk.error(EDIT, uri="a.py", search_replace=block("a\nb\n", "c\n")) == (
+        "The SEARCH lines of block 1 are 2 times in the file, from the lines 1, 3. Nothing was changed. Add lines "
+        "before or after them, so that they are there once."
+    )
+
+
+def test_very_many_matches_are_not_listed(desk, block):
+    desk.write("a.py", "a\n" * 100)
+    message = desk.error(EDIT, uri="a.py", search_replace=block("a\n", "c\n"))
+    assert "more than 10 times in the file, from the lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10. Nothing" in message
+
+
+def test_overlapping_matches_are_several(desk, block):
+    desk.write("a.py", "a\na\na\n")
+    assert "2 times" in desk.error(EDIT, uri="a.py", search_replace=block("a\na\n", "c\n"))
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        pytest.param(
+            "def f():\n  return 1\n",
+            "Lines 1 to 2 differ in spaces only. The first difference, in line 2, is the indentation: it begins with "
+            "4 spaces, and SEARCH with 2 spaces.\n1: def f():\n2:     return 1",
+            id="indentation",
+        ),
+        pytest.param(
+            "\tx = 1\n",
+            "Line 4 differs in spaces only. The first difference, in line 4, is the indentation: it begins with 4 "
+            "spaces, and SEARCH with 1 tab.\n4:     x = 1  ",
+            id="tab",
+        ),
+        pytest.param(
+            "    x = 1\n",
+            "Line 4 differs in spaces only. The first difference, in line 4, is the end of the line: it ends with 2 "
+            "spaces, and SEARCH with no space.\n4:     x = 1  ",
+            id="end of line",
+        ),
+        pytest.param(
+            "    x =  1  \n",
+            "Line 4 differs in spaces only. The first difference, in line 4, is the spaces inside of the line.\n"
+            "4:     x = 1  ",
+            id="inside",
+        ),
+        pytest.param(
+            "retur\n", "SEARCH must have whole lines, and line 2 has more text:\n2:     return 1", id="part of a line"
+        ),
+        pytest.param(
+            "def f():\n    return 2\n",
+            "The most similar lines are these. The first difference: line 2 is '    return 1', and SEARCH has "
+            "'    return 2'.\n1: def f():\n2:     return 1",
+            id="another line",
+        ),
+        pytest.param(
+            "def ff(x):\n",
+            "The most similar lines are these. The first difference: line 1 is 'def f():', and SEARCH has "
+            "'def ff(x):'.\n1: def f():",
+            id="similar line",
+        ),
+        pytest.param(
+            "y = 2\nz = 3\n",
+            "The most similar lines are these. The first difference: the file ends before, and SEARCH has 'z = 3'.\n"
+            "5: y = 2",
+            id="end of file",
+        ),
+        pytest.param(
+            "completely other\n",
+            "No lines of the file are similar. Read the file again, and copy whole lines from it.",
+            id="nothing",
+        ),
+    ],
+)
+def test_lines_that_are_not_there_are_an_error_with_the_nearest(desk, block, search, message):
+    desk.write("a.py", "def f():\n    return 1\n\n    x = 1  \ny = 2\n")
+    assert desk.error(EDIT, uri="a.py", search_replace=block(search, "z\n")) == (
+        f"The SEARCH lines of block 1 are not in the file. Nothing was changed. {message}"
+    )
+
+
+def test_an_edit_that_is_done_already_is_said_to_be(desk, block):
+    desk.write("a.py", "a\n")
+    desk.call(EDIT, uri="a.py", search_replace=block("a\n", "b\n"))
+    assert desk.error(EDIT, uri="a.py", search_replace=block("a\n", "b\n")).endswith(
+        "Nothing was changed. The REPLACE lines are there already: is this edit done?"
+    )
+
+
+def test_a_block_without_old_lines_is_refused_with_the_fix(desk, block):
+    desk.write("a.py", "a\n")
+    assert desk.error(EDIT, uri="a.py", search_replace=block("", "b\n")) == (
+        "Block 1 has no SEARCH lines. Nothing was changed. To add lines, use insert, or repeat a line of the file in "
+        "SEARCH and in REPLACE with the new lines around it."
+    )
+
+
+def test_a_block_that_changes_nothing_is_refused(desk, block):
+    desk.write("a.py", "a\n")
+    assert "are the same" in desk.error(EDIT, uri="a.py", search_replace=block("a\n", "a\n"))
+
+
+FORM = "<<<<<<< SEARCH\nold lines\n=======\nnew lines\n>>>>>>> REPLACE"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "search_replace has no block."),
+        ("a\n", "Line 1 of search_replace is outside of a block."),
+        ("<<<<<<< SEARCH\na\n=======\nb\n", "Block 1 has no line >>>>>>> REPLACE."),
+        ("<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", "Block 1 has no line =======."),
+        ("<<<<<<< SEARCH\na\n=======\n<<<<<<< SEARCH\n", "Block 1 has no line >>>>>>> REPLACE."),
+        ("<<<<<<< search\na\n=======\nb\n>>>>>>> REPLACE", "Line 1 of search_replace is outside of a block."),
+        ("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\nand", "Line 6 of search_replace is outside of a block."),
+    ],
+    ids=["nothing", "no marker", "no end", "no divider", "nested", "case", "text behind"],
+)
+def test_another_form_is_refused_with_the_right_one(desk, text, message):
+    desk.write("a.py", "a\n")
+    assert desk.error(EDIT, uri="a.py", search_replace=text) == f"{message} Write blocks as:\n{FORM}"
+    assert desk.read("a.py") == b"a\n"
+
+
+def test_code_fences_empty_lines_and_spaces_around_markers_are_accepted(desk):
+    desk.write("a.py", "a\n")
+    text = "```python\n\n<<<<<<< SEARCH \na\n======= \nb\n>>>>>>> REPLACE\t\n\n```\n"
+    desk.call(EDIT, uri="a.py", search_replace=text)
+    assert desk.read("a.py") == b"b\n"
+
+
+def test_several_dividers_are_refused_with_longer_markers(desk, block):
+    desk.write("a.rst", "Title\n=======\ntext\n")
+    assert desk.error(EDIT, uri="a.rst", search_replace=block("Title\n=======\n", "Other\n")) == (
+        "Block 1 has 2 lines =======, and it is not clear which one divides it. Nothing was changed. Write its three "
+        "markers with 8 characters: <<<<<<<< SEARCH, ========, >>>>>>>> REPLACE. Shorter ones are content then."
+    )
+    longer = "<<<<<<<< SEARCH\nTitle\n=======\n========\nOther\n=======\n>>>>>>>> REPLACE"
+    desk.call(EDIT, uri="a.rst", search_replace=longer)
+    assert desk.read("a.rst") == b"Other\n=======\ntext\n"
+
+
+def test_a_misspelt_merge_conflict_is_not_divided_at_its_own_divider(desk, block):
+    conflict = "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> branch\n"
+    desk.write("a.py", conflict)
+    assert "Nothing was changed." in desk.error(
+        EDIT, uri="a.py", search_replace=block(conflict.replace("x = 2", "x = two"), "x = 3\n")
+    )
+    assert desk.read("a.py").decode() == conflict
+
+
+def test_longer_markers_make_shorter_ones_content(desk):
+    conflict = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
+    desk.write("a.md", f"Merge:\n{conflict}")
+    text = f"<<<<<<<< SEARCH\n{conflict}========\ndone\n>>>>>>>> REPLACE\n"
+    desk.call(EDIT, uri="a.md", search_replace=text)
+    assert desk.read("a.md") == b"Merge:\ndone\n"
+
+
+def test_characters_that_some_programs_take_for_line_endings_stay(desk, block):
+    content = "a\x0bb\x0c\x85c\u2028d\nx\n"
+    desk.write("a.txt", content)
+    desk.call(EDIT, uri="a.txt", search_replace=block("x\n", "y\n"))
+    assert desk.read("a.txt").decode() == content.replace("x", "y")
+
+
+def test_a_missing_and_a_binary_file_are_errors(desk, block):
+    desk.write("a.bin", b"a\0b")
+    assert desk.error(EDIT, uri="b.bin", search_replace=block("a\n", "b\n")).endswith("Did you mean 'a.bin'?")
+    assert "binary" in desk.error(EDIT, uri="a.bin", search_replace=block("a\n", "b\n"))
+    assert desk.read("a.bin") == b"a\0b"
+
+
+def test_messages_about_huge_lines_are_short(desk, block):
+    desk.write("a.txt", f"{'a' * 100_000}\nb\n")
+    assert len(desk.error(EDIT, uri="a.txt", search_replace=block(f"{'a' * 99_999}b\n", "c\n"))) < 5_000
+
+
+@pytest.mark.exhaustive
+def test_a_large_file_of_equal_lines_is_edited_soon(desk, block):
+    desk.write("a.txt", "same\n" * 500_000 + "end\n")
+    assert desk.call(EDIT, uri="a.txt", search_replace=block("same\nend\n", "END\n"))
+    assert "No lines" in desk.error(EDIT, uri="a.txt", search_replace=block("other\n" * 1_000, "x\n"))
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        pytest.param("\n" * 300_000, id="many equal lines"),
+        pytest.param("\n" * 300_000 + "end\n", id="nearly many equal lines"),
+        pytest.param(" \n" * 300_000 + "x\n", id="many lines of spaces"),
+        pytest.param("=======\n" * 100_000, id="many dividers"),
+        pytest.param("x\n=======\ny\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n" * 20_000, id="many blocks"),
+    ],
+)
+def test_hostile_blocks_are_refused_soon(desk, block, search):
+    content = "\n" * 600_000
+    desk.write("a.txt", content)
+    assert desk.error(EDIT, uri="a.txt", search_replace=block(search, "z\n"))
+    assert desk.read("a.txt").decode() == content

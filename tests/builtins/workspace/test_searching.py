@@ -1,0 +1,276 @@
+"""The tool that finds lines by a keyword, with ripgrep and without."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ahvn_tools import ToolContext
+from ahvn_tools.builtins import Workspace
+from ahvn_tools.errors import CallCancelledError
+
+needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
+
+SEARCH = "search_file_contains_keyword"
+
+
+@pytest.fixture(autouse=True)
+def ripgrep_searches_few_files(monkeypatch):
+    """Let ripgrep search few files, too, which are otherwise read sooner than it starts."""
+    monkeypatch.setattr("ahvn_tools.builtins.workspace.searching.RIPGREP_MIN_FILES", 1)
+
+
+@pytest.fixture
+def without_ripgrep(monkeypatch, tmp_path):
+    """Return a function that removes ripgrep from the search path of programs."""
+    return lambda: monkeypatch.setenv("PATH", str(tmp_path / "no programs"))
+
+
+def test_each_match_has_path_line_and_text(desk):
+    desk.write("b.txt", "one\n   two key  \nthree\n")
+    desk.write("a/c.txt", b"a key\r\nand key key\r\n")
+    assert desk.call(SEARCH, uri=".", keyword="key") == "a/c.txt:1:a key\na/c.txt:2:and key key\nb.txt:2:two key"
+    assert desk.call(SEARCH, uri="b.txt", keyword="key") == "b.txt:2:two key"
+    assert desk.call(SEARCH, uri="a", keyword="key") == "a/c.txt:1:a key\na/c.txt:2:and key key"
+
+
+def test_nothing_found_is_no_error(desk):
+    assert desk.call(SEARCH, uri=".", keyword="key") == "No files found in directory."
+    desk.write("a.txt", "one")
+    assert desk.call(SEARCH, uri=".", keyword="key") == "No matches found."
+
+
+def test_the_keyword_is_no_pattern(desk):
+    desk.write("a.txt", "a.b\naxb\n(a+)+$\n$&\n")
+    assert desk.call(SEARCH, uri=".", keyword="a.b") == "a.txt:1:a.b"
+    assert desk.call(SEARCH, uri=".", keyword="(a+)+$") == "a.txt:3:(a+)+$"
+    assert desk.call(SEARCH, uri=".", keyword="$&") == "a.txt:4:$&"
+
+
+def test_case_is_regarded_unless_told(desk):
+    desk.write("a.txt", "Straße\nSTRASSE\nstraße\n")
+    assert desk.call(SEARCH, uri=".", keyword="straße") == "a.txt:3:straße"
+    assert desk.call(SEARCH, uri=".", keyword="straße", ignore_case=True) == "a.txt:1:Straße\na.txt:3:straße"
+
+
+@pytest.mark.parametrize(
+    ("glob", "found"),
+    [
+        ("*.py", ["a.py", "src/b.py", "src/deep/c.py"]),
+        ("**/*.py", ["a.py", "src/b.py", "src/deep/c.py"]),
+        ("src/*", ["src/b.py", "src/b.txt", "src/deep/c.py"]),
+        ("./src/*.py", ["src/b.py", "src/deep/c.py"]),
+        ("[ab].???", ["src/b.txt"]),
+    ],
+)
+def test_a_glob_selects_files(desk, glob, found):
+    for name in ("a.py", "src/b.py", "src/b.txt", "src/deep/c.py"):
+        desk.write(name, "key")
+    lines = desk.call(SEARCH, uri=".", keyword="key", glob=glob).split("\n")
+    assert [line.split(":")[0] for line in lines] == found
+
+
+def test_a_hostile_glob_ends_soon(desk):
+    desk.write("a" * 200, "key")
+    assert desk.call(SEARCH, uri=".", keyword="key", glob="*a" * 90 + "b") == "No files found in directory."
+    assert "at most 200" in desk.error(SEARCH, uri=".", keyword="key", glob="*" * 201)
+
+
+def test_a_hostile_keyword_is_refused_soon(desk):
+    desk.write("a.txt", "a\n")
+    error = desk.error("search_file_contains_keyword", uri=".", keyword="a" * 5_000_000, ignore_case=True)
+    assert error == "The keyword has 5,000,000 characters. Pass a part of it, of at most 1,000."
+
+
+def test_a_long_line_is_cut_around_its_match(desk):
+    desk.write("a.txt", f"key {'x' * 400}\n{'y' * 1000} key {'z' * 1000}\n")
+    first, second = desk.call(SEARCH, uri=".", keyword="key").split("\n")
+    assert first == f"a.txt:1:key {'x' * 296}..."
+    assert second.startswith("a.txt:2:...y")
+    assert " key " in second
+    assert len(second) < 320
+
+
+def test_matches_come_in_pages(desk):
+    desk.write("a.txt", "".join(f"key {n}\n" for n in range(10)))
+    assert desk.call(SEARCH, uri=".", keyword="key", max_results=2, skip=3) == (
+        "a.txt:4:key 3\na.txt:5:key 4\n(These are the results 4 to 5. Go on with skip=5.)"
+    )
+    assert desk.call(SEARCH, uri=".", keyword="key", skip=9) == "a.txt:10:key 9"
+    assert desk.call(SEARCH, uri=".", keyword="key", skip=10) == (
+        "There are no more results: skip=10 leaves out all 10."
+    )
+
+
+def test_no_more_than_a_thousand_matches_come_at_once(desk):
+    desk.write("a.txt", "key\n" * 5_000)
+    lines = desk.call(SEARCH, uri=".", keyword="key", max_results=1_000_000).split("\n")
+    assert lines[-1] == "(These are the results 1 to 1000. Go on with skip=1000.)"
+
+
+def test_the_result_is_no_longer_than_the_limit(make_desk):
+    desk = make_desk(max_output_chars=100)
+    desk.write("a.txt", "some key here\n" * 50)
+    assert desk.call(SEARCH, uri=".", keyword="key").endswith(
+        "(These are the results 1 to 4 of 50. Go on with skip=4.)"
+    )
+
+
+def test_binary_files_are_left_out_and_large_ones_are_named(make_desk):
+    desk = make_desk(max_bytes=100)
+    desk.write("a.bin", b"key\0")
+    desk.write("b.txt", "key " * 100)
+    desk.write("c.txt", "key")
+    assert desk.call(SEARCH, uri=".", keyword="key") == ("c.txt:1:key\n(Not searched: 1 files of more than 100 bytes.)")
+
+
+def test_gitignore_is_respected_unless_told(desk):
+    desk.write(".gitignore", "*.log\n/build\n!keep.log\n")
+    for name in ("a.log", "keep.log", "build/x.txt", "sub/build/x.txt", ".git/config", ".env"):
+        desk.write(name, "key")
+
+    def found(**options):
+        lines = desk.call(SEARCH, uri=".", keyword="key", **options).split("\n")
+        return [line.split(":")[0] for line in lines]
+
+    assert found() == ["keep.log", "sub/build/x.txt"]
+    assert found(include_ignored=True) == ["a.log", "build/x.txt", "keep.log", "sub/build/x.txt"]
+    assert found(include_hidden=True) == [".env", "keep.log", "sub/build/x.txt"]
+
+
+def test_links_are_not_followed(desk, tmp_path):
+    (tmp_path / "secret.txt").write_text("key")
+    (desk.folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (desk.folder / "folder").symlink_to(tmp_path)
+    assert desk.call(SEARCH, uri=".", keyword="key") == "No files found in directory."
+
+
+def _write_tree(folder, seed: int) -> None:
+    """Write about 150 files in several encodings, with several line endings, some of them ignored or binary."""
+    chance = random.Random(seed)
+    words = [
+        "key",
+        "Key",
+        "KEY",
+        "kéy",
+        "schlüssel",
+        "SCHLÜSSEL",
+        "skiff",
+        "İki",
+        "\u212aey",
+        "ſkiff",
+        "钥匙",
+        "🔑",
+        "a",
+    ]
+    for number in range(150):
+        place = folder / chance.choice(["", "src", "src/deep", "build", ".hidden", "dot.d"])
+        place.mkdir(parents=True, exist_ok=True)
+        newline = chance.choice(["\n", "\r\n", "\r", "\n\n"])
+        text = newline.join(" ".join(chance.choices(words, k=4)) for _ in range(chance.randrange(6)))
+        encoding = chance.choice(["utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "cp1252", "latin-1"])
+        content = text.encode(encoding, "replace") + chance.choice([b"", b"", newline.encode(), b"\0", b"\xff"])
+        name = chance.choice(["a", "-e", "x y", "über", "-", "#", "f:1"])
+        (place / f"{name}{number}{chance.choice(['.txt', '.log', ''])}").write_bytes(content)
+    (folder / ".gitignore").write_text("*.log\nbuild/\n!a3.log\n")
+    (folder / "src" / ".gitignore").write_text("x*\n")
+    (folder / "again").symlink_to(folder / "src")
+
+
+KEYWORDS = ["key", "KEY", "kéy", "schlüssel", "skiff", "iki", "钥匙", "🔑", "a ", "-e", "\\", "k", "\ufffd", "ÿ", "?"]
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(1, 10))])
+def test_ripgrep_changes_no_result(tmp_path, without_ripgrep, seed):
+    _write_tree(tmp_path, seed)
+    search = Workspace(tmp_path).to_toolspecs()[SEARCH]
+    options = [
+        {"keyword": keyword, "ignore_case": ignore_case, "include_ignored": ignored, "include_hidden": ignored}
+        for keyword in KEYWORDS
+        for ignore_case in (False, True)
+        for ignored in (False, True)
+    ]
+    with_ripgrep = [search(uri=".", **each) for each in options]
+    without_ripgrep()
+    assert with_ripgrep == [search(uri=".", **each) for each in options]
+    assert sum(found != "No matches found." for found in with_ripgrep) > len(options) // 2
+
+
+@needs_ripgrep
+@pytest.mark.exhaustive
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.binary(max_size=60) | st.text(max_size=40).map(str.encode), min_size=64, max_size=70), st.data())
+def test_ripgrep_changes_no_result_for_any_content(tmp_path_factory, contents, data):
+    folder = tmp_path_factory.mktemp("tree")
+    for number, content in enumerate(contents):
+        (folder / f"{number:03}").write_bytes(content)
+    texts = [text for content in contents if (text := content.decode("utf-8", "ignore").strip("\r\n"))]
+    drawn = data.draw(st.sampled_from(texts or ["a"]))
+    line = drawn.replace("\r", "\n").split("\n")[0] or "a"
+    start = data.draw(st.integers(0, len(line) - 1))
+    arguments = {"uri": ".", "keyword": line[start : start + 4], "ignore_case": data.draw(st.booleans())}
+    search = Workspace(folder).to_toolspecs()[SEARCH]
+    found, path = search(**arguments), os.environ["PATH"]
+    try:
+        os.environ["PATH"] = ""
+        assert search(**arguments) == found
+    finally:
+        os.environ["PATH"] = path
+
+
+@needs_ripgrep
+def test_ripgrep_leaves_out_files_without_the_keyword(desk, monkeypatch, tmp_path):
+    """A program of this name that names no file shows that it is asked."""
+    desk.write("a.txt", "key")
+    program = tmp_path / "programs" / "rg"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert desk.call(SEARCH, uri=".", keyword="key") == "No matches found."
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("script", ["exit 2", "kill -9 $$", "printf './b.txt\\0/etc/passwd\\0../x\\0'; exit 2"])
+def test_a_ripgrep_that_fails_changes_no_result(desk, monkeypatch, tmp_path, script):
+    desk.write("a.txt", "key")
+    program = tmp_path / "programs" / "rg"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert desk.call(SEARCH, uri=".", keyword="key") == "a.txt:1:key"
+
+
+@needs_ripgrep
+def test_a_ripgrep_in_the_workspace_is_not_started(desk, monkeypatch):
+    for number in range(70):
+        desk.write(f"{number}.txt", "key")
+    program = desk.write("rg", f"#!/bin/sh\ntouch {desk.folder}/started\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{desk.folder}:{os.environ['PATH']}")
+    assert len(desk.call(SEARCH, uri=".", keyword="key").split("\n")) == 70
+    assert not (desk.folder / "started").exists()
+
+
+@needs_ripgrep
+def test_the_configuration_of_ripgrep_has_no_effect(desk, monkeypatch):
+    for number in range(70):
+        desk.write(f"{number}.txt", "key")
+    config = desk.write("config", "--invert-match\n--max-count=0\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(config))
+    assert len(desk.call(SEARCH, uri=".", keyword="key").split("\n")) == 70
+
+
+def test_a_cancelled_search_ends(desk):
+    desk.write("a.txt", "key")
+    context = ToolContext(tool=SEARCH)
+    context.cancel()
+    with pytest.raises(CallCancelledError):
+        desk.workspace.search_file_contains_keyword(".", "key", context)

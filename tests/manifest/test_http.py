@@ -1,0 +1,105 @@
+"""HTTP tools and OpenAPI documents as sources of a manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools import load
+from ahvn_tools.errors import SourceError
+from tests.sources.http.service import Service, serve
+from tests.sources.openapi.echo_server import running
+
+PETSTORE = Path(__file__).parents[1] / "sources" / "openapi" / "petstore.yaml"
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with serve() as running:
+        yield running
+
+
+def write(folder: Path, text: str) -> str:
+    file = folder / "kit.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def test_an_http_source_is_one_tool(tmp_path: Path, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTES_KEY", "canary-57c1e0a2")
+    monkeypatch.setenv("NOTES_PORT", str(service.port))
+    kit = load(
+        write(
+            tmp_path,
+            """
+            sources:
+              - http:
+                  name: add_note
+                  description: Add a note.
+                  api_url: http://127.0.0.1:${NOTES_PORT}/notes
+                  method: POST
+                  auth_method: api_key_header
+                  api_key: ${NOTES_KEY}
+                  allow_private: [127.0.0.1]
+                  input_schema: {type: object, properties: {text: {type: string}}, required: [text]}
+                prefix: my_
+                tags: [notes]
+            """,
+        )
+    )
+    assert [tool.name for tool in kit] == ["my_add_note"]
+    assert kit.call("my_add_note", {"text": "tea"}) == {"ok": True}
+    assert json.loads(service.last.body) == {"text": "tea"}
+    assert service.last.headers["x-api-key"] == "canary-57c1e0a2"
+    assert "canary" not in repr(kit.definitions())
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("http: {api_url: 'https://x.example/y'}", "sources[0]: `http` has no `name`: it is that of the tool."),
+        ("http: {name: a}", "has an `api_url`"),
+        ("http: {name: a, api_url: 5}", "`api_url`: it is a URL such as"),
+        (
+            "http: {name: a, api_url: 'https://x.example', url: b}",
+            "`url`: a definition of the kind 'http' has no such key",
+        ),
+        ("http: {name: a, api_url: 'https://${NOT_SET}'}", "'NOT_SET' is not set"),
+        (
+            "http: {name: a, api_url: 'https://x.example', auth_method: api_key, api_key: canary-1}",
+            "must not be a plain text",
+        ),
+    ],
+)
+def test_a_wrong_http_source_is_an_error_of_the_manifest(tmp_path: Path, source: str, message: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        load(write(tmp_path, f"sources:\n  - {{{source}}}\n"))
+    assert message in str(caught.value)
+    assert "kit.yaml" in str(caught.value)
+    assert "canary" not in str(caught.value)
+
+
+def test_an_openapi_source_has_the_options_of_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PET_KEY", "canary-57c1e0a2")
+    with running() as echo:
+        kit = load(
+            write(
+                tmp_path,
+                f"""
+                sources:
+                  - openapi: {PETSTORE}
+                    base_url: {echo.url}
+                    operations: [getPetById]
+                    operation_tags: [pet]
+                    http_options: {{allow_private: true}}
+                    auth: {{api_key: "${{PET_KEY}}"}}
+                """,
+            )
+        )
+        assert [tool.name for tool in kit] == ["getPetById"]
+        assert not kit.exec("getPetById", {"petId": 7}).is_error
+        assert (echo.last["method"], echo.last["path"]) == ("GET", "/pet/7")
+        assert echo.last["headers"]["api_key"] == "canary-57c1e0a2"
