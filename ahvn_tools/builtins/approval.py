@@ -52,7 +52,7 @@ class Approval:
         """Ask if it is needed, and return when the action is approved.
 
         Call it before the first effect: after the approval the tool may run again from its first line. Raises
-        CallRejectedError or ApprovalRequiredError otherwise, and ToolError where nobody can be asked.
+        CallRejectedError or ApprovalRequiredError otherwise, and ToolError outside of a toolkit.
         """
         if self.is_needed(action):
             context.ask_sync(action.text, action.details)

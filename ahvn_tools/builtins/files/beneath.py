@@ -77,7 +77,7 @@ def make_parts(folder: int, names: Sequence[str]) -> None:
 def _open_or_make(folder: int, name: str) -> int:
     with contextlib.suppress(FileNotFoundError):
         return open_part(folder, name, FOLDER_PART)
-    with contextlib.suppress(FileExistsError):  # somebody else has made it at this moment
+    with contextlib.suppress(FileExistsError):  # another process has made it at this moment
         os.mkdir(name, dir_fd=folder)
     return open_part(folder, name, FOLDER_PART)
 

@@ -26,7 +26,7 @@ _one_process_lock = threading.Lock()
 
 
 def never_cancelled() -> bool:
-    """Return False, for calls that nobody can cancel."""
+    """Return False, for calls that cannot be cancelled."""
     return False
 
 

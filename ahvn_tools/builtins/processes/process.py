@@ -88,7 +88,7 @@ class _Reports:
 
 @contextmanager
 def _as_file(data: bytes) -> Iterator[int | IO[bytes]]:
-    """Give data as a file, so that nobody must wait until the program reads it."""
+    """Give data as a file, so that the caller need not wait until the program reads it."""
     if not data:
         yield subprocess.DEVNULL
         return

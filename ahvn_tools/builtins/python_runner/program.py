@@ -3,7 +3,7 @@
 PythonRunner starts it with any Python from 3.9 on, so it imports nothing but the standard library.
 
 A request is a line of JSON. Its answer is a file, so that nothing that the code prints can be taken for it. The code
-can write that file, too: whoever reads it must not trust it.
+can write that file, too: its reader must not trust it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from ahvn_tools.errors import ToolError
 MAX_ENDED_JOBS: Final = 16
 """How many ended jobs of a session can still be read."""
 MAX_ENDED_JOBS_IN_ALL: Final = 256
-"""How many ended jobs of all sessions together can still be read: nobody says when a session ends."""
+"""How many ended jobs of all sessions together can still be read: the end of a session is not reported."""
 
 
 @dataclass(frozen=True, kw_only=True)

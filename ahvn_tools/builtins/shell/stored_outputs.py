@@ -61,7 +61,7 @@ class StoredOutputs:
         self, output_id: str, session_id: str | None, *, stream: Literal["stdout", "stderr"], start: int, size: int
     ) -> str:
         """Return a page of at most `size` bytes that begins at the byte `start`, and how to read the next one."""
-        with self._lock:  # also while reading: nobody deletes the file meanwhile
+        with self._lock:  # also while reading: no other thread deletes the file meanwhile
             stored = self._outputs.get(output_id)
             if stored is None or stored.session_id != session_id:
                 raise ToolError(f"There is no output {output_id!r}: old ones are deleted. Run the command again.")

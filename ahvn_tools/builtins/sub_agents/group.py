@@ -123,6 +123,6 @@ class SubAgentGroup:
 
 
 def _discard(running: asyncio.Task[str | None]) -> None:
-    """Take the exception of a task that nobody waits for, so that asyncio does not log it."""
+    """Take the exception of a task that is no longer awaited, so that asyncio does not log it."""
     if not running.cancelled():
         running.exception()
