@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ahvn_tools.context import ToolContext
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.encoders import register_encoder
+    from ahvn_tools.error_detail import ErrorDetail
     from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
     from ahvn_tools.manifest.loader import aload, load
     from ahvn_tools.mcp.trust.changes import Changes
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.approve import ApprovalRequest
     from ahvn_tools.redaction import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
-    from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
+    from ahvn_tools.results import ToolCall, ToolResult
     from ahvn_tools.sources.options import ToolOptions
     from ahvn_tools.spec import ToolSpec
     from ahvn_tools.tool_decorator import tool
@@ -38,6 +39,7 @@ _PUBLIC_NAMES = {
     "context": ["ToolContext"],
     "definition": ["ToolDefinition"],
     "encoders": ["register_encoder"],
+    "error_detail": ["ErrorDetail"],
     "errors": ["ToolCallError", "ToolError", "ToolSpecError"],
     "manifest.loader": ["aload", "load"],
     "mcp.trust.changes": ["Changes"],
@@ -46,7 +48,7 @@ _PUBLIC_NAMES = {
     "middleware.approve": ["ApprovalRequest"],
     "redaction": ["Secret"],
     "registry": ["ToolRegistry", "reg_toolspec"],
-    "results": ["ErrorDetail", "ToolCall", "ToolResult"],
+    "results": ["ToolCall", "ToolResult"],
     "sources.options": ["ToolOptions"],
     "spec": ["ToolSpec"],
     "tool_decorator": ["tool"],

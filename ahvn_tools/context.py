@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, field
 from os import PathLike
@@ -15,8 +15,20 @@ from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError, ToolErr
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import resolve_path
 
-ProgressCallback = Callable[[float, float | None, str | None], None]
+ProgressCallback = Callable[[float, float | None, str | None], object]
 """Takes progress, its total and a message."""
+
+
+class Sent:
+    """What the methods that send something return: it can be awaited, and there is nothing to wait for."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Iterator[None]:
+        yield from ()
+
+
+_SENT = Sent()
 
 
 class Asker(Protocol):
@@ -58,6 +70,8 @@ class ToolContext:
     """The read-only state of bound parameters: the session's, then the toolkit's, then the tool's."""
     roots: tuple[Path, ...] = ()
     """The folders that the host allows tools to use: absolute paths without symbolic links."""
+    forbids_files: bool = False
+    """Whether the host has set `roots=[]`: no file may be used then, also by a tool that has folders of its own."""
     ends_session: bool = field(default=False, init=False)
     """Whether the tool has requested the end of the session."""
     is_approved: bool = False
@@ -92,8 +106,8 @@ class ToolContext:
         """The toolkit as the caller sees it, with its session and selection; None without one."""
         return None if self._open_toolkit is None else self._open_toolkit()
 
-    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report the progress of the call, and its total if known, both in any unit.
+    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
+        """Report the progress of the call, and its total if known, both in any unit. It may be awaited.
 
         The reader of a stream receives a chunk with both in `meta["progress"]` and the message as its value. If a slow
         reader has 100 unread chunks, a new one replaces the last.
@@ -103,14 +117,16 @@ class ToolContext:
         elif self._emit is not None:
             meta = {"progress": {"progress": progress, "total": total}}
             self._emit(ToolResult(message, meta=meta, is_last=False, id=self.call_id))
+        return _SENT
 
-    def append_output(self, output: Any) -> None:
-        """Send the reader of a stream a chunk before the result, with `meta["output"]` true.
+    def append_output(self, output: Any) -> Sent:
+        """Send the reader of a stream a chunk before the result, with `meta["output"]` true. It may be awaited.
 
         Raises LimitExceededError after more chunks than a generator may yield items (`max_items`, `max_bytes`).
         """
         if self._emit is not None:
             self._emit(ToolResult(output, meta={"output": True}, is_last=False, id=self.call_id))
+        return _SENT
 
     @property
     def cancelled(self) -> bool:

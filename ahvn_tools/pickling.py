@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import copyreg
 import functools
 import io
 import pickle
@@ -44,7 +43,7 @@ def reduce_spec(spec: Any) -> tuple[Any, ...]:
     Raises PickleError, which names the part that cannot be pickled.
     """
     if _is_pickling.get():
-        return copyreg.__newobj__, (type(spec),), spec.__getstate__()  # type: ignore[attr-defined]  # public, but not in typeshed
+        return _new_spec, (type(spec),), spec.__getstate__()
     token = _is_pickling.set(True)
     try:
         return load_spec, (_dumps_without_secret_defaults(spec),)
@@ -52,6 +51,11 @@ def reduce_spec(spec: Any) -> tuple[Any, ...]:
         raise _pickle_error(spec, error) from error
     finally:
         _is_pickling.reset(token)
+
+
+def _new_spec(cls: type) -> Any:
+    """Return a spec without its parts; the `__new__` of a subclass may need what is not there yet."""
+    return object.__new__(cls)
 
 
 def load_spec(data: bytes) -> Any:

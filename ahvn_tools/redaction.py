@@ -81,6 +81,17 @@ class Secret:
         """Mark the JSON Schema, too, as that of pydantic's secret types is."""
         return {**handler(core_schema), "writeOnly": True}
 
+    @staticmethod
+    def is_in(annotation: object) -> bool:
+        """Return whether an annotation marks its parameter as secret: by this marker, or by a type such as SecretStr.
+
+        >>> from typing import Annotated
+        >>> from ahvn_tools import Secret
+        >>> Secret.is_in(Annotated[str, Secret] | None)
+        True
+        """
+        return is_secret_annotation(annotation)
+
 
 def is_secret_annotation(annotation: object) -> bool:
     """Return whether an annotation marks its parameter as secret: `Secret`, or one of pydantic's secret types."""

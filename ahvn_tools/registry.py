@@ -28,6 +28,7 @@ from ahvn_tools.spec import ToolSpec, validate_spec_class
 Method = TypeVar("Method", bound="Callable[..., Any] | classmethod[Any, ..., Any] | staticmethod[..., Any]")
 
 _MARK = "_is_toolspec"
+_ARGUMENTS = "_toolspec_args"
 _OPTIONS = "_toolspec_kwargs"
 _SPEC_CLASS = "spec_class"
 
@@ -55,6 +56,7 @@ def reg_toolspec(
                 f"@reg_toolspec is for methods, classmethods and staticmethods, not for a {type(method).__name__}."
             )
         setattr(method, _MARK, True)  # for programs that look for marked methods themselves
+        setattr(method, _ARGUMENTS, ())  # … and pass `*args, **kwargs` on
         setattr(method, _OPTIONS, marked)
         with contextlib.suppress(AttributeError):  # a pickled classmethod or staticmethod loses its own attributes
             setattr(getattr(method, "__func__", method), _OPTIONS, marked)
@@ -111,12 +113,12 @@ class ToolRegistry:
     3
     """
 
-    _toolspecs: ClassVar[ScannedTools | dict[str, Mapping[str, Any]] | None] = ScannedTools()
+    _tool_methods: ClassVar[ScannedTools | dict[str, Mapping[str, Any]] | None] = ScannedTools()
     """The tools of the class by tool name; None while its annotations contain names that are not defined yet, and
     annotations by method name in a class that was loaded from a pickle."""
 
-    _toolspecs_namespace: ClassVar[Namespace]
-    """The locals of the defining frame that the annotations name, set together with `_toolspecs = None`."""
+    _annotation_locals: ClassVar[Namespace]
+    """The locals of the defining frame that the annotations name, set together with `_tool_methods = None`."""
 
     spec_class: ClassVar[type[ToolSpec]] = ToolSpec
     """The class of the specs, ToolSpec or a subclass of it. A subclass of the registry may set another one."""
@@ -129,42 +131,54 @@ class ToolRegistry:
         validate_spec_class(cls.spec_class)
         frame_locals = _parent_frame_namespace(cls)
         try:
-            cls._toolspecs = _scan(cls, frame_locals)
+            cls._tool_methods = _scan(cls, frame_locals)
         except DefinitionError as error:
             if not _is_resolvable_later(cls, error.reason or error.__cause__):
                 raise
         else:
-            if all(method.compiled.plan.unbound_parameter is None for method in cls._toolspecs.values()):
+            if all(method.compiled.plan.unbound_parameter is None for method in cls._tool_methods.values()):
                 return  # a type without a schema may be the class itself, which is incomplete
         words = _annotation_words(cls)
-        cls._toolspecs = None
-        cls._toolspecs_namespace = {name: value for name, value in frame_locals.items() if name in words}
+        cls._tool_methods = None
+        cls._annotation_locals = {name: value for name, value in frame_locals.items() if name in words}
+
+    @classmethod
+    def marked_methods(cls) -> dict[str, dict[str, Any]]:
+        """Return the options of each method that is a tool, by the name of the method: a fresh dict.
+
+        An override without a mark has the options of the method that it overrides. No annotation is resolved.
+        """
+        removed = {name for name in _marked_names(cls) if vars(_owner(cls, name))[name] is None}
+        return {name: dict(_options(cls, name)) for name in _marked_names(cls) if name not in removed}
 
     def to_toolspecs(self) -> dict[str, ToolSpec]:
         """Return new specs for this instance, by tool name; each call returns new ones, without bindings."""
         return {name: method.to_toolspec(self) for name, method in _tools(type(self)).items()}
 
     def list_toolspecs(self) -> list[str]:
-        """Return the names of the tools."""
-        return list(_tools(type(self)))
+        """Return the names of the tools: the keys of `to_toolspecs`, which a subclass may change."""
+        return list(self.to_toolspecs())
 
     def toolspec(self, name: str) -> ToolSpec:
         """Return a new spec for one tool, by the name of the tool or the method.
 
         Raises ToolLookupError, with similar names.
         """
-        methods = _tools(type(self))
-        method = methods.get(name) or next((m for m in methods.values() if m.method_name == name), None)
-        if method is None:
-            raise ToolLookupError(f"{type(self).__name__} has no tool {name!r}. {near_misses(name, methods)}")
-        return method.to_toolspec(self)
+        specs = self.to_toolspecs()
+        if name in specs:
+            return specs[name]
+        names = {name, *(tool for tool, method in _tools(type(self)).items() if method.method_name == name)}
+        spec = next((spec for spec in specs.values() if spec.name in names), None)
+        if spec is None:
+            raise ToolLookupError(f"{type(self).__name__} has no tool {name!r}. {near_misses(name, specs)}")
+        return spec
 
 
 def _tools(cls: type[ToolRegistry]) -> Mapping[str, ToolMethod]:
     """Return the tools of a class; scan it now if it was not scanned when it was defined or loaded."""
-    tools = vars(cls).get("_toolspecs")
+    tools = vars(cls).get("_tool_methods")
     if not isinstance(tools, ScannedTools):
-        tools = cls._toolspecs = _scan(cls, vars(cls).get("_toolspecs_namespace", {}), tools or {})
+        tools = cls._tool_methods = _scan(cls, vars(cls).get("_annotation_locals", {}), tools or {})
     return tools
 
 
@@ -242,7 +256,7 @@ def _without_self(cls: type, name: str, descriptor: Any) -> Any:
 def _inherited_annotations(cls: type, name: str, descriptor: Any) -> tuple[type, Mapping[str, Any]]:
     """Return the base class that first made the method a tool, and its annotations as resolved there."""
     for base in reversed(cls.__mro__[1:]):
-        methods = _tools(base) if vars(base).get("_toolspecs") else {}
+        methods = _tools(base) if vars(base).get("_tool_methods") else {}
         for method in methods.values():
             if method.method_name == name and method.descriptor is descriptor:
                 return base, method.compiled.template.rebuild_arguments["annotations"]
@@ -256,7 +270,7 @@ def _annotation_namespaces(
     owner = _owner(cls, name)
     bodies = [dict(vars(base)) for base in owner.__mro__]
     owner_name = {owner.__name__: owner}
-    around = dict(parent_namespace if owner is cls else vars(owner).get("_toolspecs_namespace", {}))
+    around = dict(parent_namespace if owner is cls else vars(owner).get("_annotation_locals", {}))
     namespace = ChainMap(owner_name, bodies[0], around, *bodies[1:], {cls.__name__: cls}, dict(parent_namespace))
     if function.__module__ != owner.__module__:
         return namespace, {}

@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
 from ahvn_tools.encoders.rendering import Rendering
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InputRequiredError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
 
@@ -39,40 +40,6 @@ class ToolCall:
     """The name that the provider used, if a format parsed the call."""
     format: str | None = field(default=None, compare=False)
     """The format that parsed the call: `provider` is data of that format. None for any other call."""
-
-
-class _ExceptionHolder:
-    """Holds an exception outside of the fields of a dataclass: no repr, comparison, pickle or JSON form contains it."""
-
-    __slots__ = ("_exception",)
-    _exception: BaseException
-
-    @property
-    def exception(self) -> BaseException | None:
-        """The exception that was raised, for the host; None if there was none in this process."""
-        return getattr(self, "_exception", None)
-
-    def hold(self, exception: BaseException | None) -> Self:
-        """Take the exception that this was made of. Return it."""
-        if exception is not None:
-            object.__setattr__(self, "_exception", exception)
-        return self
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ErrorDetail(_ExceptionHolder):
-    """Why a call failed: a stable `code`, and a message that may be sent to a model.
-
-    Characters that UTF-8 cannot encode, as in an undecodable file name, are escaped.
-    """
-
-    code: str
-    message: str
-    mcp_response: Any = field(default=None, repr=False, compare=False)
-    """What a client of a served toolkit receives instead: MCP's InputRequiredResult, or an MCPError."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", self.message.encode("utf-8", "backslashreplace").decode())
 
 
 @dataclass(frozen=True, init=False)

@@ -18,7 +18,7 @@ Roots = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """One folder, or several: paths or `file:` URIs."""
 
 _NO_ROOTS: Final = "This tool cannot use files, because no folder was made available to it."
-_OUTSIDE: Final = (
+OUTSIDE: Final = (
     "The path is outside of the folders that this tool may use. Pass a path inside of them; a relative path begins in "
     "the first of them."
 )
@@ -39,10 +39,11 @@ def to_roots(roots: Roots) -> tuple[Path, ...]:
     return tuple(_to_root(folder) for folder in folders)
 
 
-def resolve_path(path: str | os.PathLike[str], roots: tuple[Path, ...]) -> Path:
+def resolve_path(path: str | os.PathLike[str], roots: tuple[Path, ...], *, outside: str = OUTSIDE) -> Path:
     """Return the path without symbolic links and `..`, which is in one of the roots.
 
-    Raises ToolError for any other path. No message contains a path.
+    Raises ToolError for any other path, with the text `outside` for one that leads elsewhere. No message contains a
+    path.
     """
     if not roots:
         fix = "Pass roots=… to the Toolkit, to the session or to the call."
@@ -54,7 +55,7 @@ def resolve_path(path: str | os.PathLike[str], roots: tuple[Path, ...]) -> Path:
     except (OSError, ValueError, RuntimeError):  # a loop of symbolic links, a text that is no file name
         raise ToolError(_UNUSABLE) from None
     if not any(resolved.is_relative_to(root) for root in roots):
-        raise ToolError(_OUTSIDE)
+        raise ToolError(outside)
     return resolved
 
 

@@ -106,6 +106,20 @@ class ToolSpec(ToolSources[P, R]):
         return function
 
     @property
+    def server_name(self) -> str | None:
+        """The MCP server from which a toolkit has imported the tool, as in its `servers`; None for other tools."""
+        return None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the MCP client that calls go through is connected.
+
+        False without a client, and True for a tool that needs none or whose server connects again by itself.
+        """
+        is_connected: bool = getattr(self.body, "is_connected", True)
+        return is_connected
+
+    @property
     def state(self) -> MutableMapping[str, Any]:
         """The values of bound parameters, read at each call. Change it in place or replace it."""
         state: MutableMapping[str, Any] = self.state_scopes[0]  # type: ignore[assignment]  # a spec sets no other

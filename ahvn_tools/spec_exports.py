@@ -208,9 +208,9 @@ class ToolExports(Generic[P, R]):
 
         Needs the extra `langchain`. Raises DefinitionError for an unknown option.
         """
-        from ahvn_tools.langchain import to_langchain_tool
+        from ahvn_tools.langchain import SpecTool
 
-        return to_langchain_tool(self.definition, self.exec, self.aexec, options)
+        return SpecTool(self, **options)
 
     def to_mcp(self) -> WireTool:
         """Return the definition as an `mcp.types.Tool`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ahvn_tools.json_types import JsonObject
@@ -59,6 +59,24 @@ class ToolSources(ToolExports[P, R]):
         return cls(*schema_function.build_template(name, input_schema, function, options, namespace=caller_locals()))
 
     @classmethod
+    def from_openai(cls, definition: Mapping[str, Any], function: Function, **options: Unpack[ToolOptions]) -> Self:
+        """Make a spec from a tool as OpenAI takes it and a function that takes its arguments, as `from_schema` does.
+
+        `definition` is an item of a request's `tools`, for Chat Completions or for the Responses API. It is read once,
+        and not changed. The options `name` and `description` replace its own. Raises DefinitionError for another dict,
+        and as `from_schema` does.
+
+        >>> from ahvn_tools import ToolSpec
+        >>> parameters = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        >>> definition = {"type": "function", "function": {"name": "greet", "parameters": parameters}}
+        >>> ToolSpec.from_openai(definition, lambda name: f"Hello, {name}!").call(name="Ann")
+        'Hello, Ann!'
+        """
+        from ahvn_tools.sources import openai_function
+
+        return cls(*openai_function.build_template(definition, function, options, namespace=caller_locals()))
+
+    @classmethod
     def from_code(
         cls,
         code: str,
@@ -98,12 +116,16 @@ class ToolSources(ToolExports[P, R]):
         return cls.from_mcp(await find_tool(client, tool_name), client=client, **options)
 
     @classmethod
-    def from_server(cls, server: RemoteServer, *, timeout: float | None = 30) -> dict[str, Self]:
+    def from_server(
+        cls, server: RemoteServer, *, timeout: float | None = 30, names: Collection[str] | None = None
+    ) -> dict[str, Self]:
         """Make specs from all tools of an MCP server, by their names there: `from_server(mcp.connect("…"))`.
 
-        `timeout`, in seconds, applies to each call. Raises DefinitionError if it is not a number of seconds.
+        `timeout`, in seconds, applies to each call. With `names`, only these tools are made, which is faster. Raises
+        DefinitionError if `timeout` is not a number of seconds, ToolLookupError for a name that no tool has.
         """
-        return {name: cls(template, body) for name, (template, body) in server.templates(timeout=timeout).items()}
+        templates = server.templates(timeout=timeout, names=names)
+        return {name: cls(template, body) for name, (template, body) in templates.items()}
 
     @classmethod
     def from_http(  # type: ignore[misc]  # Python itself refuses the option of this name

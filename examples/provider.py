@@ -11,7 +11,7 @@ from typing import Any
 from loopback import Loopback
 
 from ahvn_tools import ToolCall, ToolResult, ToolSpec
-from ahvn_tools.results import ErrorDetail
+from ahvn_tools.error_detail import ErrorDetail
 
 
 @contextmanager

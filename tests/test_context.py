@@ -12,6 +12,7 @@ from typing import Annotated, Any, Optional
 import pytest
 
 from ahvn_tools import ToolContext, Toolkit, ToolRegistry, ToolSpec, reg_toolspec
+from ahvn_tools.builtins import Workspace
 from ahvn_tools.errors import BindError, CallCancelledError
 
 
@@ -95,6 +96,53 @@ def test_only_the_host_sets_roots(tmp_path):
         return [str(root) for root in ctx.roots]
 
     assert kit.call("roots") == [str(Path(tmp_path).resolve()), str((tmp_path / "sub").resolve())]
+
+
+@pytest.mark.parametrize("place", ["toolkit", "session", "call"])
+def test_an_empty_list_of_roots_forbids_files(tmp_path, place):
+    (tmp_path / "a.txt").write_text("secret")
+    toolkit = Toolkit("kit", roots=[]) if place == "toolkit" else Toolkit("kit", roots=tmp_path)
+    kit = toolkit.add(Workspace(tmp_path))
+
+    @kit.tool
+    def forbids(ctx: ToolContext) -> bool:
+        return ctx.forbids_files
+
+    view = kit.session(roots=[]) if place == "session" else kit
+    options = {"roots": []} if place == "call" else {}
+    assert view.call("forbids", **options) is True
+    result = view.exec("read_file", {"uri": "a.txt"}, **options)
+    assert "No folder may be used" in result.text
+    assert kit.session(roots=tmp_path).call("read_file", {"uri": "a.txt"}) == "secret"
+
+
+def test_without_roots_a_tool_uses_its_own_folders(tmp_path):
+    (tmp_path / "a.txt").write_text("tea")
+    kit = Toolkit("kit").add(Workspace(tmp_path))
+    assert kit.session().call("read_file", {"uri": "a.txt"}) == "tea"
+
+
+def test_a_background_call_of_a_model_has_the_roots_of_its_own_call(tmp_path):
+    (tmp_path / "a.txt").write_text("secret")
+    kit = Toolkit("kit").add(Workspace(tmp_path))
+    kit.add(*kit.background_tools())
+    session = kit.session()
+    for roots, expected in (([], "failed"), (None, "done"), (tmp_path, "done")):
+        started = session.call("start_call", {"name": "read_file", "arguments": {"uri": "a.txt"}}, roots=roots)
+        assert session.call("wait_for_call", {"id": started["id"], "seconds": 20})["state"] == expected
+
+
+def test_what_sends_something_can_be_awaited():
+    kit = Toolkit("kit")
+
+    @kit.tool
+    async def send(ctx: ToolContext) -> str:
+        await ctx.append_output("one")
+        await ctx.report_progress(1, 2)
+        return "done"
+
+    assert [result.value for result in kit.stream("send")] == ["one", None, "done"]
+    assert kit.call("send") == "done"
 
 
 def test_a_tool_sees_the_toolkit_as_its_caller_does():

@@ -128,6 +128,8 @@ def test_a_local_tool_loads_no_mcp_and_no_sdk(work):
     assert {"ahvn_tools", "pydantic"} <= loaded
     slow = {"fastmcp", "mcp", "mcp_types", "httpx", "httpx2", "openai", "anthropic", "rich", "jsonschema_rs"}
     assert loaded & slow == set()
+    of_other_sources = {f"ahvn_tools.sources.{name}" for name in ("langchain", "langchain_inputs", "mcp", "http")}
+    assert loaded & {*of_other_sources, "ahvn_tools.schema.jsonschema"} == set()
 
 
 def test_importing_the_package_imports_none_of_its_modules():

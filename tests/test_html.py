@@ -9,7 +9,7 @@ import pytest
 from mcp_types import AudioContent, ImageContent, TextContent
 
 from ahvn_tools import ToolCall, Toolkit, ToolResult, ToolSpec, html
-from ahvn_tools.results import ErrorDetail
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.toolkit import Run
 
 EVIL = "<script>alert('x')</script>"

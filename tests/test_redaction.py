@@ -282,6 +282,7 @@ class TestIsSecret:
     )
     def test_these_annotations_mark_a_secret(self, annotation):
         assert is_secret_annotation(annotation)
+        assert Secret.is_in(annotation)
 
     @pytest.mark.parametrize(
         "annotation",
@@ -290,6 +291,7 @@ class TestIsSecret:
     )
     def test_these_annotations_do_not_mark_a_secret(self, annotation):
         assert not is_secret_annotation(annotation)
+        assert not Secret.is_in(annotation)
 
 
 class TestInCalls:

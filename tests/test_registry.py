@@ -116,7 +116,41 @@ def test_a_marked_method_can_be_recognized_by_its_attributes():
     @reg_toolspec(name="sum")
     def add(self) -> int: ...
 
-    assert (add._is_toolspec, add._toolspec_kwargs) == (True, {"name": "sum"})
+    assert (add._is_toolspec, add._toolspec_args, add._toolspec_kwargs) == (True, (), {"name": "sum"})
+
+
+def test_the_marked_methods_of_a_class_and_their_options_are_readable():
+    class Child(Base):
+        greet = None
+
+        def add(self, a: int, b: int = 2) -> int:
+            return a * b
+
+        @reg_toolspec(tags={"late"})
+        def late(self, other: Later) -> int: ...  # noqa: F821
+
+    methods = Child.marked_methods()
+    assert methods == {
+        "add": {"name": "sum", "tags": {"math"}, "examples": [{"a": 1, "b": 2}]},
+        "late": {"tags": {"late"}},
+    }
+    methods["add"].clear()
+    assert Child.marked_methods()["add"]["name"] == "sum"
+    assert ToolRegistry.marked_methods() == {}
+
+
+def test_a_registry_that_changes_its_tools_lists_and_finds_the_changed_ones():
+    class Changed(Base):
+        def to_toolspecs(self) -> dict[str, ToolSpec]:
+            specs = super().to_toolspecs()
+            return {"hello": specs["greet"], "total": specs["sum"].transform(name="total")}
+
+    changed = Changed("c")
+    assert changed.list_toolspecs() == ["hello", "total"]
+    assert changed.toolspec("hello")(who="Ann") == changed.toolspec("greet")(who="Ann") == "c: Ann"
+    assert changed.toolspec("total")(a=1) == 2
+    with pytest.raises(ToolLookupError, match="no tool 'sum'"):
+        changed.toolspec("sum")
 
 
 def test_only_marked_methods_are_tools_in_order_of_definition():

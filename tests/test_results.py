@@ -21,8 +21,8 @@ from mcp_types import (
 )
 
 from ahvn_tools import ToolCall, ToolError, ToolResult, ToolSpec, formats
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError
-from ahvn_tools.results import ErrorDetail
 from tests.execution.entry_points import ENTRY_POINTS, RESULT_ENTRY_POINTS, VALUE_ENTRY_POINTS, EntryPoint, run
 
 each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
@@ -321,3 +321,36 @@ def test_models_read_the_whole_object_only_where_the_value_was_taken_from_it() -
         '{"celsius": 21.5, "city": "Rome"}'
     )
     assert ToolResult(1, {"result": 1}, is_unwrapped=True).text == '{"result": 1}'
+
+
+class TestReason:
+    """`ErrorDetail.reason` is the message without the type of the tool's exception."""
+
+    def test_of_an_exception_of_the_tool(self):
+        def fail(key: str) -> None:
+            raise ValueError(f"the key {key} is unknown")
+
+        error = ToolSpec.from_function(fail).bind("key", default="hunter2000").exec().error
+        assert (error.message, error.reason) == (
+            "ValueError: the key <key> is unknown",
+            "the key <key> is unknown",
+        )
+
+    def test_of_a_refused_call_is_the_message(self):
+        def double(number: int) -> int:
+            return 2 * number
+
+        error = ToolSpec.from_function(double).exec(number="x").error
+        assert error.reason == error.message
+
+    def test_of_an_exception_without_a_text_is_its_type(self):
+        def fail() -> None:
+            raise ZeroDivisionError
+
+        assert ToolSpec.from_function(fail).exec().error.reason == "ZeroDivisionError"
+
+    def test_only_one_type_is_removed(self):
+        def fail() -> None:
+            raise ValueError("ValueError: twice")
+
+        assert ToolSpec.from_function(fail).exec().error.reason == "ValueError: twice"

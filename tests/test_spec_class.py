@@ -202,6 +202,14 @@ class TestToolkit:
         assert not isinstance(kit["add"], PricedSpec)
         assert isinstance(kit["half"], OtherSpec)
 
+    def test_what_a_host_sets_on_the_switch_of_groups_is_there_in_the_toolkit(self):
+        kit = Toolkit("k").add_group("web")
+        switch = kit.groups_tool()
+        switch.cost = 3
+        kit.add(switch)
+        assert kit["set_groups"].cost == 3
+        assert kit["set_groups"].call(web=True) == "Active groups: web."
+
     def test_an_attribute_that_neither_has_is_an_error(self):
         kit = Toolkit("k", spec_class=PricedSpec).add(add)
         with pytest.raises(AttributeError, match="'PricedSpec' object has no attribute 'cost'"):

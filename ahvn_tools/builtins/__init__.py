@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ahvn_tools.builtins.database import Database
     from ahvn_tools.builtins.git import Git
     from ahvn_tools.builtins.knowledge import Knowledge
+    from ahvn_tools.builtins.processes.confinement import Confinement, choose_sandbox
+    from ahvn_tools.builtins.processes.environment import clean_environment
+    from ahvn_tools.builtins.processes.limits import ProcessLimits
+    from ahvn_tools.builtins.processes.process import ProcessResult, arun_process, run_process
     from ahvn_tools.builtins.python_runner import PythonRunner
     from ahvn_tools.builtins.shell import HARMLESS_COMMANDS, READING_COMMANDS, CommandResult, Shell
     from ahvn_tools.builtins.standard import standard_toolkit
@@ -21,8 +25,9 @@ if TYPE_CHECKING:
     from ahvn_tools.builtins.workspace import Workspace
 
 __all__ = [
-    "HARMLESS_COMMANDS", "READING_COMMANDS", "Action", "CommandResult", "Database", "Git", "Knowledge", "PythonRunner",
-    "Shell", "SubAgentTask", "SubAgents", "System", "Workspace", "standard_toolkit",
+    "HARMLESS_COMMANDS", "READING_COMMANDS", "Action", "CommandResult", "Confinement", "Database", "Git", "Knowledge",
+    "ProcessLimits", "ProcessResult", "PythonRunner", "Shell", "SubAgentTask", "SubAgents", "System", "Workspace",
+    "arun_process", "choose_sandbox", "clean_environment", "run_process", "standard_toolkit",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
@@ -30,6 +35,10 @@ _PUBLIC_NAMES = {
     "database": ["Database"],
     "git": ["Git"],
     "knowledge": ["Knowledge"],
+    "processes.confinement": ["Confinement", "choose_sandbox"],
+    "processes.environment": ["clean_environment"],
+    "processes.limits": ["ProcessLimits"],
+    "processes.process": ["ProcessResult", "arun_process", "run_process"],
     "python_runner": ["PythonRunner"],
     "shell": ["CommandResult", "HARMLESS_COMMANDS", "READING_COMMANDS", "Shell"],
     "standard": ["standard_toolkit"],

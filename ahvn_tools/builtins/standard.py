@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools.builtins.approval import Approve
 from ahvn_tools.builtins.database import Database
+from ahvn_tools.builtins.files.folders import CallRoots
 from ahvn_tools.builtins.git import Git
 from ahvn_tools.builtins.knowledge import Knowledge
 from ahvn_tools.builtins.processes.confinement import Sandbox
@@ -15,6 +16,7 @@ from ahvn_tools.builtins.shell import Shell
 from ahvn_tools.builtins.sub_agents import Runner, SubAgents
 from ahvn_tools.builtins.system import System
 from ahvn_tools.builtins.workspace import Workspace
+from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.roots import Roots
 from ahvn_tools.toolkit import Toolkit
@@ -51,14 +53,18 @@ def standard_toolkit(
     sandbox: Sandbox = "auto",
     network: bool = False,
     approve: Approve = "risky",
+    call_roots: CallRoots = "narrow",
+    include: Collection[str] | None = None,
     **options: Any,
 ) -> Toolkit:
     """Return a toolkit with the built-in tools of a workspace, each kind in a group of its own.
 
     `workspace` is a Workspace, or its roots. `shell`, `python`, `git` and `system` are objects, True for one with
     `sandbox`, `network` and `approve`, or False for none. With `runner` there are sub-agents, of the audience `sub`:
-    they have the same tools and task_finish. `text_files` adds the tools that read and write ranges of lines. `options`
-    are those of Toolkit, such as `approver`. Raises DefinitionError for wrong values.
+    they have the same tools and task_finish. `text_files` adds the tools that read and write ranges of lines.
+    `call_roots` is that of Workspace, for a `workspace` that is none. `include` are the names of the only tools that
+    the toolkit has; with `self_fork` among them, it has the tools of SubAgents also without a `runner`. `options` are
+    those of Toolkit, such as `approver`. Raises DefinitionError for wrong values.
 
     >>> import tempfile
     >>> from ahvn_tools.builtins import standard_toolkit
@@ -68,7 +74,9 @@ def standard_toolkit(
     ...     kit.call("read_file", {"uri": "notes.txt"})
     'tea'
     """
-    files = workspace if isinstance(workspace, Workspace) else Workspace(workspace, approve=approve)
+    files = (
+        workspace if isinstance(workspace, Workspace) else Workspace(workspace, approve=approve, call_roots=call_roots)
+    )
     kit = Toolkit(name, **{"roots": files.folders.roots, **options})
     confined: dict[str, Any] = {"sandbox": sandbox, "approve": approve}
     _add_files(kit, files, text_files=text_files)
@@ -78,10 +86,11 @@ def standard_toolkit(
     _add(kit, "system", System() if system is True else system)
     _add(kit, "database", database)
     _add(kit, "knowledge", knowledge, prefix="knowledge_")
-    if runner is not None:
+    if runner is not None or (include is not None and "self_fork" in include):
         _add_group(kit, "agents")
-        SubAgents(runner, kit, models=models).add_to(kit, group="agents")
-    return kit
+        relative_to = files.folders.base if files.folders.call_roots == "replace" else None
+        SubAgents(runner, kit, models=models, relative_to=relative_to).add_to(kit, group="agents")
+    return kit if include is None else _keep(kit, include)
 
 
 def _add_files(kit: Toolkit, workspace: Workspace, *, text_files: bool) -> None:
@@ -98,6 +107,14 @@ def _add(kit: Toolkit, group: str, tools: ToolRegistry | bool | None, *, prefix:
     if isinstance(tools, ToolRegistry):
         _add_group(kit, group)
         kit.add(tools, group=group, prefix=prefix)
+
+
+def _keep(kit: Toolkit, names: Collection[str]) -> Toolkit:
+    """Remove all tools but these. Raises DefinitionError for an unknown one."""
+    for name in names:
+        if name not in kit:
+            raise DefinitionError(f"There is no tool {name!r} to include. {near_misses(name, [t.name for t in kit])}")
+    return kit.remove(*[tool.name for tool in kit if tool.name not in names])
 
 
 def _add_group(kit: Toolkit, group: str) -> None:

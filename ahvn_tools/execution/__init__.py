@@ -8,6 +8,11 @@ the `threads` or, by `isolation`, in a worker process, within its `deadline`; `c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["abandoned", "set_max_processes", "to_async", "to_sync"]
+
 
 def abandoned() -> int:
     """Return how many bodies still run in this process although no caller waits for them.
@@ -39,3 +44,35 @@ def set_max_processes(max_processes: int | None = None) -> None:
     if max_processes is not None and not is_count(max_processes):
         raise DefinitionError(f"max_processes must be a whole number of at least 1, or None, not {max_processes!r}.")
     slots.process_slots.max_processes = max_processes or slots.count_cores()
+
+
+def to_sync(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for sync callers; one that is not async is returned as it is.
+
+    The async function runs on the background loop, with the context variables of its caller, also inside a running
+    event loop, which is blocked meanwhile. Ctrl-C cancels it. On the background loop itself, where async bodies of sync
+    calls run, it raises SyncCallError.
+
+    >>> from ahvn_tools import execution
+    >>> async def double(number):
+    ...     return 2 * number
+    >>> execution.to_sync(double)(2)
+    4
+    """
+    from ahvn_tools.execution import other_callers
+
+    return other_callers.to_sync(function)
+
+
+def to_async(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a coroutine function; one that is async is returned as it is.
+
+    Another one runs in a worker thread, with the context variables of its caller.
+
+    >>> from ahvn_tools import execution
+    >>> execution.to_sync(execution.to_async(len))("tea")
+    3
+    """
+    from ahvn_tools.execution import other_callers
+
+    return other_callers.to_async(function)

@@ -50,8 +50,8 @@ class Call:
     """Takes the chunks of a stream; None without a reader."""
     report: ProgressCallback | None = field(default=None, repr=False)
     """Takes the progress that the tool reports; None without a listener."""
-    roots: tuple[Path, ...] = field(default=(), repr=False)
-    """The folders that the host allows tools to touch."""
+    roots: tuple[Path, ...] | None = field(default=None, repr=False)
+    """The folders that the host allows tools to touch; None if it has not said so."""
     secret_key: SecretKey = field(default=_PROCESS_KEY, repr=False)
     """The toolkit's key for digests that only the host can make; without a toolkit a random one."""
     approved_questions: tuple[str, ...] = field(default=(), repr=False)
@@ -96,7 +96,8 @@ class Call:
             run_id=self.run_id,
             session_id=self.session_id,
             state=_read_only(self.state_scopes),
-            roots=self.roots,
+            roots=self.roots or (),
+            forbids_files=self.roots == (),
             open_toolkit=self.open_toolkit,
             emit=emit,
             report=self.report,

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     ApprovalRequiredError,
     CallCancelledError,
@@ -27,10 +28,10 @@ from ahvn_tools.errors import (
     ToolConnectionError,
     ToolError,
 )
-from ahvn_tools.execution.outcome import Outcome, is_cancellation
+from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.redaction import clip, redact
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
     import logging
@@ -117,7 +118,8 @@ def body_error_detail(
     `is_masked` hides the text of every exception except ToolError. `text` is the text of the exception where it was
     read before.
     """
-    return _body_error_detail(error, bound_values, tool, is_masked=is_masked, text=text).hold(error)
+    detail = _body_error_detail(error, bound_values, tool, is_masked=is_masked, text=text)
+    return detail.hold(self_cancelled_error(tool) if is_cancellation(error) else error)
 
 
 def _body_error_detail(

@@ -21,6 +21,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import CallCancelledError, ToolCallError, ToolSpecError, ToolTimeoutError, error_for_code
 from ahvn_tools.execution import background_loop, endpoint
 from ahvn_tools.execution.async_to_sync import read_on_loop, run_on_loop
@@ -30,7 +31,7 @@ from ahvn_tools.execution.convert import body_error_detail, call_error_detail, e
 from ahvn_tools.execution.middleware_errors import MiddlewareResultError, describe_failure
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.runner import capture_outcome
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, ParameterKind
-from ahvn_tools.state import MISSING, BlockingStateError
+from ahvn_tools.state import MISSING, UNSET, BlockingStateError
 from ahvn_tools.template import ToolTemplate, is_duration
 
 Arguments = dict[str, Any]
@@ -97,6 +97,12 @@ class Plan:
             for name in (p.property_name, p.name)
         )
         """The names of arguments that must not be logged; a caller may use a parameter's name or its alias."""
+        self.secret_defaults = {
+            p.name: p.fixed_default
+            for p in self._parameters
+            if p.name in self.secret_names and p.fixed_default is not UNSET
+        }
+        """What the body uses for secret arguments that a call leaves out."""
         self.is_keyword_callable = all(p.kind in _KEYWORD_KINDS and p.body_name is None for p in self._parameters)
         resolvers = {binding.resolver for binding in bindings.values()}
         self.depends_on_context = resolve_context in resolvers
@@ -306,7 +312,8 @@ class Plan:
     def hidden_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return the values of a call that no text may show: the bound ones, and what is secret in the others."""
         bound = self.bound_values(values)
-        hidden = find_secrets({name: value for name, value in values.items() if name not in bound}, self.secret_names)
+        others = {**self.secret_defaults, **values}
+        hidden = find_secrets({name: value for name, value in others.items() if name not in bound}, self.secret_names)
         for name, value in bound.items():
             hidden.setdefault(name, MaskedValues()).append(value)
         return dict(hidden)

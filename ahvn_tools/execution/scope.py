@@ -12,9 +12,10 @@ from typing import Any
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.encoders.rendering import Rendering
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.execution.deadline import Deadline
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 
 
 class CallInterruptedError(Exception):

@@ -17,7 +17,9 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.dialects.finding import Finding as Finding
+from ahvn_tools.schema.dialects.finding import Finding
+
+__all__ = ["Finding", "Format", "FormatName", "choose_format", "get", "portability", "register"]
 
 FormatName: TypeAlias = Literal[
     "anthropic", "bedrock", "gemini", "langchain", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt"

@@ -45,11 +45,14 @@ def export(
     *,
     strict: bool = False,  # noqa: ARG001  # as all formats
     examples: bool = True,
+    instructions: str | None = None,
 ) -> list[JsonObject]:
     """Return one system message that describes the tools and how to call them; no message without tools.
 
     - `strict` has no effect: a text cannot enforce a schema.
     - `examples`: the sample calls of a definition follow its schema.
+    - `instructions`: a text instead of the one about how to write a call, such as one in another language. It must ask
+      for the same JSON, `{"name": …, "parameters": {…}}`.
 
     >>> from ahvn_tools import ToolDefinition
     >>> (system,) = export([ToolDefinition(name="ping", description="Is it there?")])
@@ -59,7 +62,8 @@ def export(
     tools = [tool["text"] for tool in export_all(definitions, _to_tool, examples)]
     if not tools:
         return []
-    return [{"role": "system", "content": "\n\n".join(["You can call these tools.", *tools, _PROTOCOL])}]
+    parts = ["You can call these tools.", *tools, instructions or _PROTOCOL]
+    return [{"role": "system", "content": "\n\n".join(parts)}]
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:

@@ -35,7 +35,7 @@ def read(location: str, options: ReadOptions) -> Contents:
 
     Left out are names that start with `.`, `_` or `test_`, `conftest.py`, `setup.py`, virtual environments,
     `node_modules`, manifests, and data without tools. Raises SourceError for a folder that is too large or has no
-    tools.
+    tools, which `allow_missing` allows.
     """
     folder = options.resolve(location)
     if not folder.is_dir():
@@ -45,7 +45,7 @@ def read(location: str, options: ReadOptions) -> Contents:
         shown = str(Path(location) / file.relative_to(folder))
         with skipping(shown, collected.errors.append):
             collected.add(_read_file(file, shown, options), shown)
-    if collected.is_empty:
+    if collected.is_empty and not options.allow_missing:
         raise SourceError(f"The folder {location!r} has no file with tools.", file=location)
     return collected.to_contents(folder.resolve().name or "tools")
 

@@ -12,6 +12,7 @@ from ahvn_tools.errors import SourceError, ToolSpecError
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.module_import import own_name, running_code_of
 from ahvn_tools.registry import ToolRegistry
+from ahvn_tools.sources.langchain_classes import langchain_classes, spec_behind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
 
@@ -39,7 +40,7 @@ def read_module(module: types.ModuleType, name: str) -> Contents:
     classes = {
         key: value
         for key, value in members.items()
-        if _is_registry_class(value) and (value.__module__ == module.__name__ or key in listed)
+        if _is_class_of_tools(value) and (value.__module__ == module.__name__ or key in listed)
     }
     found = {key: value for key, value in members.items() if _is_tool(value) or key in classes}
     return _Reading(name=name, skips_bases=True).read(own, found)
@@ -90,10 +91,9 @@ class _Reading:
 
     def _to_tool(self, key: str, value: Any) -> Any:
         """Return what `Toolkit.add` takes. Raises SourceError for what is no tool."""
+        value = spec_behind(self._create(key, value) if _is_class_of_tools(value) else value)
         if isinstance(value, ToolSpec | ToolRegistry | Toolkit):
             return value
-        if _is_registry_class(value):
-            return self._create(key, value)
         try:
             if hasattr(value, "args_schema"):
                 return ToolSpec.from_langchain(value)
@@ -109,7 +109,7 @@ class _Reading:
             file=self.name,
         )
 
-    def _create(self, key: str, registry: type[ToolRegistry]) -> ToolRegistry:
+    def _create(self, key: str, registry: type[Any]) -> Any:
         """Return an instance of a class of tools. Raises SourceError when it cannot be created without arguments."""
         missing = _required_parameters(registry)
         if missing:
@@ -159,7 +159,12 @@ def _is_tool(value: Any) -> bool:
     """Return whether a member of a module is meant as a tool: a plain function is not."""
     if _members_of(value):
         return all(_is_tool(member) or isinstance(member, Toolkit) for _, member in _flatten([("", value)]))
-    return isinstance(value, ToolSpec | ToolRegistry) or is_server(value)
+    return isinstance(value, (ToolSpec, ToolRegistry, *langchain_classes())) or is_server(value)
+
+
+def _is_class_of_tools(value: Any) -> bool:
+    """Return whether a value is a class of a registry, or of a LangChain tool."""
+    return _is_registry_class(value) or (isinstance(value, type) and issubclass(value, langchain_classes()))
 
 
 def _is_registry_class(value: Any) -> bool:
@@ -168,9 +173,9 @@ def _is_registry_class(value: Any) -> bool:
 
 def _is_base(value: Any, others: Iterable[Any]) -> bool:
     """Return whether a class of tools is only the class of other members: of an instance or of a subclass."""
-    if not _is_registry_class(value):
+    if not _is_class_of_tools(value):
         return False
-    if inspect.isabstract(value) or not value.__dict__.get("_toolspecs", True):
+    if inspect.isabstract(value) or (_is_registry_class(value) and not value.marked_methods()):
         return True
     return any(
         isinstance(other, value) or (isinstance(other, type) and other is not value and issubclass(other, value))
@@ -178,7 +183,7 @@ def _is_base(value: Any, others: Iterable[Any]) -> bool:
     )
 
 
-def _required_parameters(registry: type[ToolRegistry]) -> list[str]:
+def _required_parameters(registry: type[Any]) -> list[str]:
     try:
         parameters = inspect.signature(registry).parameters.values()
     except (TypeError, ValueError):  # a constructor in C

@@ -23,6 +23,8 @@ class ReadOptions:
     """The environment that credentials are read from."""
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The values of `${input:…}` in an mcp.json."""
+    allow_missing: bool = False
+    """Whether a folder may have no file with tools."""
 
     def resolve(self, location: str) -> Path:
         """Return the path of a location, which is relative to the folder."""

@@ -74,7 +74,7 @@ class Builder:
     def _new_toolkit(self, default_name: str) -> Toolkit:
         build, manifest = self.build, self.build.manifest
         options = manifest.fields_set(*(name for name in _TOOLKIT_OPTIONS if getattr(manifest, name) is not None))
-        roots = [build.read_options.resolve(root) for root in manifest.roots]
+        roots = None if manifest.roots is None else [build.read_options.resolve(root) for root in manifest.roots]
         options |= self._approval()
         build.raise_problems()
         try:
@@ -131,7 +131,7 @@ class Builder:
     def _read_builtins(self, source: Any) -> Contents:
         from ahvn_tools.manifest.builtins_source import read_builtins  # slow, and few manifests have it
 
-        roots = getattr(source, "roots", ()) or self.build.manifest.roots
+        roots = getattr(source, "roots", ()) or self.build.manifest.roots or ()
         folders = tuple(self.build.read_options.resolve(root).resolve() for root in roots)
         if isinstance(source, source_model.TextSource):
             return read_builtins("standard", folders)

@@ -29,6 +29,8 @@ def load(
     trust: Iterable[str | os.PathLike[str]] | None = None,
     roots: Roots | None = None,
     env: Mapping[str, str] | None = None,
+    tool_sets: Iterable[str | os.PathLike[str]] = (),
+    allow_missing: bool = False,
 ) -> Toolkit:
     """Return a toolkit of the tools that these sources contain.
 
@@ -41,8 +43,9 @@ def load(
     environment variable AHVN_TOOLS_PROFILE names. `audience` gives the toolkit of one audience, with what manifests say
     for it. `trust` lists the modules, files, folders and programs that may run; by default those that the sources name.
     `roots` are the folders that the built-in tools may use. `env` replaces the environment variables that manifests
-    refer to. Raises SourceError for what cannot be loaded, also for a server that cannot be reached; no server stays
-    connected then.
+    refer to. `tool_sets` are files with toolsets, and folders of such files. With `allow_missing` a `Path` that does
+    not exist, in `sources` and `tool_sets`, and a folder without tools are no errors. Raises SourceError for what
+    cannot be loaded, also for a server that cannot be reached; no server stays connected then.
 
     >>> kit = load('''
     ... def greet(name: str) -> str:
@@ -54,9 +57,10 @@ def load(
     """
     if not sources:
         raise SourceError("There is nothing to load: pass a file, a folder, a module, a server or an object.")
-    options = ReadOptions(trust=Trust(trust), env=os.environ if env is None else env)
-    located = [classify(source, options.folder) for source in sources]
-    _refuse_unused_options({kind for kind, _ in located}, profile, roots)
+    options = ReadOptions(trust=Trust(trust), env=os.environ if env is None else env, allow_missing=allow_missing)
+    files = _find_toolset_files(tool_sets, options)
+    located = [classify(source, options.folder) for source in _present(sources, options)]
+    _refuse_unused_options({kind for kind, _ in located}, profile, roots, files)
     if [kind for kind, _ in located] == ["manifest"]:
         return _load_manifest(located[0][1], options, profile, audience, name)
     contents: list[Contents] = []
@@ -70,10 +74,11 @@ def load(
                 contents.append(Contents(name=loaded[-1].name, toolkit=loaded[-1]))
             else:
                 contents.append(reader.read(kind, location, options))
-        if len(contents) == 1 and contents[0].toolkit is not None:
+        if len(contents) == 1 and contents[0].toolkit is not None and not files:
             return _single_toolkit(contents[0], name, audience)
         kit = _combine(contents, name, audience)
         _add_toolset_files(kit, [location for kind, location in located if kind == "folder"])
+        _add_toolsets(kit, files, options.folder)
         return kit
     except BaseException:
         for kit in loaded:
@@ -89,6 +94,8 @@ async def aload(
     trust: Iterable[str | os.PathLike[str]] | None = None,
     roots: Roots | None = None,
     env: Mapping[str, str] | None = None,
+    tool_sets: Iterable[str | os.PathLike[str]] = (),
+    allow_missing: bool = False,
 ) -> Toolkit:
     """Return a toolkit from async code, as `load` does: in a worker thread, so that the event loop is not blocked.
 
@@ -100,7 +107,17 @@ async def aload(
     loaded: list[Toolkit] = []
 
     def load_in_thread(_job: Any) -> Toolkit:
-        kit = load(*sources, name=name, profile=profile, audience=audience, trust=trust, roots=roots, env=env)
+        kit = load(
+            *sources,
+            name=name,
+            profile=profile,
+            audience=audience,
+            trust=trust,
+            roots=roots,
+            env=env,
+            tool_sets=tool_sets,
+            allow_missing=allow_missing,
+        )
         with lock:
             loaded.append(kit)
             if not is_cancelled:
@@ -132,8 +149,19 @@ def _load_manifest(
     return load_manifest(location, options, Choice(profile=profile, audience=audience, name=name))
 
 
-def _refuse_unused_options(kinds: Collection[str], profile: str | None, roots: Roots | None) -> None:
+def _present(sources: Iterable[Any], options: ReadOptions) -> list[Any]:
+    """Return the sources without those paths that may be missing, and are."""
+    if not options.allow_missing:
+        return list(sources)
+    return [source for source in sources if not isinstance(source, os.PathLike) or Path(source).exists()]
+
+
+def _refuse_unused_options(
+    kinds: Collection[str], profile: str | None, roots: Roots | None, tool_sets: Collection[Any]
+) -> None:
     """Raise SourceError for an option that none of these kinds of sources has."""
+    if tool_sets and kinds == {"manifest"}:
+        raise SourceError("A manifest has its own key `tool_sets`: write it there, and leave the option out.")
     if profile is not None and "manifest" not in kinds:
         raise SourceError(f"profile={profile!r} is for manifests, and no source is one: leave it out.")
     if roots is not None and "builtins" not in kinds:
@@ -162,7 +190,7 @@ def _single_toolkit(content: Contents, name: str | None, audience: str | None) -
 
 def _combine(contents: Sequence[Contents], name: str | None, audience: str | None) -> Toolkit:
     """Return a new toolkit of several sources."""
-    kit = Toolkit(name or contents[0].name, on_duplicate="keep")
+    kit = Toolkit(name or (contents[0].name if contents else "tools"), on_duplicate="keep")
     try:
         for content in contents:
             _add(kit, content)
@@ -207,6 +235,26 @@ def _add_toolset_files(kit: Toolkit, folders: Sequence[str]) -> None:
 
             errors = toolset_files.add_toolset_files(kit, toolset_files.find_files(folder), folder)
             add_load_errors(kit, errors)
+
+
+def _find_toolset_files(tool_sets: Iterable[Any], options: ReadOptions) -> list[Path]:
+    """Return the files of the option `tool_sets`. Raises SourceError for a missing one, before anything is loaded."""
+    if isinstance(tool_sets, str | os.PathLike):
+        raise SourceError(f"`tool_sets` is a list of files and folders: write tool_sets=[{os.fspath(tool_sets)!r}].")
+    places = [os.fspath(place) for place in _present(tool_sets, options)]
+    if not places:
+        return []
+    from ahvn_tools.manifest import toolset_files  # as above
+
+    return toolset_files.find_files(options.folder, places)
+
+
+def _add_toolsets(kit: Toolkit, files: Sequence[Path], folder: Path) -> None:
+    """Add the toolsets of these files, as above."""
+    if files:
+        from ahvn_tools.manifest import toolset_files  # as above
+
+        add_load_errors(kit, toolset_files.add_toolset_files(kit, files, folder))
 
 
 def _keep_audience(kit: Toolkit, audience: str) -> None:

@@ -86,6 +86,8 @@ class Log(MiddlewareOptions):
     """Whether the result is in the line."""
     traceback: bool = False
     """Whether the traceback of an error follows the line."""
+    redact: list[str] = []
+    """Regular expressions: what they match in a line is `***`."""
 
     def arguments(self, folder: Path) -> dict[str, Any]:
         """Return the arguments, the level as a number."""
@@ -158,7 +160,7 @@ MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
         "truncate": Truncate,
     }
 )
-"""The options of each middleware, by the name of its function in `ahvn_tools.middleware`."""
+"""The options of each middleware, by the name of its function in `ahvn_tools.middleware`; `observe` has a function."""
 
 _SECRET_OPTIONS = frozenset({"secret_key"})
 
@@ -179,6 +181,8 @@ def to_item(layer: Middleware, folder: Path | None) -> str | JsonObject:
     made = factory_call(layer)
     if made is None:
         raise ToolSpecError("it was not made by `ahvn_tools.middleware`: name it as `module:name`")
+    if made.name not in MIDDLEWARE:
+        raise ToolSpecError(f"YAML cannot hold the function of `{made.name}`: name one that makes it, as `module:name`")
     options = {name: _to_option(name, value, folder) for name, value in made.options.items()}
     try:
         MIDDLEWARE[made.name].model_validate(options, strict=True)

@@ -168,8 +168,8 @@ class Overlay(ManifestModel):
     """Whether results hide the text of an exception that is no ToolError."""
     output: OutputForm = "json"
     """`raw`: the value of a result is the object that the function returned."""
-    roots: Names = []
-    """Folders that tools may use, relative to the folder of the manifest."""
+    roots: Names | None = None
+    """Folders that tools may use, relative to the folder of the manifest. With an empty list no file may be used."""
     on_duplicate: OnDuplicate = "keep"
     """What happens to a second tool of the same name; `keep` the first one, with a warning, by default."""
     approval: Approval | None = None

@@ -14,17 +14,23 @@ if TYPE_CHECKING:
     from ahvn_tools.mcp.trust.changes import Changes, compare
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
 
-__all__ = ["Budgets", "Changes", "Limits", "aconnect", "compare", "connect"]
+__all__ = ["Budgets", "Changes", "Limits", "RemoteServer", "aconnect", "compare", "connect"]
 
-_MODULES = {"Budgets": "limits", "Changes": "changes", "Limits": "limits", "compare": "changes"}
-"""The modules of `trust` with these names."""
+_MODULES = {
+    "Budgets": "trust.limits",
+    "Changes": "trust.changes",
+    "Limits": "trust.limits",
+    "RemoteServer": "client.remote_server",
+    "compare": "trust.changes",
+}
+"""The modules with these names."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a name at its first use (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.trust.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def connect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOptions]) -> RemoteServer:
@@ -35,14 +41,22 @@ def connect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOp
     DefinitionError when `server` does not name one.
     """
     remote_server = _resolve_server(server, name, options)
-    remote_server.refresh()
+    try:
+        remote_server.refresh()
+    except BaseException:
+        remote_server.close()
+        raise
     return remote_server
 
 
 async def aconnect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOptions]) -> RemoteServer:
     """Connect to an MCP server from async code, as `connect` does."""
     remote_server = _resolve_server(server, name, options)
-    await remote_server.arefresh()
+    try:
+        await remote_server.arefresh()
+    except BaseException:
+        await remote_server.aclose()
+        raise
     return remote_server
 
 

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.limit import limit
     from ahvn_tools.middleware.log import log
     from ahvn_tools.middleware.metrics import metrics
+    from ahvn_tools.middleware.observe import observe
     from ahvn_tools.middleware.record import record, replay
     from ahvn_tools.middleware.retry import retry
     from ahvn_tools.middleware.trace import trace
     from ahvn_tools.middleware.truncate import truncate
 
 __all__ = [
-    "Call", "Middleware", "Next", "approve", "cache", "inline", "limit", "log", "metrics", "record", "replay", "retry",
-    "trace", "truncate",
+    "Call", "Middleware", "Next", "approve", "cache", "inline", "limit", "log", "metrics", "observe", "record",
+    "replay", "retry", "trace", "truncate",
 ]  # fmt: skip
 
 _FUNCTIONS = {name: name for name in __all__ if name.islower()} | {"replay": "record"}

@@ -13,7 +13,10 @@ from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.exception_report import to_single_line
 from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.middleware.text_mask import Masking, Redact
 from ahvn_tools.results import ToolResult
+
+_logger = logging.getLogger(__name__)
 
 Write = Callable[[int, str, dict[str, Any]], None]
 """Writes a line with a level; the dict has the attributes of its record."""
@@ -41,38 +44,47 @@ def log(
     max_chars: int = 500,
     results: bool = True,
     traceback: bool = False,
+    redact: Redact = (),
 ) -> Middleware:
     """Return middleware that logs every call when it ends, cancelled calls included.
 
     `logger` is a logger or its name, `ahvn_tools.calls` by default; or a logger of structlog, which receives the
-    attributes of the record as fields; or a function of the line, such as `print`. Secret arguments, by mark or by
-    name, are `***`; bound values are replaced by `<parameter>`. Arguments and result are cut after `max_chars`
-    characters each; `results=False` omits the result. For an interrupted call the result is what it produced so far.
-    With `traceback` the traceback of what the tool or a middleware raised follows the line, without variables; that of
-    a ToolCallError only if another exception caused it. A log record also has the attributes `tool`, `call_id`,
-    `session_id`, `outcome` (`ok`, or the error code), `is_interrupted` and `duration` (seconds).
+    attributes of the record as fields; or a function of the line, such as `print`. What it raises is logged, and
+    changes no result. Secret arguments, by mark or by name, are `***`; bound values are replaced by `<parameter>`.
+    `redact` replaces other secrets: `***` is written for what its regular expressions match; a function returns what is
+    written for a text. Arguments and result are cut after `max_chars` characters each; `results=False` omits the
+    result. For an interrupted call the result is what it produced so far. With `traceback` the traceback of what the
+    tool or a middleware raised follows the line, without variables; that of a ToolCallError only if another exception
+    caused it. A log record also has the attributes `tool`, `call_id`, `session_id`, `outcome` (`ok`, or the error
+    code), `is_interrupted` and `duration` (seconds).
 
-    Raises ToolSpecError for what cannot take a line.
+    Raises ToolSpecError for what cannot take a line, and for a `redact` that is neither patterns nor a function.
     """
     target = logging.getLogger(logger or "ahvn_tools.calls") if logger is None or isinstance(logger, str) else logger
-    write_line = _make_write(target)
+    write_line = _without_errors(_make_write(target))
+    masking = Masking(redact)
+
+    def describe(call: Call, result: ToolResult) -> str:
+        text = ""
+        if results:
+            text = f": {_to_single_line(reporting.redact_result(call, result, masking.new_mask()), max_chars)}"
+        if traceback and result.exception is not None:
+            text += masking.mask_lines(reporting.redact_traceback(call, result.exception))
+        return text
 
     @inline
     async def log_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if isinstance(target, logging.Logger) and not target.isEnabledFor(level):
             return await next(call)
         # before the body can change them
-        arguments = _to_single_line(reporting.as_text(reporting.redact_arguments(call)), max_chars)
+        shown = reporting.redact_arguments(call, masking.new_mask())
+        arguments = _to_single_line(reporting.as_text(shown), max_chars)
         started = perf_counter()
 
         def write(outcome: str, result: ToolResult | None, *, is_interrupted: bool) -> None:
             duration = perf_counter() - started
             ending = f"{outcome}, interrupted" if is_interrupted else outcome
-            text = ""
-            if results and result is not None:
-                text = f": {_to_single_line(reporting.redact_result(call, result), max_chars)}"
-            if traceback and result is not None and (error := result.exception) is not None:
-                text += reporting.redact_traceback(call, error)
+            text = "" if result is None else describe(call, result)
             extra = {
                 "tool": call.name,
                 "call_id": call.id,
@@ -109,6 +121,18 @@ def _make_write(logger: Any) -> Write:
             f"not to a {type(logger).__name__}."
         )
     return lambda _, line, __: logger(line)
+
+
+def _without_errors(write: Write) -> Write:
+    """Return a function that logs what `write` raises: the call of which it writes has already run."""
+
+    def write_anyway(level: int, line: str, fields: dict[str, Any]) -> None:
+        try:
+            write(level, line, fields)
+        except Exception:
+            _logger.exception("The log of the call of %r failed.", fields["tool"])
+
+    return write_anyway
 
 
 def _to_single_line(text: str, max_chars: int) -> str:

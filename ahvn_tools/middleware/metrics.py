@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.middleware.observe import run_observed
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -47,21 +46,14 @@ def metrics(meter: Meter | None = None) -> Middleware:
     @inline
     async def measure_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         attributes = {"gen_ai.tool.name": call.name, "gen_ai.tool.type": "function"}
-        code: str | None = None
-        started = perf_counter()
-        active.add(1, attributes)
-        try:
-            result = await next(call)
-            code = reporting.error_code(result)
-            return result
-        except BaseException as error:
-            code = reporting.exception_code(error)
-            raise
-        finally:
+
+        def end(duration: float, code: str | None) -> None:
             active.add(-1, attributes)
-            if code is not None:
-                attributes = {**attributes, "error.type": code}
-            durations.record(perf_counter() - started, attributes)
-            calls.add(1, {**attributes, "ahvn_tools.outcome": _OUTCOMES.get(code, "error")})
+            ended = attributes if code is None else {**attributes, "error.type": code}
+            durations.record(duration, ended)
+            calls.add(1, {**ended, "ahvn_tools.outcome": _OUTCOMES.get(code, "error")})
+
+        active.add(1, attributes)
+        return await run_observed(call, next, end)
 
     return measure_call

@@ -6,13 +6,14 @@ Arguments and results are reported without secrets and bound values.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text, summarize_exception
@@ -28,7 +29,7 @@ from ahvn_tools.redaction import (
     reveal_secrets,
     text_redactor,
 )
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.state import MISSING, BlockingStateError
 
@@ -59,11 +60,16 @@ def exception_result(call: Call, error: Exception) -> ToolResult:
     return ToolResult(error=ErrorDetail(code=exception_code(error), message=message).hold(error))
 
 
-class Redactor:
-    """Replaces, in JSON, a call's bound values and secret arguments by `<parameter>`."""
+Mask = Callable[[str], str]
+"""Replaces, in a text, what the host calls secret."""
 
-    def __init__(self, call: Call) -> None:
-        self._redact_text = text_redactor(_hidden_values(call))
+
+class Redactor:
+    """Replaces, in JSON, a call's bound values and secret arguments by `<parameter>`, and then what a mask finds."""
+
+    def __init__(self, call: Call, mask: Mask | None = None) -> None:
+        self._redact_hidden = text_redactor(_hidden_values(call))
+        self._mask = mask
 
     def __call__(self, value: Any, *, redact_keys: bool = True) -> Any:
         """Return redacted JSON. `redact_keys=False` leaves the keys, for objects whose keys a protocol defines."""
@@ -81,27 +87,31 @@ class Redactor:
         text = self._redact_text(str(value))
         return value if text == str(value) else text
 
+    def _redact_text(self, text: str) -> str:
+        redacted = self._redact_hidden(text)
+        return redacted if self._mask is None else self._mask(redacted)
 
-def redact_arguments(call: Call) -> Any:
+
+def redact_arguments(call: Call, mask: Mask | None = None) -> Any:
     """Return a call's arguments as JSON, with `***` for every argument or member that is secret by mark or by name."""
     names = _secret_names(call)
     arguments = {name: MASK if name in names else value for name, value in call.arguments.items()}
-    return redact_json(call, as_json(arguments))
+    return redact_json(call, as_json(arguments), mask)
 
 
-def redact_json(call: Call, value: Any) -> Any:
+def redact_json(call: Call, value: Any, mask: Mask | None = None) -> Any:
     """Return JSON without the call's bound values, with `***` for members that are secret by mark or by name."""
-    return Redactor(call)(_mask_secrets(value, _secret_names(call)))
+    return Redactor(call, mask)(_mask_secrets(value, _secret_names(call)))
 
 
-def redact_result(call: Call, result: ToolResult) -> str:
+def redact_result(call: Call, result: ToolResult, mask: Mask | None = None) -> str:
     """Return a result's text, redacted and cut; for an interrupted call its partial value rather than the error.
 
     The text of what the body raised is included even if the model does not receive it.
     """
     has_value = result.error is None or (result.is_interrupted and result.value is not None)
     content = _public_value(result) if has_value else _error_text(call, result)
-    return as_text(Redactor(call)(content if isinstance(content, str) else as_json(content)))
+    return as_text(Redactor(call, mask)(content if isinstance(content, str) else as_json(content)))
 
 
 def _public_value(result: ToolResult) -> Any:
@@ -153,7 +163,7 @@ def type_placeholder(value: Any) -> str:
 
 def _hidden_values(call: Call) -> Mapping[str, Any]:
     """Return secret arguments and bound values by name: those that the body received, else those in the state."""
-    hidden = find_secrets(call.arguments, _secret_names(call))
+    hidden = find_secrets({**call.plan.secret_defaults, **call.arguments}, _secret_names(call))
     values = dict(call.scope.bound_values)
     for bound in call.plan.nonblocking_parameters:
         if bound.parameter.name not in values and bound.binding.resolver is None:

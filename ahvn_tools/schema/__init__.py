@@ -1,1 +1,19 @@
-"""JSON Schema as data: generated from functions or explicit, validated, repaired and translated for providers."""
+"""JSON Schema as data: made of functions or types, or explicit; validated, repaired and translated for providers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ahvn_tools.schema.type_schema import from_types
+
+__all__ = ["from_types"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the function at its first use (PEP 562): pydantic is slow to import, and most code does not need it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ahvn_tools.schema import type_schema
+
+    return getattr(type_schema, name)

@@ -16,6 +16,9 @@ from typing_extensions import TypeAliasType
 
 Namespace = Mapping[str, Any]
 
+_OWN_MODULES = f"{__name__.partition('.')[0]}."
+"""How the names of this package's modules begin."""
+
 
 def annotation_namespace(
     function: Callable[..., Any], namespace: Namespace | None, parent_namespace: Namespace | None = None
@@ -54,8 +57,11 @@ def unwrap_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def caller_locals() -> Namespace:
-    """Return the locals of the caller of the function that calls this."""
-    return sys._getframe(2).f_locals  # noqa: SLF001  # `typing` and `collections` do the same
+    """Return the locals of the nearest caller, of the function that calls this, outside of this package."""
+    frame = sys._getframe(2)  # noqa: SLF001  # `typing` and `collections` do the same
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OWN_MODULES):
+        frame = frame.f_back
+    return frame.f_locals
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ from typing import Any
 from ahvn_tools.errors import DefinitionError, InvalidParametersError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
-from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Validator
+from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.schema.secret_defaults import remove_secret_defaults
@@ -45,10 +45,7 @@ class ExplicitSchemaInputs:
                     f"input_schema has the property {name!r}, which is not a parameter. {near_misses(name, known)} "
                     "Add the parameter, or `**kwargs` for properties without one."
                 )
-        self._others = {
-            name: replace(item, is_secret=True) if (item.body_name or name) in untyped.secret_names else item
-            for name, item in others.items()
-        }
+        self._others = {name: _complete(item, untyped) for name, item in others.items()}
         self._typed_names = {
             name for p in function.parameters.values() for name in (p.name, p.property_name, p.body_name)
         }
@@ -97,3 +94,10 @@ class ExplicitSchemaInputs:
 
     def _property_names(self, names: frozenset[str]) -> frozenset[str]:
         return frozenset(self.parameters[name].property_name for name in names if name in self.parameters)
+
+
+def _complete(parameter: Parameter, untyped: UntypedArguments) -> Parameter:
+    """Return a parameter with what the function says about it: that it is secret, and its default."""
+    name = parameter.body_name or parameter.name
+    is_secret = parameter.is_secret or name in untyped.secret_names
+    return replace(parameter, is_secret=is_secret, fixed_default=untyped.defaults.get(name, parameter.fixed_default))

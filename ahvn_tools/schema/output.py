@@ -12,9 +12,10 @@ from dataclasses import replace
 from inspect import Signature
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ErrorDetail, ToolResult, find_input_request, input_required_error
+from ahvn_tools.results import ToolResult, find_input_request, input_required_error
 from ahvn_tools.schema.annotations import unwrap_annotation
 from ahvn_tools.schema.keywords import JSON_TYPES, WRAP_RESULT_KEY
 
@@ -66,7 +67,8 @@ class Output:
         awaited = get_args(annotation)[-1] if get_origin(annotation) in _AWAITABLE_TYPES else annotation
         annotation, item = _to_list_annotation(_drop_input_requests(awaited), is_stream=is_stream)
         self._annotation, self._item_annotation = annotation, item
-        self._explicit_schema, self._is_open = schema, is_open
+        self._explicit_schema = None if schema is None else {**schema, "type": "object"}
+        self._is_open = is_open
         is_exact = schema is None and not is_open and any(annotation is kind for kind in _EXACT_TYPES)
         self.exact_type: Any = annotation if is_exact else None
         """The annotation when it is a type whose values are their own JSON form; such values need no conversion."""

@@ -12,9 +12,9 @@ from typing import Any, Final, Self
 from ahvn_tools.encoders.loaded_classes import block_classes, media_classes
 from ahvn_tools.encoders.registry import find_encoder
 from ahvn_tools.encoders.rendering import Rendering
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
 from ahvn_tools.results import (
-    ErrorDetail,
     ToolResult,
     find_input_request,
     input_required_error,

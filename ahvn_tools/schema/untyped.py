@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +16,8 @@ class UntypedArguments:
     """Whether the body has `**arguments`, which take what has no parameter."""
     secret_names: frozenset[str] = frozenset()
     """Those that the function's annotations mark as secret."""
+    defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The function's own values for arguments that a call leaves out."""
     reserved: frozenset[str] = frozenset()
     """Names that `**arguments` cannot take from a caller."""
     are_all: bool = False

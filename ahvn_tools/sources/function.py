@@ -31,6 +31,7 @@ from ahvn_tools.sources.changed_parameters import (
 )
 from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
+from ahvn_tools.sources.langchain_injection import InjectedKey, is_injected
 from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
@@ -301,7 +302,7 @@ def _bindings(
     resolved: Mapping[str, Any],
     renames: Mapping[str, str],
 ) -> dict[str, Binding]:
-    """Return the bindings by the new names: constants, the ToolContext, and those of the options."""
+    """Return the bindings by the new names: constants, the ToolContext, what LangChain injects, and the options'."""
     secret = {name for name, annotation in resolved.items() if is_secret_annotation(annotation)}
     if options.get("input_schema") is not None:
         from ahvn_tools.sources.untyped_arguments import secret_property_names
@@ -309,8 +310,12 @@ def _bindings(
         secret |= secret_property_names(options["input_schema"])
     bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
     for name, annotation in resolved.items():
-        if name != "return" and name not in constants and is_context_annotation(annotation):
+        if name == "return" or name in constants:
+            continue
+        if is_context_annotation(annotation):
             bindings[name] = Binding(parameter=name, resolver=resolve_context, takes_state=True)
+        elif is_injected(annotation):
+            bindings[name] = Binding(parameter=name, key=InjectedKey.of(name, annotation))
     if renames:
         bindings = rename_bindings(bindings, renames)
         secret = {renames.get(name, name) for name in secret}

@@ -18,6 +18,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.output_options import make_output
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.sources.examples import validate_examples
+from ahvn_tools.sources.langchain_injection import InjectedKey, injection_annotation
 from ahvn_tools.sources.langchain_inputs import InjectedArgument, LangChainInputs, injected_arguments, visible_schema
 from ahvn_tools.sources.langchain_output import read_output
 from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
@@ -81,7 +82,7 @@ def build_template(
     validate_examples(name, chosen.get("examples"), inputs)
     if bindings is None:
         refuse_unknown_bindings(chosen.get("binds", {}), [name for name in inputs.parameters if name != _CONTEXT])
-        bindings = _initial_bindings(injected, chosen.get("binds", {}))
+        bindings = _initial_bindings(tool, injected, chosen.get("binds", {}))
     if changes:
         defaults = convert_defaults(name, inputs, changes)
         bindings = {**bindings, **hidden_bindings(name, inputs, changes, defaults, known=bindings)}
@@ -124,9 +125,15 @@ def _check(tool: Any, options: Mapping[str, Any]) -> None:
         )
 
 
-def _initial_bindings(injected: Mapping[str, InjectedArgument], binds: Mapping[str, str]) -> dict[str, Binding]:
+def _initial_bindings(
+    tool: Any, injected: Mapping[str, InjectedArgument], binds: Mapping[str, str]
+) -> dict[str, Binding]:
     """Return the bindings of the options, those of injected arguments, and that of the ToolContext."""
-    keys = {name: StateKey.from_name(name) for name, argument in injected.items() if not argument.is_call_id}
+    keys: dict[str, StateKey] = {
+        name: InjectedKey.of(name, injection_annotation(tool, name))
+        for name, argument in injected.items()
+        if not argument.is_call_id
+    }
     keys |= {name: StateKey.parse(key) for name, key in binds.items()}
     bindings = {name: Binding(parameter=name, key=key) for name, key in keys.items()}
     bindings |= {name: Binding(parameter=name) for name, argument in injected.items() if argument.is_call_id}

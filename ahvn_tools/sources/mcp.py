@@ -60,7 +60,7 @@ def build_template(
     schema = getattr(tool, "input_schema" if is_wire else "parameters", None)
     if not isinstance(schema, dict):
         raise DefinitionError(f"A {type(tool).__name__} is not an MCP tool; pass a FastMCP Tool or an mcp.types.Tool.")
-    body: Body = send or _unconnected_body(tool.name) if is_wire else _tool_body(tool)
+    body: Body = send or _UnconnectedBody(tool.name) if is_wire else _tool_body(tool)
     chosen = {name: value for name, value in options.items() if value is not None}
     name, meta = chosen.get("name", tool.name), chosen.get("meta", tool.meta)
     coerces = chosen.get("coerce_numbers_to_str", True)
@@ -147,13 +147,19 @@ def _validation_message(error: Exception, known: Mapping[str, Any]) -> str:
     return f"Invalid arguments: {'; '.join(parts) or 'the tool refused them'}."
 
 
-def _unconnected_body(name: str) -> Body:
-    async def run(**_arguments: Any) -> Any:
+class _UnconnectedBody:
+    """The body of a wire tool without a client: each call is an error."""
+
+    is_connected = False
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def __call__(self, /, **_arguments: Any) -> Any:
+        """Raise ToolConnectionError."""
         raise ToolConnectionError(
-            f"Tool {name!r} is not connected to its server.",
-            tool=name,
-            explanation=f"Tool {name!r} was created from a definition without a client; "
+            f"Tool {self._name!r} is not connected to its server.",
+            tool=self._name,
+            explanation=f"Tool {self._name!r} was created from a definition without a client; "
             "pass a connected one: from_mcp(tool, client=client), or await from_client(client, name).",
         )
-
-    return run

@@ -156,10 +156,25 @@ def _check_object(name: str, value: Any) -> None:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"{name} contains a value that has no JSON form: {error}.") from error
+    except RecursionError:
+        raise DefinitionError(f"{name} is nested too deep.") from None
+
+
+def _check_schema(name: str, value: Any) -> None:
+    _check_object(name, value)
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            if others := [key for key in part if not isinstance(key, str)]:
+                raise DefinitionError(f"{name} has the key {others[0]!r}; the keys of a JSON object are texts.")
+            pending += part.values()
+        elif isinstance(part, list | tuple):
+            pending += part
 
 
 def _check_output_schema(name: str, value: Any) -> None:
-    _check_object(name, value)
+    _check_schema(name, value)
     from ahvn_tools.schema.jsonschema import compile_validator
 
     compile_validator(value)
@@ -217,7 +232,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(_KINDS, _check_kind),
-    "input_schema": _check_object,
+    "input_schema": _check_schema,
     "output_schema": _check_output_schema,
     "output": check_output,
     "meta": _check_meta,

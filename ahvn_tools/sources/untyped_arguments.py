@@ -64,10 +64,16 @@ def split_signature(
     )
     if has_types:
         return UntypedArguments(takes_any_name=takes_any_name, reserved=reserved), signature
-    names = frozenset(p.name for p in signature.parameters.values() if function.is_property(p))
+    properties = [p for p in signature.parameters.values() if function.is_property(p)]
+    names = frozenset(p.name for p in properties)
     secret_names = frozenset(name for name in names if is_secret_annotation(annotations[name]))
     return UntypedArguments(
-        names=names, takes_any_name=takes_any_name, secret_names=secret_names, reserved=reserved, are_all=True
+        names=names,
+        takes_any_name=takes_any_name,
+        secret_names=secret_names,
+        defaults={p.name: p.default for p in properties if p.default is not p.empty},
+        reserved=reserved,
+        are_all=True,
     ), function.signature_of_others()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.after_fork import reset_after_fork
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     LimitExceededError,
     ToolkitError,
@@ -19,7 +20,7 @@ from ahvn_tools.errors import (
     ToolNotAvailableError,
     quote_name,
 )
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 from ahvn_tools.template import is_count, is_duration
 from ahvn_tools.toolkit import locks
 

@@ -39,7 +39,10 @@ def start_call(name: str, context: ToolContext, arguments: dict[str, Any] | None
     if entry is not None and entry.spec.function in BACKGROUND_TOOLS:
         raise ToolError(f"{name!r} cannot run in the background. Call it directly.")
     options = calls.CallOptions(
-        run_id=context.run_id, is_served=context.is_served, masks_errors=context.masks_errors, roots=context.roots
+        run_id=context.run_id,
+        is_served=context.is_served,
+        masks_errors=context.masks_errors,
+        roots=() if context.forbids_files else context.roots or None,
     )
     try:
         call_id = calls.start(view, name, arguments, options)

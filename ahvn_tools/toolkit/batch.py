@@ -19,6 +19,7 @@ from collections.abc import (
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.async_to_sync import read_on_loop
 from ahvn_tools.execution.call import EmitChunk
@@ -29,7 +30,7 @@ from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.middleware.approve import ApprovalRequest, without_other_request
-from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
+from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import calls, model_tools
 from ahvn_tools.toolkit.caller_thread import CallerThread
 from ahvn_tools.toolkit.calls import CallOptions

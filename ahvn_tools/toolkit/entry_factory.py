@@ -11,6 +11,7 @@ from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLook
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.annotations import Namespace
 from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources.langchain_classes import spec_behind
 from ahvn_tools.sources.options import OutputForm, ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
@@ -140,12 +141,15 @@ def _to_tools(
     thing: Any, namespace: Namespace, rename: Rename, definition: ToolOptions, spec_class: type[ToolSpec]
 ) -> list[_AddedTool]:
     """Return the tools of one argument of `Toolkit.add`, with the options of a definition."""
+    spec = spec_behind(thing)
+    other_name = {} if spec is thing or spec.name == thing.name else {"name": thing.name}  # LangChain's, for models
+    thing = spec
     if not isinstance(thing, ToolkitView | ToolSpec | ToolRegistry):
         if isinstance(rename, str):
             definition = {**definition, "name": rename}  # a function may have no name
         specs = _to_specs(thing, namespace, definition, spec_class)
         return [_AddedTool(original=spec, spec=spec, origin=origin) for spec, origin in specs]
-    changes: Any = {name: value for name, value in definition.items() if name not in {"name", "binds"}}
+    changes: Any = other_name | {name: value for name, value in definition.items() if name not in {"name", "binds"}}
     binds = definition.get("binds", {})
     return [
         _AddedTool(original=spec, spec=_change_spec(spec, changes) if changes else spec, origin=origin, binds=binds)

@@ -93,11 +93,11 @@ class MCPImports:
         findings = [finding for imported in added for finding in check.find_in_server(imported)]
         self._store.finding_log.report(findings)
 
-    async def remove(self, name: str) -> None:
-        """Remove a server with its tools, and close it where it was connected here. Raises ToolLookupError."""
-        imported = lookup("MCP server", name, self.by_name)
-        (await run_in_thread(lambda _: self._unregister([imported]))).get()
-        await imported.aclose()
+    async def remove(self, name: str | None) -> None:
+        """Remove a server, or all, with its tools, and close it where it was connected here. Raises ToolLookupError."""
+        removed = list(self.by_name.values()) if name is None else [lookup("MCP server", name, self.by_name)]
+        (await run_in_thread(lambda _: self._unregister(removed))).get()
+        await asyncio.gather(*(imported.aclose() for imported in removed))
 
     def _unregister(self, removed: Sequence[ImportedServer]) -> None:
         """Remove servers with their tools, as far as they were added."""

@@ -46,6 +46,8 @@ class NameClashes:
         """The tools of servers that are not used, each with the reason."""
         self.duplicates: list[tuple[Entry, Duplicate]] = []
         """The decisions, each with the tool that does not have its name."""
+        self.requested: set[Duplicate] = set()
+        """Those that replace a tool as the caller of `add` asked for. A server must not take a name unnoticed."""
 
     def add(self, entry: Entry) -> None:
         """Decide about one more tool. Raises ToolkitError for a clash that is to be an error."""
@@ -166,6 +168,8 @@ class NameClashes:
             kept_name=self._name(other),
         )
         self.duplicates.append((entry, duplicate))
+        if action == other.on_duplicate == "replace" and not other.follows_server:
+            self.requested.add(duplicate)
         return duplicate
 
 

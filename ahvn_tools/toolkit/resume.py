@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest, is_same_json, rejected_result
-from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult
+from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.batch import Batch
 from ahvn_tools.toolkit.run import Run

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import ApprovalRequest, pending_result
-from ahvn_tools.results import ErrorDetail, ToolCall, ToolResult, to_sendable, without_raw_value
+from ahvn_tools.results import ToolCall, ToolResult, to_sendable, without_raw_value
 
 VERSION: Final = 1
 """The version of the data."""

@@ -129,7 +129,7 @@ class ToolStore:
             duplicates = self._put_entries(clashes, groups)
         for duplicate in duplicates:
             fix = "" if duplicate.new_name is not None else "; use prefix=… or rename=… to have both"
-            log.warning("%s%s.", duplicate, fix)
+            log.log(logging.DEBUG if duplicate in clashes.requested else logging.WARNING, "%s%s.", duplicate, fix)
 
     def _put_entries(self, clashes: NameClashes, groups: Mapping[str, Group]) -> list[Duplicate]:
         """Make the changes that were decided, and return the duplicates that are new."""

@@ -211,11 +211,12 @@ def _original(spec: ToolSpec) -> ToolSpec:
 @functools.cache
 def _tool_class(spec_class: type[ToolSpec]) -> type[ToolkitTool]:
     """Return ToolkitTool or, for the host's own class of specs, a subclass of both."""
-    if spec_class in {ToolSpec, GroupsTool}:
+    if spec_class is ToolSpec:
         return ToolkitTool
+    bases = (ToolkitTool,) if issubclass(spec_class, GroupsTool) else (ToolkitTool, spec_class)
     members = {"__doc__": ToolkitTool.__doc__, "__module__": __name__, "__getattr__": _attribute_of_original}
     name = f"Toolkit{spec_class.__name__}"
-    return types.new_class(name, (ToolkitTool, spec_class), exec_body=lambda body: body.update(members))
+    return types.new_class(name, bases, exec_body=lambda body: body.update(members))
 
 
 def _attribute_of_original(tool: ToolkitTool, name: str) -> Any:

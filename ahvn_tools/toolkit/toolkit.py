@@ -84,7 +84,7 @@ class Toolkit(ToolkitView):
         middleware_timeout: float | None = None,
         max_concurrency: int = 16,
         max_background: int = DEFAULT_MAX_RUNNING,
-        roots: Roots = (),
+        roots: Roots | None = None,
         on_duplicate: OnDuplicate = "raise",
         mask_errors: bool = True,
         strict: bool = False,
@@ -115,7 +115,7 @@ class Toolkit(ToolkitView):
         self.name = validate_name("name of a toolkit", name)
         store = ToolStore(on_duplicate, timeout, max_concurrency)
         own_state = SessionState(validate_state({} if state is None else state))
-        self._view = StoreView(store, (own_state,), roots=to_roots(roots))
+        self._view = StoreView(store, (own_state,), roots=None if roots is None else to_roots(roots))
         store.approver = approver
         check_output("output", output)
         store.output = output
@@ -222,13 +222,13 @@ class Toolkit(ToolkitView):
         await background_loop.arun(self._mcp_imports("add an MCP server").add, server, name, timeout, options)
         return self
 
-    def remove_mcp(self, name: str) -> Self:
-        """Remove an MCP server with its tools, and close it. Raises ToolLookupError."""
+    def remove_mcp(self, name: str | None = None) -> Self:
+        """Remove an MCP server, or all of them, with its tools, and close it. Raises ToolLookupError."""
         _run_async(self._mcp_imports("remove an MCP server").remove, name)
         return self
 
-    async def aremove_mcp(self, name: str) -> Self:
-        """Remove an MCP server from async code, as `remove_mcp` does."""
+    async def aremove_mcp(self, name: str | None = None) -> Self:
+        """Remove an MCP server, or all of them, from async code, as `remove_mcp` does."""
         from ahvn_tools.execution import background_loop
 
         await background_loop.arun(self._mcp_imports("remove an MCP server").remove, name)

@@ -14,6 +14,7 @@ from ahvn_tools.toolkit.toolkit_background import ToolkitBackground
 if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName
     from ahvn_tools.toolkit.batch import Batch
+    from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
     from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
     from ahvn_tools.toolkit.run import Run
 
@@ -80,9 +81,23 @@ class ToolkitCalls(ToolkitBackground):
         timeout: float | None = None,
         call_id: str | None = None,
         roots: Roots | None = None,
+        on_output: OnOutput | None = None,
+        cancel_when: CancelWhen | None = None,
     ) -> ToolResult:
-        """Call a tool from async code and return a ToolResult, also for an error of the tool."""
-        return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        """Call a tool from async code and return a ToolResult, also for an error of the tool.
+
+        `on_output`, sync or async, takes what the tool passes to `ToolContext.append_output`, in its order; the tool
+        waits until it has returned. `cancel_when` is an Event, an object with `aborted`, or a function. It is asked 20
+        times a second, and the call is cancelled when it is true. What the two raise ends the call, and is raised.
+        """
+        options = calls.CallOptions.create(timeout, call_id, roots)
+        if on_output is None and cancel_when is None:
+            return await calls.aexecute(self._view, name, arguments, options)
+        from ahvn_tools.toolkit import observed_call  # few calls need it
+
+        return await observed_call.aexecute(
+            self._view, name, arguments, options, on_output=on_output, cancel_when=cancel_when
+        )
 
     def stream(
         self,

@@ -176,6 +176,15 @@ class ToolkitView(ToolkitCalls):
         return ToolsetView(self._view, name)
 
     @property
+    def tags(self) -> dict[str, list[str]]:
+        """The tags of the tools here in alphabetical order, each with the names of the tools that have it."""
+        names: dict[str, list[str]] = {}
+        for tool in self:
+            for tag in tool.tags:
+                names.setdefault(tag, []).append(tool.name)
+        return dict(sorted(names.items()))
+
+    @property
     def duplicates(self) -> list[Duplicate]:
         """What was done about tools whose names were taken: the last 1,000 decisions, each once, in their order."""
         return list(self._view.store.duplicates)

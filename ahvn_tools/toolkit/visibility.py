@@ -47,12 +47,13 @@ class StoreView:
         *,
         selects_inactive: bool = False,
         background_calls: BackgroundCalls | weakref.ref[BackgroundCalls] | None = None,
-        roots: tuple[Path, ...] = (),
+        roots: tuple[Path, ...] | None = None,
     ) -> None:
         """`session_states`: the innermost first, the toolkit's last. A visible tool matches all `selections`.
 
         `selects_inactive`: the view contains tools of inactive groups, too, as the toolkit itself does.
-        `background_calls`: those of the session; None for a new session. `roots`: the folders that tools may use.
+        `background_calls`: those of the session; None for a new session. `roots`: the folders that tools may use;
+        None if the host has not said so.
         """
         self.store = store
         self.session_state = session_states[0]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolContext, Toolkit, ToolResult
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolLookupError
-from ahvn_tools.results import ErrorDetail
 from tests.attacks.attack import CANARY, Attack, equals, rows, shows_nothing
 from tests.attacks.desk import WAIT, Desk, Raw, by_http, call, gives
 from tests.attacks.test_approval import Bank

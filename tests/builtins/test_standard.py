@@ -12,7 +12,7 @@ from fastmcp import Client
 from ahvn_tools import Toolkit, load
 from ahvn_tools.builtins import Database, Knowledge, Shell, System, Workspace, standard_toolkit
 from ahvn_tools.builtins.sub_agents import SubAgentTask
-from ahvn_tools.errors import SourceError, ToolkitError
+from ahvn_tools.errors import DefinitionError, SourceError, ToolkitError
 from ahvn_tools.manifest import dump
 
 COMMON = {
@@ -65,6 +65,52 @@ def test_kinds_can_be_left_out_and_replaced(tmp_path: Path) -> None:
     assert {"files", "shell", "system"} <= set(kit.groups)
     assert not {"python", "git"} & set(kit.groups)
     assert "tea" in kit.exec("shell_exec", {"cmd": "echo tea"}).text
+
+
+def test_only_the_tools_of_a_list_can_be_included(tmp_path: Path) -> None:
+    kit = standard_toolkit(tmp_path, include=["ls", "git_cmd"])
+    assert names(kit) == {"ls", "git_cmd"}
+    assert "self_fork" not in kit
+    agents = standard_toolkit(tmp_path, include=["self_fork", "task_finish"])
+    assert names(agents) == {"self_fork", "task_finish"}
+    assert agents.exec("self_fork", {"context_summary": "", "sub_agents": [{"prompt": "p"}]}).is_error
+    with pytest.raises(DefinitionError, match="There is no tool 'sl' to include"):
+        standard_toolkit(tmp_path, include=["sl"])
+
+
+def test_a_file_that_is_executed_later_is_risky_in_the_folders_of_a_call_too(tmp_path: Path) -> None:
+    for name in ("work", "other/.git/hooks"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "other" / "link").symlink_to(tmp_path / "other" / ".git" / "hooks")
+    (tmp_path / "other" / "innocent").mkdir()
+    (tmp_path / "other" / "innocent" / "conf").symlink_to(tmp_path / "other" / "conftest.py")
+    kit = standard_toolkit(tmp_path / "work", call_roots="replace", approver=lambda request: False)
+    for name in ("link/post-commit", "innocent/conf", "conftest.py"):
+        uri = str(tmp_path / "other" / name)
+        result = kit.exec("create_file", {"uri": uri, "content": "x"}, roots=tmp_path / "other")
+        assert result.error.code == "rejected", name
+    assert not (tmp_path / "other" / "conftest.py").exists()
+
+
+def test_the_folders_of_a_call_can_replace_those_of_the_workspace(tmp_path: Path) -> None:
+    for name in ("work", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tea.txt").write_text(f"{name}\n")
+    kit = standard_toolkit(tmp_path / "work", call_roots="replace", approver=lambda request: True)
+    other = kit.session(roots=tmp_path / "other")
+    assert kit.call("read_file", {"uri": "tea.txt"}) == "work\n"
+    assert other.call("read_file", {"uri": "../other/tea.txt"}) == "other\n"
+    assert other.exec("read_file", {"uri": "tea.txt"}).is_error
+    assert "other" in other.exec("shell_exec", {"uri": str(tmp_path / "other"), "cmd": "cat tea.txt"}).text
+    assert other.exec("shell_exec", {"cmd": "cat tea.txt"}).is_error
+    assert "Initialized" in other.call("git_cmd", {"uri": str(tmp_path / "other"), "args": "init"})
+    assert other.exec("git_cmd", {"uri": ".", "args": "init"}).is_error
+    assert (
+        "other"
+        in other.exec(
+            "execute_python_code", {"code": f"print(open({str(tmp_path / 'other' / 'tea.txt')!r}).read())"}
+        ).text
+    )
 
 
 def test_options_are_those_of_a_toolkit(tmp_path: Path) -> None:

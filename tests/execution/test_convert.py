@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from ahvn_tools import Secret, ToolError, ToolResult, ToolSpec
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolConnectionError
-from ahvn_tools.results import ErrorDetail
 from tests.execution.entry_points import RESULT_ENTRY_POINTS, EntryPoint, run
 
 each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)

@@ -241,6 +241,7 @@ def test_a_body_that_raises_cancelled_error_is_a_cancelled_result(
 ) -> None:
     result = entry_point(spec_of(raising(asyncio.CancelledError(), kind), **way))
     assert result.error.code == "cancelled"
+    assert isinstance(result.exception, CallCancelledError)  # as `call` raises it
 
 
 @combinations(kind=KINDS, way=WAYS)

@@ -16,6 +16,7 @@ from mcp_types import TextContent
 from pydantic import BaseModel, SecretStr
 
 from ahvn_tools import ToolContext, Toolkit, ToolResult
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     CallCancelledError,
     InvalidParametersError,
@@ -24,7 +25,6 @@ from ahvn_tools.errors import (
     ToolSpecError,
 )
 from ahvn_tools.middleware import inline
-from ahvn_tools.results import ErrorDetail
 from ahvn_tools.toolkit import calls
 from tests.execution.entry_points import WAIT, auntil, combinations
 

@@ -21,13 +21,14 @@ from pydantic import BaseModel
 
 from ahvn_tools import Toolkit, ToolResult, ToolSpec, formats, register_encoder
 from ahvn_tools.encoders import registry
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.record import record, replay
 from ahvn_tools.middleware.truncate import truncate
-from ahvn_tools.results import UNSENDABLE, ErrorDetail, ToolCall, text_block
+from ahvn_tools.results import UNSENDABLE, ToolCall, text_block
 from ahvn_tools.toolkit.run import Run
 from tests.execution.entry_points import (
     ENTRY_POINTS,

@@ -10,9 +10,9 @@ from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolLookupError, ToolSpecError
 from ahvn_tools.formats import anthropic
-from ahvn_tools.results import ErrorDetail
 
 
 def look(place: str, zoom: Annotated[int, pydantic.Field(ge=1)] = 2) -> str:

@@ -10,9 +10,9 @@ from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import bedrock
-from ahvn_tools.results import ErrorDetail
 
 CUT_OFF = "The call was cut off because the response reached its length limit. Send a shorter call."
 NOT_WELL_FORMED = "The call was malformed. Send it again with its arguments as one JSON object."

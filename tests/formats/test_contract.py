@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from mcp_types import ImageContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec, formats
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import DefinitionError, ToolLookupError, ToolSpecError
-from ahvn_tools.results import ErrorDetail
 from tests.formats.providers import provider
 
 CORPORA = Path(__file__).resolve().parents[3] / "shared" / "corpora"

@@ -10,9 +10,9 @@ from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import gemini
-from ahvn_tools.results import ErrorDetail
 
 PICTURE = ImageContent(type="image", data="cG5n", mime_type="image/png")
 CALL = ToolCall(id="made", name="look")

@@ -20,9 +20,9 @@ from mcp_types import (
 )
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import mcp
-from ahvn_tools.results import ErrorDetail
 
 ADD = ToolDefinition(
     name="notes.add",

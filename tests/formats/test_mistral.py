@@ -9,9 +9,9 @@ from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import mistral, openai
-from ahvn_tools.results import ErrorDetail
 
 OWN = re.compile(r"[a-zA-Z0-9]{9}")
 NO_IDS = [{}, {"id": None}, {"id": ""}, {"id": "null"}]

@@ -10,9 +10,9 @@ from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec, formats
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolLookupError, ToolSpecError
 from ahvn_tools.formats import ollama
-from ahvn_tools.results import ErrorDetail
 
 CALL = ToolCall(id="c1", name="look")
 

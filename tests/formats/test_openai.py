@@ -18,10 +18,10 @@ from mcp_types import (
 )
 
 from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, formats
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import detection, openai
 from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL
-from ahvn_tools.results import ErrorDetail
 
 IMAGE = ImageContent(type="image", data="cG5n", mime_type="image/png")
 CALL = ToolCall(id="c1", name="look")

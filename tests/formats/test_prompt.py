@@ -15,9 +15,9 @@ from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.formats import prompt
 from ahvn_tools.formats.parsing.text_calls import INVALID_CALL, TRUNCATED_CALL
-from ahvn_tools.results import ErrorDetail
 
 
 def add(a: int, b: int) -> int:
@@ -70,6 +70,14 @@ To call a tool, reply with JSON in this form and with nothing else:
 
 If you do not need a tool, reply in plain text without such JSON.\
 """)
+
+
+def test_instructions_replace_the_text_about_calls():
+    (message,) = prompt.export([ADD], instructions="Schreibe nur JSON.")
+    assert message["content"].endswith("\n\nSchreibe nur JSON.")
+    assert "To call a tool" not in message["content"]
+    assert "Parameters (JSON Schema): " in message["content"]
+    assert prompt.export([], instructions="x") == []
 
 
 def test_examples_may_be_left_out():

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 from typing_extensions import NotRequired, TypedDict
 
 from ahvn_tools import ToolDefinition, ToolResult, ToolSpec, formats
-from ahvn_tools.results import ErrorDetail
+from ahvn_tools.error_detail import ErrorDetail
 from tests.formats.providers import provider
 from tests.formats.test_contract import leaves, sample_formats
 from tests.formats.test_rules import broken_rules

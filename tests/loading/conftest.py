@@ -10,6 +10,7 @@ from textwrap import dedent
 import pytest
 
 from ahvn_tools.sources.http import connections
+from tests.imported_modules import forgotten
 from tests.toolkit.conftest import idle_workers_end, nothing_is_left
 
 __all__ = ["idle_workers_end", "nothing_is_left"]
@@ -20,12 +21,8 @@ def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None) or ""
-        if name.startswith("_loaded_") or Path(file).is_relative_to(tmp_path):
-            del sys.modules[name]
+    with forgotten(tmp_path):
+        yield
 
 
 @pytest.fixture

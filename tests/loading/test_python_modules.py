@@ -52,6 +52,23 @@ def refusal(target: str) -> str:
 # accepted
 
 
+def test_a_registry_with_an_annotation_that_is_defined_later_is_read(write):
+    write("""
+        from __future__ import annotations
+        from pydantic import BaseModel
+        from ahvn_tools import ToolRegistry, reg_toolspec
+
+        class Shop(ToolRegistry):
+            @reg_toolspec
+            def price(self, item: Item) -> int:
+                return item.cents
+
+        class Item(BaseModel):
+            cents: int
+    """)
+    assert load("shed.py").call("price", {"item": {"cents": 3}}) == 3
+
+
 def test_the_only_toolkit_of_a_file_is_that_very_object(write):
     write("from ahvn_tools import Toolkit\nkit = Toolkit('tea')\nother = kit\nnumber = 1")
     kit = load("shed.py")

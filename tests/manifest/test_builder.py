@@ -167,6 +167,16 @@ def test_the_toolkit_has_the_options_of_the_manifest(load_text: Load) -> None:
     assert kit.max_concurrency == 3
 
 
+def test_an_empty_list_of_roots_forbids_files(load_text: Load) -> None:
+    source = "sources: [{builtins: [files], roots: [.]}]"
+    names = load_text(source).call("ls", {"uri": "."})
+    assert "notes.py" in names
+    for roots in ("[]", "[]\nprofiles: {open: {roots: [.]}}"):
+        forbidding = load_text(f"{source}\nroots: {roots}").exec("ls", {"uri": "."})
+        assert forbidding.text.startswith("No folder may be used in this call")
+        assert "notes.py" not in forbidding.text
+
+
 def test_middleware_is_outermost_first(load_text: Load, caplog: pytest.LogCaptureFixture) -> None:
     kit = load_text("""
         sources: [{path: notes.py, middleware: [notes:shout]}]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ahvn_tools import Toolkit, ToolSpec, manifest, middleware
+from ahvn_tools import ToolContext, Toolkit, ToolSpec, manifest, middleware
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.loading.yaml_file import read_yaml
 from ahvn_tools.manifest.dumping.yaml_text import to_yaml
@@ -270,6 +270,21 @@ def _local() -> Any:
         return text
 
     return inner
+
+
+@pytest.mark.parametrize("roots", [None, [], ["."], ["sub"]])
+def test_roots_are_written_and_loaded(tmp_path, roots):
+    (tmp_path / "sub").mkdir()
+    folders = None if roots is None else [tmp_path / root for root in roots]
+    text = round_trip(Toolkit("kit", roots=folders), tmp_path)
+    assert ("roots" in text) == (roots is not None)
+    loaded = manifest.load(tmp_path / "dumped.yaml")
+
+    @loaded.tool
+    def look(context: ToolContext) -> str:
+        return f"{[root.relative_to(tmp_path).as_posix() for root in context.roots]} {context.forbids_files}"
+
+    assert loaded.call("look") == f"{roots or []} {roots == []}"
 
 
 def test_no_limit_is_written_and_loaded(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ SAMPLES = {
     "approve": {"when": False},
     "cache": {"ttl": 3.5, "size": 2, "tools": ["a", "b"]},
     "limit": {"per_second": 3, "wait": 0.5},
-    "log": {"logger": "audit", "level": "warning", "results": False},
+    "log": {"logger": "audit", "level": "warning", "results": False, "redact": [r"sk-[\w-]+"]},
     "metrics": {},
     "record": {"path": "calls.jsonl"},
     "replay": {"path": "calls.jsonl", "allow_changed": True},
@@ -34,7 +35,7 @@ SAMPLES = {
 
 
 def test_each_function_of_the_package_that_makes_middleware_is_in_the_table():
-    assert set(MIDDLEWARE) == {name for name in middleware.__all__ if name.islower()} - {"inline"}
+    assert set(MIDDLEWARE) == {name for name in middleware.__all__ if name.islower()} - {"inline", "observe"}
 
 
 @pytest.mark.parametrize("name", MIDDLEWARE)
@@ -75,11 +76,14 @@ def test_a_path_outside_of_the_folder_is_written_in_full(tmp_path):
     ("make", "message"),
     [
         (lambda _: middleware.log(print), "YAML cannot hold the option 'logger' of `log`"),
+        (lambda _: middleware.log(redact=str.upper), "YAML cannot hold the option 'redact' of `log`"),
+        (lambda _: middleware.log(redact=[re.compile("a")]), "YAML cannot hold the option 'redact' of `log`"),
         (lambda _: middleware.log(level=15), "YAML cannot hold the option 'level' of `log`"),
         (lambda _: middleware.approve(print), "YAML cannot hold the option 'approver' of `approve`"),
         (lambda _: middleware.approve(when=lambda call: True), "YAML cannot hold the option 'when' of `approve`"),
         (lambda folder: middleware.record(folder / "a", secret_key=CANARY), "its option 'secret_key' is a secret"),
         (lambda _: middleware.retry(exceptions=(KeyError,)), "YAML cannot hold the option 'exceptions' of `retry`"),
+        (lambda _: middleware.observe(print), "YAML cannot hold the function of `observe`"),
         (lambda _: _wrapped(middleware.log()), "it was not made by `ahvn_tools.middleware`"),
         (lambda _: print, "it was not made by `ahvn_tools.middleware`"),
     ],

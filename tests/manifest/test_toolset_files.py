@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
 import pytest
 
-from ahvn_tools import manifest
+from ahvn_tools import aload, manifest
 from ahvn_tools.errors import SourceError
 
 TOOLS = """
@@ -139,6 +140,58 @@ def test_the_files_beside_a_folder_of_tools_are_read_and_a_broken_one_is_skipped
     kit = manifest.load(str(folder))
     assert names(kit.select(toolset="a")) == ["plot", "sql"]
     assert ["configs/tool_sets/b.yaml" in str(error) for error in kit.load_errors] == [True]
+
+
+def test_load_reads_toolset_files_of_other_places(folder):
+    write(folder, "sets/a.yaml", "name: a\ntools: [sql]\n")
+    write(folder, "sets/broken.yaml", "name: [b]\n")
+    write(folder, "more.yaml", "name: b\ntools: [plot]\n")
+    kit = manifest.load(str(folder / "own_tools.py"), tool_sets=[folder / "sets", str(folder / "more.yaml")])
+    assert {name: names(kit.select(toolset=name)) for name in kit.toolsets} == {"a": ["sql"], "b": ["plot"]}
+    assert ["broken.yaml" in str(error) for error in kit.load_errors] == [True]
+    again = asyncio.run(aload(folder / "own_tools.py", folder / "no", tool_sets=[folder / "sets"], allow_missing=True))
+    assert (list(again.toolsets), names(again)) == (["a"], ["sql", "excel", "plot"])
+    with pytest.raises(SourceError, match="is no folder and no file of toolsets"):
+        manifest.load(str(folder / "own_tools.py"), tool_sets=[folder / "stes"])
+    with pytest.raises(SourceError, match="A manifest has its own key `tool_sets`"):
+        manifest.load(str(folder / "kit.yaml"), tool_sets=[folder / "sets"])
+
+
+def test_a_missing_toolset_file_is_an_error_before_anything_is_loaded(folder):
+    write(folder, "tools.py", "open(__file__ + '.done', 'w').close()\n" + TOOLS)
+    with pytest.raises(SourceError, match="is no folder and no file of toolsets"):
+        manifest.load(folder / "tools.py", tool_sets=[folder / "none.yaml"])
+    assert not (folder / "tools.py.done").exists()
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_the_option_tool_sets_is_a_list(folder, kind):
+    with pytest.raises(SourceError, match=r"write tool_sets=\['sets'\]"):
+        manifest.load(folder / "own_tools.py", tool_sets=kind("sets"))
+
+
+def test_folders_that_may_be_missing_or_empty_are_no_errors(folder):
+    empty = folder / "empty"
+    empty.mkdir()
+    kit = manifest.load(empty, folder / "none", folder / "own_tools.py", tool_sets=[folder / "no"], allow_missing=True)
+    assert names(kit) == ["sql", "excel", "plot"]
+    assert names(manifest.load(folder / "none", allow_missing=True)) == []
+    with pytest.raises(SourceError, match="no file with tools"):
+        manifest.load(empty)
+    with pytest.raises(SourceError, match="There is no file"):
+        manifest.load("none.py", allow_missing=True)
+
+
+def test_a_toolkit_of_a_source_is_copied_when_it_gets_toolsets(folder):
+    write(
+        folder,
+        "kit_file.py",
+        TOOLS.replace("import tool", "import Toolkit, tool") + "\nkit = Toolkit('own').add(sql)\n",
+    )
+    write(folder, "sets/a.yaml", "name: a\ntools: [sql]\n")
+    kit = manifest.load(str(folder / "kit_file.py"), tool_sets=[folder / "sets"])
+    assert names(kit.select(toolset="a")) == ["sql"]
+    assert dict(manifest.load(str(folder / "kit_file.py")).toolsets) == {}
 
 
 def test_a_manifest_names_other_places_and_its_own_toolset_has_priority(folder):

@@ -18,6 +18,7 @@ from ahvn_tools.middleware.cache.middleware import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.metrics import metrics
+from ahvn_tools.middleware.observe import observe
 from ahvn_tools.middleware.record.middleware import record
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.trace import trace
@@ -38,6 +39,7 @@ MADE: dict[str, Callable[[Any], Middleware]] = {
     "limit, waiting": lambda _: limit(per_second=10_000, wait=1),
     "log": lambda _: log(),
     "metrics": lambda _: metrics(),
+    "observe": lambda _: observe(lambda tool, success, duration, error_code: None),
     "postprocess": lambda _: postprocess.postprocess_middleware(lambda call, result: None),
     "record": lambda folder: record(folder / "calls.jsonl"),
     "retry": lambda _: retry(),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
@@ -336,3 +337,170 @@ def test_below_the_loggers_level_nothing_is_logged(caplog):
     caplog.set_level(logging.WARNING, logger="ahvn_tools.calls")
     assert kit_of(add).exec("add", {"a": 1}).value == 2
     assert caplog.records == []
+
+
+def test_a_logger_that_fails_is_logged_and_costs_no_result(caplog):
+    def fail(line: str) -> None:
+        raise OSError("disk full")
+
+    kit = kit_of(add, logger=fail)
+    assert kit.call("add", {"a": 1}) == 2
+    assert kit.exec("add", {"a": "x"}).error.code == "invalid_parameters"
+    assert [result.value for result in kit.stream("add", {"a": 1})] == [2]
+    assert "The log of the call of 'add' failed." in caplog.text
+    assert "disk full" in caplog.text
+
+
+def test_a_logger_that_fails_replaces_no_exception_of_inner_middleware():
+    def fail(line: str) -> None:
+        raise OSError("disk full")
+
+    @inline
+    async def refuse(call, next):
+        raise ToolError("no")
+
+    kit = kit_of(add, logger=fail)
+    kit.use(refuse)
+    assert kit.exec("add", {"a": 1}).text == "no"
+
+
+async def test_a_logger_that_fails_does_not_stop_a_cancellation():
+    started = asyncio.Event()
+
+    def fail(line: str) -> None:
+        raise OSError("disk full")
+
+    async def wait() -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(kit_of(wait, logger=fail).aexec("wait"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def echo(value: Any) -> Any:
+    """Return the value."""
+    return value
+
+
+class TestRedact:
+    @pytest.mark.parametrize(
+        "value",
+        ["id-12345", "see\nid-12345", {"id-12345": 1}, {"a": [{"b": "x id-12345 y"}]}, 'a "quoted" id-12345'],
+        ids=["text", "after a line break", "key", "nested", "quoted"],
+    )
+    def test_what_a_pattern_matches_is_masked_in_arguments_and_result(self, lines, value):
+        kit_of(echo, redact=[r"\bid-\d+"]).exec("echo", {"value": value})
+        assert "id-1" not in lines()[0]
+        assert lines()[0].count("***") == 2
+
+    def test_numbers_are_masked(self, lines):
+        kit_of(echo, redact=[re.compile(r"(?<!\d)1\d{10}(?!\d)")]).exec(
+            "echo", {"value": [13812345678, 42, True, None]}
+        )
+        assert lines()[0].startswith('echo {"value": ["***", 42, true, null]} -> ok')
+        assert lines()[0].endswith(' s: ["***", 42, true, null]')
+
+    def test_the_result_and_the_arguments_of_the_body_are_unchanged(self):
+        assert kit_of(echo, redact=["tea"], logger=print).call("echo", {"value": "tea"}) == "tea"
+
+    def test_several_patterns_apply(self, lines):
+        kit_of(echo, redact=("tea", "milk")).exec("echo", {"value": "tea with milk"})
+        assert lines()[0].endswith(" s: *** with ***")
+
+    def test_an_error_and_its_traceback_are_masked(self, lines):
+        def fail(value: str) -> None:
+            raise LookupError(f"no {value}")
+
+        kit_of(fail, redact=[r"id-\d+"], traceback=True).exec("fail", {"value": "id-12345"})
+        assert lines()[0].splitlines()[0].endswith(" s: LookupError: no ***")
+        assert lines()[0].splitlines()[-1] == "LookupError: no ***"
+
+    def test_a_partial_result_is_masked(self, lines):
+        kit = kit_of(redact=["one"])
+
+        @kit.tool
+        async def watch(context: ToolContext) -> AsyncIterator[str]:
+            yield "one"
+            kit.cancel(context.call_id)
+            await asyncio.sleep(60)
+
+        list(kit.stream("watch"))
+        assert lines()[0].endswith(' s: ["***"]')
+
+    def test_a_function_redacts_each_text(self, lines):
+        kit_of(echo, redact=str.upper).exec("echo", {"value": ["tea", 1]})
+        assert lines()[0].startswith('echo {"VALUE": ["TEA", 1]} -> ok')
+
+    @pytest.mark.parametrize("function", [lambda text: 1 / 0, lambda text: None], ids=["raises", "returns no text"])
+    def test_a_function_that_fails_costs_no_result_and_shows_nothing(self, lines, caplog, function):
+        assert kit_of(echo, redact=function).call("echo", {"value": "tea"}) == "tea"
+        assert "tea" not in caplog.text
+        assert lines()[0].endswith(" s: ***")
+        assert "The function `redact` " in caplog.text
+
+    def test_the_text_of_what_a_function_raises_is_not_logged(self, lines, caplog):
+        def fail(text: str) -> str:
+            raise ValueError(text)
+
+        kit_of(echo, redact=fail).exec("echo", {"value": "tea"})
+        assert lines()[0].startswith('echo {"***": "***"} -> ok')
+        assert "tea" not in caplog.text
+        assert "ValueError (test_log.py, line " in caplog.text
+
+    @pytest.mark.parametrize("length", range(460, 520, 6))
+    def test_what_a_cut_divides_is_masked_whole(self, lines, length):
+        text = "x " * (length // 2) + "13812345678"
+        kit_of(echo, redact=[r"\b1\d{10}\b"]).exec("echo", {"value": text})
+        assert "138" not in lines()[0]
+
+    @pytest.mark.parametrize("max_chars", [500, 100_000])
+    def test_nothing_is_shown_of_what_a_long_text_may_contain_at_its_cut(self, lines, max_chars):
+        text = "13812345678 " * 10_000
+        kit_of(echo, redact=[r"\b1\d{10}\b"], max_chars=max_chars).exec("echo", {"value": text})
+        kit_of(echo, redact=[r"\b1\d{10}\b"], max_chars=max_chars).exec("echo", {"value": [text, text]})
+        assert "138" not in "".join(lines())
+
+    def test_a_pattern_is_applied_to_the_part_of_a_long_text_that_is_shown(self):
+        seen: list[str] = []
+
+        def remember(text: str) -> str:
+            seen.append(text)
+            return text
+
+        value = ["x" * 1_000_000, *(["y" * 1_000] * 1_000)]
+        kit_of(echo, redact=remember, logger=print).exec("echo", {"value": value})
+        assert max(map(len, seen)) < 10_000
+        assert sum(map(len, seen)) < 20_000
+
+    def test_4000_characters_of_a_long_text_are_shown(self, lines):
+        kit_of(echo, redact=["tea"], max_chars=100_000).exec("echo", {"value": "x" * 20_000})
+        assert "x" * 3_900 in lines()[0]
+        assert "x" * 4_001 not in lines()[0]
+
+    def test_bound_values_are_masked_first(self, lines):
+        kit = kit_of(sign_in, redact=["canary"])
+        kit.bind("account", default=CANARY + "-bound")
+        kit.exec("sign_in", {"name": "ann", "phrase": "x", "options": {}})
+        assert "<account>" in lines()[0]
+        assert "bound" not in lines()[0]
+
+    @pytest.mark.parametrize(
+        ("redact", "message"),
+        [
+            ("sk-.*", r"a list of regular expressions, or a function"),
+            (3, r"a list of regular expressions, or a function"),
+            ([b"x"], r"not b'x'"),
+            ([re.compile(b"x")], r"not re.compile"),
+            ([3], r"not 3"),
+            (["("], r"'\(' is no regular expression: missing \)"),
+            (_write_later, r"not async"),
+        ],
+        ids=["text", "number", "bytes", "pattern of bytes", "list of numbers", "no pattern", "async"],
+    )
+    def test_what_cannot_redact_is_refused(self, redact, message):
+        with pytest.raises(ToolSpecError, match=message):
+            log(redact=redact)

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from ahvn_tools import ToolError, Toolkit, ToolSpec, ToolSpecError
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.middleware.retry import retry
-from ahvn_tools.results import ErrorDetail
 from tests.execution.entry_points import program, until
 
 QUICK = {"initial_delay": 0.001, "max_delay": 0.002}

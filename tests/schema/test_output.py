@@ -224,6 +224,12 @@ def test_an_output_schema_describes_an_object() -> None:
         returning(int, 5, output_schema={"type": "integer"})
 
 
+def test_an_output_schema_says_that_it_describes_an_object() -> None:
+    schema = {"properties": {"only": {"type": "integer"}}}
+    assert returning(..., {"only": 5}, output_schema=schema).output_schema == {**schema, "type": "object"}
+    assert "type" not in schema
+
+
 def test_an_output_schema_is_a_fresh_copy() -> None:
     spec = returning(int, 5)
     spec.output_schema["properties"].clear()

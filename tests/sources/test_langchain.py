@@ -181,6 +181,14 @@ def test_a_toolkit_says_where_the_tool_comes_from():
         kit.add(Search())
 
 
+def test_an_injected_argument_may_have_an_annotation_that_cannot_be_resolved():
+    class Unresolved(Injecting):
+        def _run(self, query: str, user: NoSuchUser) -> None: ...  # noqa: F821
+
+    spec = ToolSpec.from_langchain(Unresolved())
+    assert (list(spec.params), dict(spec.binds)) == (["query", "limit"], {"user": "user"})
+
+
 def test_an_unknown_binding_is_refused():
     with pytest.raises(DefinitionError, match=r"no parameter 'usr' to bind\. Did you mean 'user'"):
         ToolSpec.from_langchain(Injecting(), binds={"usr": "x"})

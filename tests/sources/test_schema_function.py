@@ -6,13 +6,14 @@ import asyncio
 import copy
 import functools
 import pickle
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from fastmcp import Client, Context
 
 from ahvn_tools import Secret, ToolContext, Toolkit, ToolRegistry, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import BindError, DefinitionError, UnboundStateError
+from ahvn_tools.middleware import log
 
 SCHEMA = {
     "type": "object",
@@ -249,6 +250,32 @@ def test_no_model_sees_the_default_of_a_property_that_the_function_marks_as_secr
         assert spec.input_schema["properties"] == {"query": {}, "token": {"type": "string"}}
 
 
+@pytest.mark.parametrize("name", ["phrase", "renamed"])
+def test_a_secret_default_is_masked_in_the_text_of_an_error(name):
+    def login(phrase: Annotated[str, Secret] = "open sesame", password="swordfish", place="the cave"):
+        raise ValueError(f"{phrase}, {password} at {place}")
+
+    schema = {"type": "object", "properties": {key: {"type": "string"} for key in ("phrase", "password", "place")}}
+    spec = made(login, schema).transform(arguments={"phrase": {"name": name}})
+    assert spec.exec().error.message == f"ValueError: <{name}>, <password> at the cave"
+    assert spec.bind(name).exec().error.message == f"ValueError: <{name}>, <password> at the cave"
+    assert spec.exec(password="barracuda").error.message == f"ValueError: <{name}>, <password> at the cave"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"phrase": "close sesame"}], ids=["default", "passed"])
+def test_a_secret_default_is_in_no_repr_and_in_no_log(caplog, arguments):
+    def login(phrase: Annotated[str, Secret] = "open sesame"):
+        raise ValueError(phrase)
+
+    spec = made(login, {"type": "object", "properties": {"phrase": {"type": "string"}}})
+    for found in (spec, ToolSpec.from_function(login)):
+        caplog.clear()
+        with caplog.at_level("DEBUG"):
+            Toolkit("k", middleware=[log(traceback=True)]).add(found).exec(found.name, arguments)
+        assert "ValueError: <phrase>" in caplog.text
+        assert "sesame" not in f"{found!r} {found.input_schema} {found.definition} {caplog.text}"
+
+
 def test_an_unknown_binding_is_refused():
     with pytest.raises(DefinitionError, match=r"no parameter 'qery' to bind\. Did you mean 'query'"):
         made(binds={"qery": "q"})
@@ -483,3 +510,18 @@ def test_a_registry_method_may_take_keyword_arguments():
     assert spec.call(**{"item-price": 1.5}) == 3.0
     assert "unknown argument 'self'" in spec.exec(self=1).error.message
     assert pickle.loads(pickle.dumps(spec)).call(**{"item-price": 2}) == 4.0
+
+
+@pytest.mark.parametrize("option", ["input_schema", "output_schema"])
+def test_a_schema_whose_keys_are_no_texts_is_refused(option):
+    schema = {"type": "object", "properties": {"a": {"type": "object", "properties": {1: {"type": "string"}}}}}
+    with pytest.raises(DefinitionError, match=f"{option} has the key 1; the keys of a JSON object are texts"):
+        ToolSpec.from_function(lambda **arguments: "", **{"name": "any", option: schema})
+
+
+def test_a_schema_that_is_nested_too_deep_is_refused():
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(5000):
+        schema = {"type": "object", "properties": {"a": schema}}
+    with pytest.raises(DefinitionError, match="nested too deep"):
+        ToolSpec.from_schema("any", schema, lambda **arguments: "")

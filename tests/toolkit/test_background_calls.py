@@ -17,6 +17,7 @@ from fastmcp import Client
 from mcp_types import TextContent
 
 from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolResult
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     LimitExceededError,
     ToolkitError,
@@ -24,7 +25,6 @@ from ahvn_tools.errors import (
     ToolNotAvailableError,
     ToolNotFoundError,
 )
-from ahvn_tools.results import ErrorDetail
 from ahvn_tools.toolkit import background_calls, background_tools
 from tests.execution.entry_points import program, run, until
 from tests.mcp.loopback import over_http

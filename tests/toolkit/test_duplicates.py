@@ -67,14 +67,23 @@ class TestAdd:
         ],
     )
     def test_the_policy_of_a_toolkit_or_of_one_call_decides(self, caplog, policy, tools, recorded):
+        caplog.set_level("DEBUG", "ahvn_tools.toolkit")
         of_call = Toolkit("k").add(giving("first")).add(Shelf(), on_duplicate=policy)
         of_toolkit = Toolkit("k", on_duplicate=policy).add(giving("first")).add(Shelf())
         other_call = Toolkit("k", on_duplicate="raise").add(giving("first")).add(Shelf(), on_duplicate=policy)
+        warned = [record.levelname for record in caplog.records].count("WARNING")
+        assert warned == (1 if policy == "replace" else 3)
         for kit in (of_call, of_toolkit, other_call):
             assert (values(kit), decisions(kit)) == (tools, [recorded])
             assert kit.duplicates == kit.session().duplicates == kit.select(names=[]).duplicates
         assert len(caplog.messages) == 3
         assert all(HERE in text and "Shelf.find" in text for text in caplog.messages)
+
+    def test_a_replacement_is_a_warning_unless_the_call_asks_for_it(self, caplog):
+        caplog.set_level("DEBUG", "ahvn_tools.toolkit")
+        kit = Toolkit("k", on_duplicate="replace").add(giving("first"))
+        kit.add(giving("second")).add(giving("third"), on_duplicate="replace")
+        assert [record.levelname for record in caplog.records] == ["WARNING", "DEBUG"]
 
     def test_an_option_of_one_call_is_not_for_the_next(self):
         kit = Toolkit("k").add(giving("first")).add(giving("second"), on_duplicate="keep")
@@ -261,6 +270,15 @@ class TestServers:
         assert [found.action for found in kit.duplicates] == ["replace", "replace"]
         kit.remove_mcp("remote")
         assert list(kit) == []
+
+    def test_a_replacement_by_a_server_is_always_a_warning(self, kit, caplog):
+        caplog.set_level("DEBUG", "ahvn_tools.toolkit.store")
+        kit.add(giving("own")).add_mcp(ChangingServer(find="").fastmcp, on_duplicate="replace")
+        kit.add(giving("own again"), on_duplicate="replace")
+        kit.add_mcp(ChangingServer("other", find="").fastmcp)
+        levels = [record.levelname for record in caplog.records if record.name == "ahvn_tools.toolkit.store"]
+        assert levels == ["WARNING", "DEBUG", "WARNING"]
+        assert [found.action for found in kit.duplicates] == ["replace", "replace", "keep"]
 
     def test_it_never_replaces_what_the_host_has_added_after_it(self, kit):
         server = ChangingServer(find="", other="")

@@ -632,6 +632,29 @@ class TestWithoutAToolkit:
                 ToolSpec.from_server(server, timeout=-1)
         assert specs["find"].exec(query="q", user="u").error.code == "connection"
 
+    def test_specs_of_some_tools_are_made_by_their_names(self):
+        with mcp.connect(notes_server()) as server:
+            specs = ToolSpec.from_server(server, names=["find"], timeout=7)
+            assert {name: spec.timeout for name, spec in specs.items()} == {"find": 7}
+            assert specs["find"].call(query="q", user="u", limit=1) == ["u:q:0"]
+            assert ToolSpec.from_server(server, names=[]) == {}
+            with pytest.raises(ToolLookupError, match=r"has no tool 'fnd'.*'find'"):
+                ToolSpec.from_server(server, names=["find", "fnd"])
+
+    def test_names_may_be_any_iterable_but_no_text(self):
+        with mcp.connect(notes_server()) as server:
+            assert list(ToolSpec.from_server(server, names=iter(["find"]))) == ["find"]
+            with pytest.raises(DefinitionError, match=r"`names` is a list .* such as \['find'\], not a text"):
+                ToolSpec.from_server(server, names="find")
+
+    def test_an_unknown_option_of_connect_is_refused_with_near_misses(self):
+        with pytest.raises(DefinitionError, match=r"Unknown option 'auht' of a server. Did you mean 'auth'?"):
+            mcp.connect("http://127.0.0.1:9/mcp", auht="token")
+
+    def test_the_class_of_a_connected_server_is_public(self):
+        with mcp.connect(notes_server()) as server:
+            assert isinstance(server, mcp.RemoteServer)
+
     async def test_connect_from_a_loop(self):
         async with await mcp.aconnect(notes_server()) as server:
             assert await ToolSpec.from_server(server)["get note"].acall(number=2) == {"number": 2}
@@ -951,3 +974,37 @@ def test_options_of_single_tools_that_fit_no_tool_are_findings() -> None:
         assert problems == ["no tool matches 'fnd' in `tools`"]
     finally:
         kit.remove_mcp("notes")
+
+
+def test_all_servers_are_removed_and_closed_at_once() -> None:
+    kit = Toolkit("k").add_mcp(notes_server()).add_mcp(notes_server("other"), prefix="other_")
+    kit.add(lambda: 1, name="own")
+    servers = list(kit.servers.values())
+    assert kit.remove_mcp() is kit
+    assert ([tool.name for tool in kit], kit.servers) == (["own"], {})
+    assert len(servers) == 2
+    for server in servers:
+        with pytest.raises(ToolConnectionError, match="was closed"):
+            server.refresh()
+    assert kit.remove_mcp().servers == {}
+
+
+def test_all_servers_are_removed_from_async_code() -> None:
+    async def main() -> int:
+        kit = await Toolkit("k").aadd_mcp(notes_server())
+        return len(await kit.aremove_mcp())
+
+    assert asyncio.run(main()) == 0
+
+
+def test_an_imported_tool_has_the_name_of_its_server_and_others_have_none() -> None:
+    kit = Toolkit("k").add_mcp(notes_server(), name="n").add(lambda: 1, name="own")
+    assert (kit["find"].server_name, kit["own"].server_name) == ("n", None)
+    assert ToolSpec.from_function(len).server_name is None
+    kit.remove_mcp()
+
+
+def test_without_fastmcp_a_server_is_an_import_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastmcp", None)
+    with pytest.raises(ImportError, match=r'MCP servers need fastmcp: pip install "fastmcp>=4,<5"'):
+        Toolkit("k").add_mcp("http://127.0.0.1:1/mcp")

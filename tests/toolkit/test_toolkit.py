@@ -652,3 +652,15 @@ def test_a_preset_for_several_tools_is_for_those_that_have_the_parameter():
     assert (list(kit["find"].params), list(kit["count"].params)) == (["query"], ["folder"])
     with pytest.raises(BindError, match="None of these tools has a parameter 'usr'"):
         Toolkit("k").add(Notes(), preset={"usr": "ann"})
+
+
+def test_tags_lists_the_tags_here_each_with_its_tools() -> None:
+    kit = Toolkit("k").add_group("off")
+    kit.add(lambda: 1, name="b", tags={"y", "x"}).add(lambda: 1, name="a", tags={"x"}).add(lambda: 1, name="none")
+    kit.add(lambda: 1, name="inactive", tags={"x"}, group="off")
+    assert kit.tags == {"x": ["b", "a", "inactive"], "y": ["b"]}
+    assert list(kit.tags) == ["x", "y"]
+    assert kit.session().tags == {"x": ["b", "a"], "y": ["b"]}
+    assert kit.tag("none", "z").select(names=["none"]).tags == {"z": ["none"]}
+    kit.tags["x"].clear()
+    assert kit.tags["x"] == ["b", "a", "inactive"]

@@ -140,11 +140,6 @@ class Database(ToolRegistry):
             specs["exec_sql"] = specs["exec_sql"].transform(annotations=_WRITES, tags={"database", "write"})
         return specs
 
-    def toolspec(self, name: str) -> ToolSpec:
-        """Return one tool. Raises ToolLookupError."""
-        specs = self.to_toolspecs()
-        return specs[name] if name in specs else super().toolspec(name)
-
     def close(self) -> None:
         """Close what is open: the connection to a database in memory."""
         self._connection.close()

@@ -21,13 +21,16 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.roots import Roots, to_roots
 
-__all__ = ["ConfinedFolders", "Entry", "FileKind", "FileStatus", "HardLinks"]
+__all__ = ["CallRoots", "ConfinedFolders", "Entry", "FileKind", "FileStatus", "HardLinks"]
 
 HardLinks = Literal["allow", "read", "refuse"]
 """What is done with a file of more than one name: it is used, it is read but not written, or it is not used.
 
 A write replaces one name; the others keep the old content.
 """
+
+CallRoots = Literal["narrow", "replace"]
+"""What the roots of a session or call do with the folders of a tool."""
 
 
 class ConfinedFolders:
@@ -41,20 +44,27 @@ class ConfinedFolders:
     """
 
     def __init__(
-        self, roots: Roots, *, hard_links: HardLinks = "read", technique: beneath.Technique | None = None
+        self, roots: Roots, *, hard_links: HardLinks = "read", call_roots: CallRoots = "narrow",
+        technique: beneath.Technique | None = None,
     ) -> None:  # fmt: skip
         """`roots` are folders that exist. `technique` is how paths are opened, by default the best for this system.
+
+        With `call_roots="replace"` the roots of a call are used instead of these; relative paths still begin in the
+        first of these.
 
         Raises DefinitionError for a root that is no folder, and on Windows, which has no descriptors of folders.
         """
         if hard_links not in ("allow", "read", "refuse"):
             raise DefinitionError(f"`hard_links` is 'allow', 'read' or 'refuse', not {hard_links!r}.")
+        if call_roots not in ("narrow", "replace"):
+            raise DefinitionError(f"`call_roots` is 'narrow' or 'replace', not {call_roots!r}.")
         if os.open not in os.supports_dir_fd:
             raise DefinitionError("The built-in file tools need Linux or macOS: this system cannot confine paths.")
         folders = tuple(RootFolder.named_by_host(root) for root in to_roots(roots))
         if not folders:
             raise DefinitionError("Without a root there is no file to use. Pass the folders that the tools may use.")
         self.hard_links: HardLinks = hard_links
+        self.call_roots: CallRoots = call_roots
         self._paths = ConfinedPaths(folders, technique or beneath.best_technique())
 
     def __repr__(self) -> str:
@@ -70,28 +80,30 @@ class ConfinedFolders:
         """How paths are opened."""
         return self._paths.technique
 
-    def narrowed(self, roots: tuple[Path, ...]) -> ConfinedFolders:
-        """Return the parts of these folders that lie in `roots`, too, those of a `ToolContext`; self for none."""
-        if not roots:
-            return self
-        narrowed = object.__new__(ConfinedFolders)
-        narrowed.hard_links = self.hard_links
-        narrowed._paths = self._paths.narrowed(roots)
-        return narrowed
+    @property
+    def base(self) -> Path:
+        """The folder in which relative paths begin. Raises ToolError if there are no folders."""
+        return self._paths.first
 
     def for_call(self, context: ToolContext) -> ConfinedFolders:
-        """Return the folders that one call may use."""
-        return self.narrowed(context.roots)
+        """Return the folders that one call may use: those of its roots, if its host has set any."""
+        if not (context.roots or context.forbids_files):
+            return self
+        in_call = self._paths.replaced if self.call_roots == "replace" else self._paths.narrowed
+        folders = object.__new__(ConfinedFolders)
+        folders.hard_links, folders.call_roots = self.hard_links, self.call_roots
+        folders._paths = in_call(context.roots)
+        return folders
 
     def locate(self, path: str) -> Path:
         """Return the absolute path, for messages and the arguments of processes. Opens nothing."""
         return self._paths.locate(path)
 
     def display(self, path: str | Path) -> str:
-        """Return a path as models read and pass it: relative to the first root, absolute in the others; with /."""
+        """Return a path as models read and pass it: relative to the base, absolute elsewhere; with /."""
         absolute = self.locate(str(path))
-        first = self.roots[0]
-        return absolute.relative_to(first).as_posix() if absolute.is_relative_to(first) else absolute.as_posix()
+        base = self.base
+        return absolute.relative_to(base).as_posix() if absolute.is_relative_to(base) else absolute.as_posix()
 
     def status(self, path: str) -> FileStatus:
         """Return the status of a file or folder; of what a link leads to."""

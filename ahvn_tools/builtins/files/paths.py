@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +16,14 @@ from ahvn_tools.builtins.files.file_errors import to_tool_error, tool_errors
 from ahvn_tools.builtins.files.folder_lock import locked_folder
 from ahvn_tools.builtins.files.root_folder import RootFolder
 from ahvn_tools.errors import ToolError
-from ahvn_tools.roots import resolve_path, to_local_path
+from ahvn_tools.roots import OUTSIDE, resolve_path, to_local_path
 
 _ATTEMPTS: Final = 20
 """How often a path is looked up that another program exchanges meanwhile."""
 _NO_FOLDERS: Final = (
     "No folder may be used in this call: those of the call are not in the folders of this tool. Tell the user."
 )
+_OUTSIDE_CALL: Final = "The path is outside of the folders that this call may use. Pass a path inside of them."
 _EXCHANGED: Final = {errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.EAGAIN}
 
 
@@ -32,6 +33,8 @@ class ConfinedPaths:
 
     folders: tuple[RootFolder, ...]
     technique: Technique
+    base: Path | None = None
+    """Where relative paths begin; None: in the first folder."""
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -47,6 +50,18 @@ class ConfinedPaths:
         for folder in inner:
             unique.setdefault(folder.path, folder)
         return ConfinedPaths(tuple(unique.values()), self.technique)
+
+    def replaced(self, roots: tuple[Path, ...]) -> ConfinedPaths:
+        """Return the paths that are beneath one of `roots`. Relative ones begin where they begin here."""
+        everything = ConfinedPaths((RootFolder.named_by_host(Path("/")),), self.technique)
+        return replace(everything.narrowed(roots), base=self.first)
+
+    @property
+    def first(self) -> Path:
+        """The folder in which relative paths begin. Raises ToolError if there is none."""
+        if not self.folders:
+            raise ToolError(_NO_FOLDERS)
+        return self.base or self.folders[0].path
 
     def locate(self, path: str) -> Path:
         """Return the absolute path without links and `..`. Opens nothing."""
@@ -157,10 +172,10 @@ class ConfinedPaths:
         return next(folder for folder in self.folders if place.is_relative_to(folder.path))
 
     def _resolve(self, text: str) -> Path:
-        return resolve_path(self._join(text), self.roots)
+        path = self._join(text)
+        return resolve_path(path, self.roots, outside=OUTSIDE if self.base is None else _OUTSIDE_CALL)
 
     def _join(self, text: str) -> str:
         """Return the absolute path of a text. It keeps `..` and links, whose meaning only the system knows."""
-        if not self.folders:
-            raise ToolError(_NO_FOLDERS)
-        return text if text.startswith("/") else f"{self.folders[0].path}/{text}"
+        base = self.first
+        return text if text.startswith("/") else f"{base}/{text}"

@@ -80,6 +80,7 @@ class Git(ToolRegistry):
             sandbox=choose_sandbox(sandbox, untrusted=self.folders.roots),
             protocols=_checked_protocols(protocols),
             author=_checked_author(author),
+            untrusted=self.folders.roots,
             environment=dict(environment or {}),
         )
 

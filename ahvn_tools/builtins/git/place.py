@@ -51,8 +51,8 @@ class Place:
         return result.exit_code != 0
 
     def show_path(self, path: str) -> str:
-        """Return a path of the repository as other tools take it: relative to the first root, else absolute."""
+        """Return a path of the repository as other tools take it: relative where those begin, else absolute."""
         absolute = Path(self.repository.top, path)
-        first = self.folders.roots[0]
-        shown = absolute.relative_to(first).as_posix() if absolute.is_relative_to(first) else absolute.as_posix()
+        base = self.folders.base
+        shown = absolute.relative_to(base).as_posix() if absolute.is_relative_to(base) else absolute.as_posix()
         return f"{shown}/" if path.endswith("/") else shown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from ahvn_tools.builtins.processes.confinement import Confinement
 from ahvn_tools.builtins.processes.limits import ProcessLimits
 from ahvn_tools.builtins.processes.process import run_process
 from ahvn_tools.builtins.processes.result import ProcessResult
+from ahvn_tools.builtins.processes.trusted_program import find_trusted_program
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 
@@ -46,6 +46,8 @@ class GitProgram:
     protocols: tuple[str, ...]
     """The protocols of commands that talk to other machines."""
     author: Author | None
+    untrusted: tuple[Path, ...] = ()
+    """The folders that models may write, here or in other sessions: a git in one of them is not run."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that only commands with a network get."""
 
@@ -74,7 +76,8 @@ class GitProgram:
 
     def keys(self, folders: ConfinedFolders, repository: Repository) -> list[tuple[str, str]]:
         """Return the configuration of a repository: keys, with sections and names in lower case, and values."""
-        return [pair for content in read_configuration(folders, repository) for pair in _parse(self._git, content)]
+        git = self._find_git(folders)
+        return [pair for content in read_configuration(folders, repository) for pair in _parse(git, content)]
 
     def run(
         self, folders: ConfinedFolders, repository: Repository, words: Sequence[str], context: ToolContext, *,
@@ -109,7 +112,7 @@ class GitProgram:
             sandbox=self.sandbox,
         )  # fmt: skip
         result = run_process(
-            [self._git, "--no-pager", *override_options(), *bare, *words],
+            [self._find_git(folders), "--no-pager", *override_options(), *bare, *words],
             folder=folder,
             confinement=confinement,
             limits=ProcessLimits(
@@ -139,11 +142,13 @@ class GitProgram:
             raise ToolError(f"git could not do this: {error_text(result)}")
         return result.stdout.head, not result.stdout.omitted
 
-    @property
-    def _git(self) -> str:
-        path = shutil.which("git")
+    def _find_git(self, folders: ConfinedFolders) -> str:
+        path = find_trusted_program("git", (*self.untrusted, *folders.roots))
         if path is None:
-            raise ToolError("git is not installed on this machine, so git tools cannot be used.")
+            raise ToolError(
+                "git is not installed on this machine, so git tools cannot be used.",
+                explanation="There is no git on PATH outside of the folders that these tools may write.",
+            )
         return path
 
     def _check_configuration(

@@ -282,11 +282,6 @@ class Knowledge(ToolRegistry):
                     spec.bind(parameter, resolver=functools.partial(str, value))
         return specs
 
-    def toolspec(self, name: str) -> ToolSpec:
-        """Return one tool. Raises ToolLookupError."""
-        specs = self.to_toolspecs()
-        return specs[name] if name in specs else super().toolspec(name)
-
     def __repr__(self) -> str:
         return "<Knowledge>"
 

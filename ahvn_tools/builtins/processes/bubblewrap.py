@@ -58,7 +58,7 @@ def bubblewrap_command(
     with ExitStack() as stack:
         mount_arguments, descriptors = _open_all(_in_order(mounts), stack)
         arguments = [
-            find_bubblewrap(untrusted=confinement.writable, is_probed=True) or "bwrap",
+            _trusted_bubblewrap(confinement),
             *ISOLATION,
             *(["--share-net"] if confinement.network else []),
             *mount_arguments,
@@ -66,6 +66,17 @@ def bubblewrap_command(
             *("--chdir", str(absolute_folder), "--", *command),
         ]
         yield SandboxedCommand(arguments, descriptors)
+
+
+def _trusted_bubblewrap(confinement: Confinement) -> str:
+    """Return a bwrap that the program could not have written. Raises ToolError without one."""
+    bubblewrap = find_bubblewrap(untrusted=confinement.writable)
+    if bubblewrap is None:
+        raise ToolError(
+            "Nothing can be run here: the program of the sandbox lies in the folders that may be used. Tell the user.",
+            explanation="bwrap is missing, or is in a writable folder of this call. Install it in /usr/bin.",
+        )
+    return bubblewrap
 
 
 def _open_all(arguments: Sequence[str], stack: ExitStack) -> tuple[list[str], tuple[int, ...]]:
@@ -124,9 +135,12 @@ def _mounts(program: Path, folder: Path, confinement: Confinement) -> Mounts:
     if private_folder.path not in mounts and _is_visible(private_folder.path, mounts):
         mounts[private_folder.path] = ["--tmpfs", str(private_folder.path)]  # outputs of other sessions
     if not _is_visible(folder, mounts):
-        mounts[folder] = [_READ_ONLY, str(folder), str(folder)]
+        is_writable = any(folder.is_relative_to(root) for root in confinement.writable)
+        mounts[folder] = [_WRITABLE if is_writable else _READ_ONLY, str(folder), str(folder)]
     if program.is_absolute() and os.access(program, os.X_OK) and program.is_file() and not _is_visible(program, mounts):
         mounts[program] = [_READ_ONLY, str(program.resolve()), str(program)]
+    if Path("/") in mounts:  # it shows the links of the system itself
+        mounts = {path: arguments for path, arguments in mounts.items() if arguments[0] != "--symlink"}
     return mounts | (_name_server_mounts() if confinement.network else {})
 
 
@@ -145,6 +159,8 @@ def _is_visible(path: Path, mounts: Mounts) -> bool:
     nearest = max(
         (mount for mount in mounts if path.is_relative_to(mount)), key=lambda mount: len(mount.parts), default=None
     )
+    if nearest is not None and mounts[nearest][0] == "--symlink":
+        return _is_visible(nearest.parent / mounts[nearest][1] / path.relative_to(nearest), mounts)
     return nearest is not None and mounts[nearest][0] in (_SYSTEM, _READ_ONLY, _WRITABLE)
 
 

@@ -7,38 +7,35 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+from ahvn_tools.builtins.processes.trusted_program import is_in_untrusted
 
 ISOLATION = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 """No other process, user, network or terminal is visible; and the sandbox ends with its supervisor."""
 TEMPORARY_SIZE = ("--size", "1000000000")
 """Bytes of the next folder that is in memory."""
 
-_OF_SYSTEM = (Path("/usr/bin/bwrap"), Path("/bin/bwrap"))
+_OF_SYSTEM: Final = ("/usr/bin/bwrap", "/bin/bwrap")
 _working: set[str] = set()
 """The programs that have worked."""
 
 
-def find_bubblewrap(*, untrusted: Sequence[Path] = (), is_probed: bool = False) -> str | None:
-    """Return the first bwrap on PATH that works; None if there is none.
+def find_bubblewrap(*, untrusted: Sequence[Path] = ()) -> str | None:
+    """Return a bwrap on PATH that works; None if there is none.
 
-    One in an untrusted folder is not run: a model may have written it. That of the system is run also if the untrusted
-    folder is / itself. `is_probed`: only one that has worked before.
+    That of the system comes first, then one that has worked before: a model may have written another one since, in a
+    folder that this call does not know. One in an untrusted folder is not run.
     """
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        program = os.path.join(folder, "bwrap")  # noqa: PTH118  # a hundred times faster than Path
-        if not (folder.startswith("/") and os.access(program, os.X_OK)):
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder.startswith("/")]
+    programs = [os.path.join(folder, "bwrap") for folder in folders]  # noqa: PTH118  # a hundred times faster than Path
+    for program in sorted(programs, key=lambda program: (program not in _OF_SYSTEM, program not in _working)):
+        if not os.access(program, os.X_OK) or is_in_untrusted(program, tuple(untrusted)):
             continue
-        places = [Path(program), Path(os.path.realpath(program))]
-        if any(_is_in(place, untrusted) for place in places if place not in _OF_SYSTEM):
-            continue
-        if program in _working or (not is_probed and _works(program)):
+        if program in _working or _works(program):
             _working.add(program)
             return program
     return None
-
-
-def _is_in(path: Path, folders: Sequence[Path]) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
 
 
 @functools.cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ahvn_tools.errors import DefinitionError
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessLimits:
@@ -22,6 +24,12 @@ class ProcessLimits:
     spooled_bytes: int = 50_000_000
     """How much of each is kept on disk to be read back; a process that writes more runs on, the rest is counted only.
     0: nothing."""
+
+    def __post_init__(self) -> None:
+        """Raise DefinitionError for a timeout that is no positive number: nothing could run or be ended."""
+        timeout: object = self.timeout
+        if not (isinstance(timeout, int | float) and timeout > 0):
+            raise DefinitionError(f"`timeout` is a number of seconds above 0, not {timeout!r}.")
 
     def for_kernel(self) -> list[tuple[str, int]]:
         """Return the limits that the kernel enforces, by their names in the module `resource`."""

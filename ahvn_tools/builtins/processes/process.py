@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,11 +18,14 @@ from ahvn_tools.builtins.processes.output import Output
 from ahvn_tools.builtins.processes.program import Program, StreamName
 from ahvn_tools.builtins.processes.result import EndReason, ProcessResult
 from ahvn_tools.builtins.processes.running import RunningProcess
+from ahvn_tools.execution.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["EndReason", "OnOutput", "Output", "ProcessResult", "RunningProcess", "StreamName", "run_process"]
+__all__ = [
+    "EndReason", "OnOutput", "Output", "ProcessResult", "RunningProcess", "StreamName", "arun_process", "run_process",
+]  # fmt: skip
 
 OnOutput = Callable[[StreamName, str], None]
 
@@ -46,7 +50,8 @@ def run_process(
 
     When it returns or raises, the process and everything that it started are gone. `environment` is all that the
     process gets; None: `clean_environment()`. `on_output` is called in this thread with what was written since its last
-    call, about four times a second, and at most 16 kB of it. Raises ToolError if the program cannot be started.
+    call, about four times a second, and at most 16 kB of it. It must return soon: while it runs, no limit of time
+    applies, and no cancellation. Raises ToolError if the program cannot be started.
     """
     with _as_file(stdin) as file:
         program = Program(
@@ -63,6 +68,33 @@ def run_process(
     result = program.run(wake, seconds=_POLL_SECONDS)
     program.check_sandbox(result)
     reports.send(is_last=True)
+    return result
+
+
+async def arun_process(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    confinement: Confinement,
+    limits: ProcessLimits,
+    environment: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    on_output: OnOutput | None = None,
+) -> ProcessResult:
+    """Run a program from async code, as `run_process` does. If the task is cancelled, the program is ended.
+
+    `on_output` is called in a worker thread. It must return soon: while it runs, no limit of time applies, and a
+    cancellation does not end the program.
+    """
+    cancelled = threading.Event()
+    outcome = await run_in_thread(
+        lambda _: run_process(
+            command, folder=folder, confinement=confinement, limits=limits, environment=environment, stdin=stdin,
+            on_output=on_output, is_cancelled=cancelled.is_set,
+        ),
+        stop=cancelled.set,
+    )  # fmt: skip
+    result: ProcessResult = outcome.get()
     return result
 
 

@@ -15,7 +15,7 @@ from ahvn_tools.builtins.python_runner.interpreter import Engine, Interpreter
 from ahvn_tools.builtins.python_runner.sessions import PythonSessions
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError, ToolError, ToolLookupError, near_misses
+from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots
@@ -128,17 +128,6 @@ class PythonRunner(ToolRegistry):
         elif "execute_python_code" in specs:
             specs["execute_python_code"] = specs["execute_python_code"].transform(description=_SESSION_DESCRIPTION)
         return specs
-
-    def list_toolspecs(self) -> list[str]:
-        """Return the names of the tools."""
-        return list(self.to_toolspecs())
-
-    def toolspec(self, name: str) -> ToolSpec:
-        """Return one of the tools that `to_toolspecs` returns. Raises ToolLookupError for another name."""
-        specs = self.to_toolspecs()
-        if name not in specs:
-            raise ToolLookupError(f"{type(self).__name__} has no tool {name!r}. {near_misses(name, specs)}")
-        return specs[name]
 
     def close(self) -> None:
         """End the interpreters of all sessions. They also end with this object, and with Python."""

@@ -91,7 +91,8 @@ class CommandPreparation:
         )  # fmt: skip
 
     def _judge(self, cmd: str, shell: str, roots: tuple[Path, ...]) -> Verdict:
-        verdict = self._rules.judge(cmd, programs=ProgramFolders(self._environment.get("PATH", ""), self.folders.roots))
+        written = (*self.folders.roots, *roots)
+        verdict = self._rules.judge(cmd, programs=ProgramFolders(self._environment.get("PATH", ""), written))
         if verdict.decision != "allowed":
             return verdict
         if not is_understood_shell(shell):

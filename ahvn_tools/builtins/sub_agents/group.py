@@ -40,7 +40,7 @@ class SubAgentGroup:
         self._cancelled: set[str] = set()
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, max_parallel: int, report_progress: Callable[[int], None]) -> list[Report]:
+    async def run(self, max_parallel: int, report_progress: Callable[[int], object]) -> list[Report]:
         """Run all sub-agents and return their reports in the order of the tasks. None is left when it is cancelled."""
         slots = asyncio.Semaphore(max_parallel)
         reports: dict[str, Report] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,7 +18,7 @@ from ahvn_tools.builtins.sub_agents.task import Runner, SubAgentTask
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, near_misses
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
-from ahvn_tools.roots import resolve_path
+from ahvn_tools.roots import resolve_path, to_local_path
 from ahvn_tools.toolkit import Toolkit
 
 MAX_AGENTS: Final = 16
@@ -54,7 +55,7 @@ class SubAgents(ToolRegistry):
 
     def __init__(
         self,
-        runner: Runner,
+        runner: Runner | None,
         toolkit: Toolkit,
         *,
         models: Mapping[str, str] | Sequence[str] = (),
@@ -63,15 +64,20 @@ class SubAgents(ToolRegistry):
         max_parallel: int = 4,
         max_depth: int = 1,
         max_report_chars: int = 20_000,
+        relative_to: str | PathLike[str] | None = None,
     ) -> None:
         """`runner` runs one sub-agent: an async function of a SubAgentTask that returns its report.
+
+        Without one, self_fork is an error, and task_finish ends any session: for a host that runs sub-agents in another
+        way, and finds the report in the arguments of the call.
 
         `toolkit` has the tools of which each sub-agent gets those for `audience` that its parent has by the same
         name. `models` are the names of models, perhaps with a label for each. `timeout` is how many seconds a sub-agent
         may take, `max_parallel` how many of one call run at once, `max_depth` how deep sub-agents may start others: 1
-        means that they may not. Raises DefinitionError for wrong values.
+        means that they may not. Relative folders of a sub-agent begin in the folder `relative_to`, by default in the
+        first one of its parent. Raises DefinitionError for wrong values.
         """
-        if not callable(runner):
+        if runner is not None and not callable(runner):
             raise DefinitionError("`runner` is an async function that takes a SubAgentTask and returns a report.")
         if timeout <= 0 or max_parallel < 1 or max_depth < 1 or max_report_chars < 1:
             raise DefinitionError("`timeout`, `max_parallel`, `max_depth` and `max_report_chars` are more than 0.")
@@ -83,6 +89,7 @@ class SubAgents(ToolRegistry):
         self._max_parallel = max_parallel
         self._max_depth = max_depth
         self._max_report_chars = max_report_chars
+        self._relative_to = relative_to
         self._sub_agents: dict[str, _SubAgent] = {}
         self._finish_names = {_FINISH}
 
@@ -128,6 +135,11 @@ class SubAgents(ToolRegistry):
         Returns:
             The report of each sub-agent, or why it has none.
         """
+        if self._runner is None:
+            raise ToolError(
+                "This program cannot run sub-agents. Do the task yourself.",
+                explanation="Pass a runner: an async function that runs one sub-agent.",
+            )
         tasks = self._to_tasks(context_summary, sub_agents, context)
         group = SubAgentGroup(self._runner, tasks, self._submitted, masks_errors=context.masks_errors)
         for task in tasks:
@@ -155,9 +167,10 @@ class SubAgents(ToolRegistry):
             context_summary: Your report: what you did and found.
         """
         sub_agent = self._sub_agents.get(context.session_id or "")
-        if sub_agent is None:
+        if sub_agent is not None:
+            sub_agent.report = context_summary
+        elif self._runner is not None:
             raise ToolError("Only a sub-agent can finish its task with this tool. Answer in a message.")
-        sub_agent.report = context_summary
         context.end_session()
         return "Task Finished. Report submitted."
 
@@ -183,7 +196,7 @@ class SubAgents(ToolRegistry):
     ) -> SubAgentTask:
         if request.model is not None and request.model not in self.models:
             raise ToolError(f"There is no model {request.model!r}. {near_misses(request.model, self.models)}")
-        roots = _narrow_roots(request.allowed_uris, context.roots)
+        roots = self._narrow_roots(request.allowed_uris, context.roots)
         id = uuid.uuid4().hex  # noqa: A001  # the word for it
         return SubAgentTask(
             id=id,
@@ -202,18 +215,23 @@ class SubAgents(ToolRegistry):
         tools = self._toolkit if context.toolkit is None else context.toolkit
         names = {spec.name for spec in tools} | self._finish_names
         selected = self._toolkit.select(audience=self._audience, where=lambda definition: definition.name in names)
-        return selected.session(dict(context.state), session_id=id, roots=roots)
+        own_roots = () if context.forbids_files else roots or None
+        return selected.session(dict(context.state), session_id=id, roots=own_roots)
 
+    def _narrow_roots(self, uris: Sequence[str] | None, roots: tuple[Path, ...]) -> tuple[Path, ...]:
+        """Return the folders of a sub-agent. Raises ToolError for one that its parent may not use."""
+        if uris is None:
+            return roots
+        folders = tuple(resolve_path(self._join(uri), roots) for uri in uris)
+        for uri, folder in zip(uris, folders, strict=True):
+            if not folder.is_dir():
+                raise ToolError(f"There is no folder {uri!r} in `allowed_uris`. Pass folders that exist.")
+        return folders
 
-def _narrow_roots(uris: Sequence[str] | None, roots: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return the folders of a sub-agent. Raises ToolError for one that its parent may not use."""
-    if uris is None:
-        return roots
-    folders = tuple(resolve_path(uri, roots) for uri in uris)
-    for uri, folder in zip(uris, folders, strict=True):
-        if not folder.is_dir():
-            raise ToolError(f"There is no folder {uri!r} in `allowed_uris`. Pass folders that exist.")
-    return folders
+    def _join(self, uri: str) -> str:
+        """Return the path of a URI: absolute, or relative to the first folder of the parent."""
+        path = to_local_path(uri)
+        return path if self._relative_to is None else str(Path(self._relative_to).absolute() / path)
 
 
 def _unique_names(requests: Sequence[SubAgentRequest]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.approval import Approval, Approve
-from ahvn_tools.builtins.files.folders import ConfinedFolders, HardLinks
+from ahvn_tools.builtins.files.folders import CallRoots, ConfinedFolders, HardLinks
 from ahvn_tools.builtins.workspace.known_versions import KnownVersions
 from ahvn_tools.builtins.workspace.missing_files import similar_names
 from ahvn_tools.builtins.workspace.text_file import TextFile
@@ -33,17 +33,19 @@ class FolderTools(ToolRegistry):
         approve: Approve = "risky",
         max_bytes: int = 10_000_000,
         hard_links: HardLinks = "read",
+        call_roots: CallRoots = "narrow",
         max_output_chars: int = 100_000,
     ) -> None:
         """`roots` are folders that exist. `read_only` removes the tools that write.
 
         Files of more than `max_bytes` are read by parts only, and neither searched nor edited. A result has about
-        `max_output_chars` characters at most.
+        `max_output_chars` characters at most. With `call_roots="replace"` the roots of a session or call are used
+        instead of `roots`; relative paths still begin in the first of `roots`.
         """
         for name, limit in (("max_bytes", max_bytes), ("max_output_chars", max_output_chars)):
             if limit < 1:
                 raise DefinitionError(f"`{name}` is a number of at least 1, not {limit!r}.")
-        self.folders = ConfinedFolders(roots, hard_links=hard_links)
+        self.folders = ConfinedFolders(roots, hard_links=hard_links, call_roots=call_roots)
         self.read_only = read_only
         self.approval = Approval(approve)
         self.max_bytes = max_bytes
@@ -55,16 +57,12 @@ class FolderTools(ToolRegistry):
         specs = super().to_toolspecs()
         return {name: spec for name, spec in specs.items() if not self.read_only or _only_reads(spec)}
 
-    def list_toolspecs(self) -> list[str]:
-        """Return the names of the tools that `to_toolspecs` returns."""
-        return list(self.to_toolspecs()) if self.read_only else super().list_toolspecs()
-
     def toolspec(self, name: str) -> ToolSpec:
         """Return a new spec for one tool. Raises ToolLookupError for a tool that writes in a read-only workspace."""
-        spec = super().toolspec(name)
-        if self.read_only and not _only_reads(spec):
+        spec = super().to_toolspecs().get(name)
+        if self.read_only and spec is not None and not _only_reads(spec):
             raise ToolLookupError(f"{name!r} writes, and this {type(self).__name__} is read-only.")
-        return spec
+        return super().toolspec(name)
 
     def file_key(self, arguments: Mapping[str, Any]) -> str:
         """Return the file that a call is for.

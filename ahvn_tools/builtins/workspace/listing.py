@@ -29,7 +29,7 @@ class ListingTools(FolderTools):
         """List a folder, without the content of its folders: folders first, then files, by name.
 
         Args:
-            uri: The path or file: URI of the folder; . is the first folder that you may use.
+            uri: The path or file: URI of the folder; . is where relative paths begin.
             skip: How many members to leave out, to go on after a long result.
         """
         folders = self.folders.for_call(context)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 from ahvn_tools.builtins.processes.confinement import Confinement
 from ahvn_tools.builtins.processes.limits import ProcessLimits
 from ahvn_tools.builtins.processes.process import run_process
+from ahvn_tools.builtins.processes.trusted_program import find_trusted_program
 from ahvn_tools.errors import ToolError
 
 _OPTIONS: Final = (
@@ -25,11 +25,8 @@ _KEPT_BYTES: Final = 10_000_000
 
 def find_ripgrep(roots: Sequence[Path]) -> str | None:
     """Return the program; None if it is not installed, or lies in a folder that a model may write."""
-    program = shutil.which("rg")
-    if program is None:
-        return None
-    real = Path(program).resolve()
-    return None if any(real.is_relative_to(root) for root in roots) else str(real)
+    program = find_trusted_program("rg", roots)
+    return None if program is None else str(Path(program).resolve())
 
 
 def files_with_matches(

@@ -71,10 +71,10 @@ class SearchingTools(FolderTools):
             if folders.status(uri).kind == "file":
                 with folders.open(uri):  # raises ToolError for a file that must not be read
                     place = folders.locate(uri)
-                search = Search(folders, place.parent, folders.display(place.parent), wanted, self.max_bytes, context)
+                search = self._search(folders, place.parent, wanted, context)
                 files: Iterable[WalkedFile] = [WalkedFile(place.name, folders.status(uri).size)]
             else:
-                search = Search(folders, folders.locate(uri), folders.display(uri), wanted, self.max_bytes, context)
+                search = self._search(folders, folders.locate(uri), wanted, context)
                 walked = walk(
                     folders, uri, respect_gitignore=not include_ignored, hidden=include_hidden,
                     is_cancelled=lambda: context.cancelled,
@@ -86,6 +86,12 @@ class SearchingTools(FolderTools):
         is_counted = len(found) <= page.stop
         text = page.text(kept, total=len(found), nothing=_nothing(search), is_counted=is_counted)
         return f"{text}\n{search.omissions}" if is_counted and search.too_large else text
+
+    def _search(self, folders: ConfinedFolders, top: Path, keyword: Keyword, context: ToolContext) -> Search:
+        return Search(
+            folders, top, folders.display(top), keyword, self.max_bytes, context,
+            untrusted=(*self.folders.roots, *folders.roots),
+        )  # fmt: skip
 
 
 @dataclass
@@ -99,6 +105,8 @@ class Search:
     keyword: Keyword
     max_bytes: int
     context: ToolContext
+    untrusted: tuple[Path, ...]
+    """The folders that models may write, here or in other sessions."""
     files: int = field(default=0, init=False)
     """How many files were to be searched."""
     too_large: int = field(default=0, init=False)
@@ -127,7 +135,7 @@ class Search:
 
     def _candidates(self, paths: Iterator[str]) -> Iterator[str]:
         """Yield the files that may contain the keyword. All that ripgrep does is to leave out files without it."""
-        program = find_ripgrep(self.folders.roots)
+        program = find_ripgrep(self.untrusted)
         pattern = self.keyword.byte_pattern
         if program is None or pattern is None:
             yield from paths

@@ -25,10 +25,11 @@ class Target:
 
     @classmethod
     def located(cls, folders: ConfinedFolders, uri: str, all_folders: ConfinedFolders) -> Target:
-        """Return the target that a path means in the folders of a call, which are a part of all folders."""
-        place, first = folders.locate(uri), folders.roots[0]
-        name = place.relative_to(first) if place.is_relative_to(first) else place
-        seen = (place.relative_to(root) for root in all_folders.roots if place.is_relative_to(root))
+        """Return the target that a path means in the folders of a call, perhaps outside of all folders."""
+        place, base = folders.locate(uri), folders.base
+        name = place.relative_to(base) if place.is_relative_to(base) else place
+        roots = (*all_folders.roots, *folders.roots)  # those of a call may lie outside of the others
+        seen = (place.relative_to(root) for root in roots if place.is_relative_to(root))
         return cls(
             uri=uri,
             place=place,

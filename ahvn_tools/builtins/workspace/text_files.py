@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator
 
 from ahvn_tools.builtins.workspace.changes import MAX_SNIPPET_CHARS, Change
 from ahvn_tools.builtins.workspace.editing import insert_lines
 from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown
 from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines, split_lines, with_newline
+from ahvn_tools.builtins.workspace.missing_files import similar_names
 from ahvn_tools.builtins.workspace.numbered_lines import numbered_block
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.builtins.workspace.writing import CHANGES, WritingTools
@@ -21,11 +24,21 @@ _RANGE_LENGTH: Final = 2
 """The first and the last line."""
 
 
+def _refuse_bool(number: Any) -> Any:
+    if isinstance(number, bool):
+        raise ValueError("is the number of a line, and not true or false")  # noqa: TRY004  # pydantic expects this
+    return number
+
+
+LineNumber = Annotated[int, BeforeValidator(_refuse_bool)]
+"""The number of a line. A bool, which Python counts as a number, is none."""
+
+
 class TextFileTools(WritingTools):
     """Tools that view and write text files by ranges of lines, which may count from the end."""
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
-    def view_text_file(self, file_path: str, context: ToolContext, ranges: list[int] | None = None) -> str:
+    def view_text_file(self, file_path: str, context: ToolContext, ranges: list[LineNumber] | None = None) -> str:
         """View a text file, with the number of each line.
 
         Args:
@@ -43,7 +56,7 @@ class TextFileTools(WritingTools):
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
     def write_text_file(
-        self, file_path: str, content: str, context: ToolContext, ranges: list[int] | None = None
+        self, file_path: str, content: str, context: ToolContext, ranges: list[LineNumber] | None = None
     ) -> str:
         """Create a text file, replace its whole content, or replace some of its lines.
 
@@ -73,7 +86,7 @@ class TextFileTools(WritingTools):
         return f"Write {shown(file_path)} successfully. The new content snippet:\n{snippet}"
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
-    def insert_text_file(self, file_path: str, content: str, line_number: int, context: ToolContext) -> str:
+    def insert_text_file(self, file_path: str, content: str, line_number: LineNumber, context: ToolContext) -> str:
         """Insert lines into a text file.
 
         Args:
@@ -87,6 +100,8 @@ class TextFileTools(WritingTools):
             raise ToolError(f"InvalidArgumentsError: The line number {line_number} is invalid. Lines count from 1.")
         if not exists(folders, file_path):
             folders.locate(file_path)
+            if similar_names(folders, file_path) is None:
+                folders.status(file_path)  # says why the file cannot be used
             missing = f"InvalidArgumentsError: The target file {shown(file_path)} does not exist."
             raise ToolError(f"{missing} Create it with write_text_file.")
 
@@ -99,7 +114,7 @@ class TextFileTools(WritingTools):
             return insert_lines(file, line_number, content)
 
         done = self.edit(folders, file_path, change, context).change
-        start, stop = line_number - 1, line_number - 1 + len(content_lines(content))
+        start, stop = line_number - 1, line_number + len(content_lines(content))  # with the line that moved down
         first, last = _bounds(done, start, stop)
         return (
             f"Insert content into {shown(file_path)} at line {line_number} successfully. The new content between lines "

@@ -93,7 +93,9 @@ class ContextSnapshot:
     @classmethod
     def capture(cls, context: ToolContext) -> ContextSnapshot:
         """Return a snapshot of a context."""
-        names = ("call_id", "tool", "run_id", "session_id", "roots", "is_approved", "is_anonymous")
+        names = (
+            "call_id", "tool", "run_id", "session_id", "roots", "forbids_files", "is_approved", "is_anonymous",
+        )  # fmt: skip
         return cls({name: getattr(context, name) for name in names})
 
     def restore(self, send: Callable[..., None], asker: Asker) -> ToolContext:

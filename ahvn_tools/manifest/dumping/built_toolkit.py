@@ -37,7 +37,7 @@ def to_data(toolkit: Toolkit, folder: Path, problems: Problems) -> JsonObject:
         **to_settings(view, folder, problems),
         **to_model_tools(store, problems),
     }
-    return {key: value for key, value in data.items() if value not in ({}, [])}
+    return {key: value for key, value in data.items() if value not in ({}, []) or key == "roots"}
 
 
 def to_sources(

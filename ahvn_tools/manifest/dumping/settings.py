@@ -33,7 +33,7 @@ def to_settings(view: StoreView, folder: Path, problems: Problems) -> JsonObject
         "strict": store.finding_log.is_strict,
         "mask_errors": store.masks_errors,
         "output": store.output,
-        "roots": [to_path(root, folder) for root in view.roots],
+        "roots": None if view.roots is None else [to_path(root, folder) for root in view.roots],
         "approval": _to_approval(store, folder, problems),
         "middleware": [],
     }

@@ -49,10 +49,17 @@ class ClientToolBody:
 
         Raises DefinitionError for an output schema that does not describe an object.
         """
+        self._client = client
         self._call_tool = getattr(client, "call_tool_mcp", None) or client.call_tool
         self._result_parser = ResultParser(name, output_schema)
         self._name = name
         self._owner_loop = running_loop()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the client says that it is connected; True for a client that does not say it."""
+        check = getattr(self._client, "is_connected", None)
+        return check is None or bool(check())
 
     async def __call__(self, /, **arguments: Any) -> Any:
         """Call the tool. Raises ToolConnectionError, SyncCallError, InvalidResultError, and the client's own errors."""

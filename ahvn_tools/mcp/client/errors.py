@@ -112,6 +112,23 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
     return f"it cannot be reached ({type(root).__name__})"
 
 
+def find_shown_cause(error: BaseException | None) -> BaseException | None:
+    """Return an error if a traceback may show it; None if it, or an error behind it, names a URL.
+
+    httpx2's errors name the URL with its query, which may be a key. An MCPError has a text of the server.
+    """
+    pending, seen = [error], set[int]()
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in seen:
+            continue
+        if "://" in str(one) and type(one).__name__ != "MCPError":
+            return None
+        seen.add(id(one))
+        pending += [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
+    return error
+
+
 def to_connection_error(server: str, reason: str, tool: str | None = None) -> ToolConnectionError:
     """Return the error for the caller of a tool or, without one, for the host, who connects or lists the tools."""
     fix = "Check its address or its command, and that it runs." if tool is None else "The next call reconnects."

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
 from typing import Any, TypedDict, TypeGuard
 
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
 
@@ -46,7 +46,12 @@ class ConnectOptions(TypedDict, total=False):
 
 
 def check_options(options: ConnectOptions) -> None:
-    """Raise DefinitionError for an option of the wrong type."""
+    """Raise DefinitionError for an unknown option, and for one of the wrong type."""
+    for option in options:
+        if option not in ConnectOptions.__annotations__:
+            raise DefinitionError(
+                f"Unknown option {option!r} of a server. {near_misses(option, ConnectOptions.__annotations__)}"
+            )
     for option, kind in (("limits", Limits), ("budgets", Budgets), ("env", Mapping), ("inputs", Mapping)):
         value = options.get(option)
         if not (value is None or isinstance(value, kind)):

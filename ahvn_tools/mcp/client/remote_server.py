@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
@@ -132,15 +133,26 @@ class RemoteServer:
                 received.setdefault(name, {}).update(bound)
         return MappingProxyType(received)
 
-    def templates(self, *, timeout: float | None) -> dict[str, tuple[ToolTemplate, RemoteTool]]:
-        """Return a template and a body for each tool. A tool for which that fails is added to `refused`.
+    def templates(
+        self, *, timeout: float | None, names: Collection[str] | None = None
+    ) -> dict[str, tuple[ToolTemplate, RemoteTool]]:
+        """Return a template and a body for each tool, or for these. A tool for which that fails is added to `refused`.
 
-        Raises DefinitionError for an invalid timeout.
+        Raises DefinitionError for an invalid timeout, ToolLookupError for a name that no tool has.
         """
         validate_options({"timeout": timeout})
+        if isinstance(names, str):
+            raise DefinitionError(f"`names` is a list of names of tools, such as [{names!r}], not a text.")
+        names = None if names is None else list(names)
+        if missing := [name for name in names or () if name not in self.tools]:
+            raise ToolLookupError(
+                f"The MCP server {self.name!r} has no tool {missing[0]!r}. {near_misses(missing[0], self.tools)}"
+            )
         templates: dict[str, tuple[ToolTemplate, RemoteTool]] = {}
         refused = dict(self._screening_refusals)
         for name, tool in self.tools.items():
+            if names is not None and name not in names:
+                continue
             try:
                 templates[name] = self._build_template(tool, timeout)
             except DefinitionError as error:
@@ -378,6 +390,8 @@ def resolve_server(server: Any, name: str | None, options: ConnectOptions) -> Re
 
 def resolve_servers(server: Any, name: str | None, options: ConnectOptions) -> list[RemoteServer]:
     """Return the servers that `server` names, none of them connected. Raises DefinitionError."""
+    if importlib.util.find_spec("fastmcp") is None:
+        raise ImportError('MCP servers need fastmcp: pip install "fastmcp>=4,<5"', name="fastmcp")
     check_options(options)
     auth = options.get("auth")
     targets = resolve_targets(

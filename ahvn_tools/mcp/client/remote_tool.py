@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from ahvn_tools.context import ToolContext
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolChangedError, ToolError
 from ahvn_tools.mcp.client.errors import sanitize_text
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.complexity import ValidationCost
 from ahvn_tools.schema.jsonschema import compile_validator
 from ahvn_tools.schema.output import Output

@@ -105,7 +105,7 @@ class Session:
         try:
             await self._started.wait()
             if not self.was_ready():
-                raise ConnectionLostError(self.end_reason.result()) from self._cause
+                raise ConnectionLostError(self.end_reason.result()) from errors.find_shown_cause(self._cause)
             request = asyncio.ensure_future(self._send(send))
             awaited: set[asyncio.Future[Any]] = {request, self.end_reason}
             try:
@@ -138,7 +138,7 @@ class Session:
         error = errors.to_call_error(cause, tool, self.status.error_status)
         if isinstance(error, ConnectionLostError) and (reason := self.status.find_failure()) is not None:
             error = ConnectionLostError(reason, is_unsent=error.is_unsent)
-        raise error from cause
+        raise error from errors.find_shown_cause(cause)
 
     def retire(self) -> None:
         """Accept no new requests, and end after the last pending one."""

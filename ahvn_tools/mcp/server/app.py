@@ -20,6 +20,7 @@ from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams
 from starlette.middleware import Middleware
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import MAX_NAME_CHARS, ToolCallError, quote_name
 from ahvn_tools.execution import convert
 from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
@@ -29,7 +30,7 @@ from ahvn_tools.mcp.server import large_results
 from ahvn_tools.mcp.server.http_guards import HostSyntaxGuard, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 
 log = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.complexity import RefGraph
 
@@ -45,6 +46,12 @@ class Limits:
     """Notifications within ten seconds."""
     requests: int = 500
     """Requests that the server sends (questions to the user or to a model) within ten seconds."""
+
+    def __post_init__(self) -> None:
+        """Raise DefinitionError for what is no number of at least 0."""
+        for name, value in vars(self).items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise DefinitionError(f"`{name}` of Limits is a number of at least 0, not {value!r}.")
 
 
 class RateGuard:

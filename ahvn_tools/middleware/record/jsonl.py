@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.results import ErrorDetail, ToolResult, without_raw_value
+from ahvn_tools.results import ToolResult, without_raw_value
 
 logger = logging.getLogger("ahvn_tools.middleware.record")
 

@@ -9,13 +9,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest
 from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.middleware.record import jsonl
-from ahvn_tools.results import ErrorDetail, ToolResult
+from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 
 

@@ -421,6 +421,12 @@ class TestNarrowing:
             with pytest.raises(ToolError, match="No folder may be used"):
                 operation()
 
+    def test_a_call_whose_host_forbids_files_uses_none(self, base, technique):
+        nothing = ConfinedFolders(base / "root", technique=technique).for_call(ToolContext(forbids_files=True))
+        assert nothing.roots == ()
+        with pytest.raises(ToolError, match="No folder may be used"):
+            nothing.scan(".")
+
     def test_a_narrow_root_that_became_a_link_is_not_used(self, base, technique):
         root = base / "root"
         inner = ConfinedFolders(root, technique=technique).for_call(ToolContext(roots=(root / "sub",)))
@@ -429,6 +435,60 @@ class TestNarrowing:
         for operation in (lambda: inner.read("SECRET.txt", max_bytes=100), lambda: inner.scan(".")):
             with pytest.raises(ToolError, match=r"was deleted or replaced|outside"):
                 operation()
+
+
+class TestReplacing:
+    @pytest.fixture
+    def folders(self, base, technique):
+        return ConfinedFolders(base / "root", technique=technique, call_roots="replace")
+
+    def test_a_call_uses_its_own_roots(self, folders, base):
+        inner = folders.for_call(ToolContext(roots=(base / "outside",)))
+        assert inner.roots == (base / "outside",)
+        assert inner.scan(str(base / "outside"))
+        for path in ("a.txt", str(base / "root" / "a.txt"), ".", "../root/a.txt"):
+            with pytest.raises(ToolError, match="outside of the folders that this call may use"):
+                inner.read(path, max_bytes=100)
+
+    def test_relative_paths_begin_in_the_first_folder_of_the_host(self, folders, base):
+        inner = folders.for_call(ToolContext(roots=(base / "outside", base / "root" / "sub")))
+        assert inner.base == base / "root"
+        assert inner.read("sub/b.txt", max_bytes=100)[0] == b"content of sub/b.txt"
+        assert inner.display(str(base / "root" / "sub" / "b.txt")) == "sub/b.txt"
+        assert inner.display(str(base / "outside")) == str(base / "outside")
+        assert inner.create("sub/new.txt", b"new").size == 3
+
+    @pytest.mark.parametrize("call_roots", ["narrow", "replace"])
+    def test_what_the_host_says_about_hard_links_holds_in_each_call(self, base, technique, call_roots):
+        hard = base / "root" / "sub" / "hard.txt"
+        os.link(base / "root" / "a.txt", hard)
+        folders = ConfinedFolders(base / "root", technique=technique, call_roots=call_roots, hard_links="refuse")
+        with pytest.raises(ToolError, match="hard links"):
+            folders.for_call(ToolContext(roots=(base / "root" / "sub",))).read(str(hard), max_bytes=100)
+
+    def test_without_roots_of_a_call_the_folders_of_the_host_are_used(self, folders):
+        assert folders.for_call(ToolContext()) is folders
+
+    def test_a_call_whose_host_forbids_files_uses_none(self, folders):
+        nothing = folders.for_call(ToolContext(forbids_files=True))
+        with pytest.raises(ToolError, match="No folder may be used"):
+            nothing.read("a.txt", max_bytes=100)
+
+    def test_the_root_folder_of_the_system_allows_everything(self, folders, base):
+        everything = folders.for_call(ToolContext(roots=(Path("/"),)))
+        assert everything.read("a.txt", max_bytes=100)[0] == b"content of a.txt"
+        assert everything.scan(str(base / "outside"))
+
+    def test_a_root_that_is_missing_or_a_link_cannot_be_used(self, folders, base):
+        (base / "root" / "leads").symlink_to(base / "outside")
+        for name in ("missing", "leads"):
+            inner = folders.for_call(ToolContext(roots=(base / "root" / name,)))
+            with pytest.raises(ToolError, match=r"deleted or replaced|outside of the folders"):
+                inner.scan(name)
+
+    def test_another_word_is_an_error(self, base):
+        with pytest.raises(DefinitionError, match="'narrow' or 'replace'"):
+            ConfinedFolders(base / "root", call_roots="add")
 
 
 class TestObject:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ahvn_tools.builtins.processes import bubblewrap_probe
 from ahvn_tools.builtins.processes.bubblewrap_probe import find_bubblewrap
 from ahvn_tools.builtins.processes.confinement import Confinement, choose_sandbox
 from ahvn_tools.errors import DefinitionError, ToolError
@@ -100,6 +101,26 @@ class TestFiles:
 
         assert result.stdout.text == "text"
         assert "Read-only file system" in result.stderr.text
+
+    @pytest.mark.parametrize("program", ["/bin/sh", "/usr/bin/env", "/bin/cat"])
+    def test_a_program_of_the_system_can_be_named_by_a_path_with_links(self, run, tmp_path, program):
+        confinement = Confinement(sandbox="bubblewrap", writable=(tmp_path,))
+
+        result = run(program, "--help", folder=tmp_path, confinement=confinement)
+
+        assert result.ended_by == "exit"
+
+    @pytest.mark.parametrize("use", ["readable", "writable"])
+    def test_the_root_folder_of_the_system_can_be_named(self, confine, use):
+        result = confine("ls -d /bin/sh /var/tmp", **{"writable": (), use: (Path("/"),)})
+
+        assert result.stdout.text == "/bin/sh\n/var/tmp\n", result.stderr.text
+
+    def test_a_folder_in_tmp_can_be_written_where_the_root_folder_of_the_system_can(self, confine, tmp_path):
+        result = confine("echo text > file", writable=(Path("/"),))
+
+        assert result.exit_code == 0, result.stderr.text
+        assert (tmp_path / "root/file").read_text() == "text\n"
 
     def test_the_folder_of_the_program_can_be_read_and_not_written(self, confine, tmp_path):
         result = confine("ls -d $PWD; echo > file", writable=())
@@ -401,6 +422,32 @@ class TestChoice:
             assert run("echo", "good", confinement=confined, folder=root).stdout.text == "good\n"
 
         assert not (root / "evil").exists()
+
+    @needs_bubblewrap
+    @pytest.mark.skipif(shutil.which("bwrap") != "/usr/bin/bwrap", reason="the system has no bubblewrap")
+    def test_bubblewrap_of_the_system_comes_before_one_that_another_session_may_have_written(
+        self, run, tmp_path, monkeypatch
+    ):
+        (tmp_path / "other").mkdir()
+        (tmp_path / "mine").mkdir()
+        install(tmp_path / "other", f"#!/bin/sh\ntouch {tmp_path}/evil\n")
+        monkeypatch.setattr(bubblewrap_probe, "_working", set())  # as in a new process
+        monkeypatch.setenv("PATH", f"{tmp_path}/other{os.pathsep}{os.environ['PATH']}")
+
+        for writable in ((), (tmp_path / "mine",)):
+            confined = Confinement(sandbox="bubblewrap", readable=(tmp_path / "mine",), writable=writable)
+            assert run("echo", "good", confinement=confined, folder=tmp_path / "mine").stdout.text == "good\n"
+
+        assert not (tmp_path / "evil").exists()
+
+    def test_nothing_runs_where_the_only_bubblewrap_is_in_a_folder_of_the_model(self, run, tmp_path, monkeypatch):
+        install(tmp_path, f"#!/bin/sh\n: > {tmp_path}/evil\n")
+        monkeypatch.setenv("PATH", str(tmp_path))
+
+        with pytest.raises(ToolError, match="in a writable folder of this call"):
+            run("/bin/echo", confinement=Confinement(sandbox="bubblewrap", writable=(tmp_path,)), folder=tmp_path)
+
+        assert not (tmp_path / "evil").exists()
 
 
 def install(folder, program):

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.errors import DefinitionError
 from tests.builtins.processes.left_over import open_descriptors, survivors
+
+
+@pytest.mark.parametrize("timeout", [None, "3", float("nan"), 0, -1, -0.5], ids=repr)
+def test_a_timeout_is_a_positive_number(timeout):
+    with pytest.raises(DefinitionError, match="`timeout` is a number of seconds above 0, not"):
+        ProcessLimits(timeout=timeout)
 
 
 def run_python(run, code, confinement, **limits):

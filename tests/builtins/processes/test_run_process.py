@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -10,10 +11,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ahvn_tools.builtins.processes.confinement import Confinement
+from ahvn_tools.builtins.processes.environment import clean_environment
+from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.process import ProcessResult, arun_process
 from ahvn_tools.errors import ToolError
 from tests.builtins.processes.both_ways import usable_confinement
 from tests.builtins.processes.left_over import open_descriptors, survivors
@@ -278,3 +283,60 @@ def test_many_threads_run_programs_at_once(run, confinement, mark):
     assert [result.stdout.text for result in results] == [f"{i}\nx" for i in range(count)]
     assert open_descriptors() == descriptors
     assert survivors(mark) == []
+
+
+@pytest.fixture
+def arun(tmp_path, mark):
+    """`arun_process` as `run` runs it."""
+
+    async def arun(*command: str, **options: Any) -> ProcessResult:
+        limits = ProcessLimits(timeout=60)
+        environment = clean_environment(MARK=mark)
+        return await arun_process(
+            command, folder=tmp_path, confinement=Confinement(), limits=limits, environment=environment, **options
+        )
+
+    return arun
+
+
+async def test_a_program_is_run_from_async_code(arun):
+    seen: list[tuple[str, str]] = []
+    result = await arun("sh", "-c", "cat; exit 3", stdin=b"tea", on_output=lambda *news: seen.append(news))
+    assert (result.stdout.text, result.exit_code, result.ended_by) == ("tea", 3, "exit")
+    assert seen == [("stdout", "tea")]
+
+
+async def test_the_event_loop_is_free_while_a_program_runs(arun, tmp_path):
+    """Each of two programs waits for the other."""
+    meet = "touch {}; until [ -e {} ]; do sleep 0.01; done"
+    names = ("one", "other")
+    commands = [meet.format(*pair) for pair in (names, names[::-1])]
+    results = await asyncio.gather(*(arun("sh", "-c", command) for command in commands))
+    assert [result.exit_code for result in results] == [0, 0]
+
+
+async def test_a_cancelled_task_ends_its_program(arun, mark):
+    started, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def tell(*_: str) -> None:
+        loop.call_soon_threadsafe(started.set)
+
+    task = asyncio.create_task(arun("sh", "-c", "echo started; sleep 60 & sleep 60", on_output=tell))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(have_ended, mark)
+
+
+def have_ended(mark: str) -> bool:
+    """Return whether the processes with this mark end within some seconds."""
+    until = time.monotonic() + 10
+    while survivors(mark) and time.monotonic() < until:
+        time.sleep(0.02)
+    return survivors(mark) == []
+
+
+async def test_a_program_that_cannot_be_started_is_an_error_in_async_code_too(arun):
+    with pytest.raises(ToolError, match="could not be started"):
+        await arun("no-such-program")

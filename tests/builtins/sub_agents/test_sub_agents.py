@@ -9,7 +9,7 @@ import pytest
 from fastmcp import Client
 
 from ahvn_tools import ToolContext, ToolError, Toolkit
-from ahvn_tools.builtins import SubAgents, SubAgentTask
+from ahvn_tools.builtins import SubAgents, SubAgentTask, Workspace
 from ahvn_tools.builtins.sub_agents import group
 from ahvn_tools.errors import DefinitionError
 
@@ -34,6 +34,45 @@ def test_the_parent_reads_the_reports_in_the_order_of_its_requests(kit: Toolkit)
     first, second = text.split("\n\n----------------\n\n")
     assert first == "### Sub-agent 'first' Finished:\none (None)"
     assert second == "### Sub-agent 'agent-2' Finished:\ntwo (small)"
+
+
+def test_without_a_runner_self_fork_is_an_error_and_any_session_can_finish(kit: Toolkit) -> None:
+    SubAgents(None, kit).add_to(kit)
+    result = kit.exec("self_fork", {"context_summary": "", "sub_agents": [{"prompt": "p"}]})
+    assert result.error.message == "This program cannot run sub-agents. Do the task yourself."
+    sub = kit.select(audience="sub").session()
+    assert sub.call("get_available_models") == "No models configured."
+    finished = sub.exec("task_finish", {"context_summary": "Done."})
+    assert (finished.value, finished.meta["ends_session"]) == ("Task Finished. Report submitted.", True)
+
+
+def test_relative_folders_begin_where_the_host_says(tmp_path: Path) -> None:
+    (tmp_path / "work" / "inner").mkdir(parents=True)
+    kit = Toolkit("agent", roots=[tmp_path / "work" / "inner", tmp_path])
+
+    async def roots(task: SubAgentTask) -> str:
+        return str([root.name for root in task.roots])
+
+    SubAgents(roots, kit, relative_to=tmp_path / "work").add_to(kit)
+    assert "['inner']" in fork(kit, {"prompt": "p", "allowed_uris": ["inner"]})
+    assert "['work']" in fork(kit, {"prompt": "p", "allowed_uris": [(tmp_path / "work").as_uri()]})
+    with pytest.raises(ToolError, match="outside"):
+        fork(kit, {"prompt": "p", "allowed_uris": ["../.."]})
+
+
+def test_a_sub_agent_of_a_call_without_files_has_none(kit: Toolkit, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("secret")
+
+    async def read(task: SubAgentTask) -> str:
+        return (await task.toolkit.aexec("read_file", {"uri": "a.txt"})).text
+
+    kit.add(Workspace(tmp_path))
+    SubAgents(read, kit).add_to(kit)
+    text = kit.call("self_fork", {"context_summary": "", "sub_agents": [{"prompt": "p"}]}, roots=[])
+    assert "No folder may be used" in text
+    plain = Toolkit("plain").add(Workspace(tmp_path))
+    SubAgents(read, plain).add_to(plain)
+    assert "secret" in fork(plain, {"prompt": "p"})
 
 
 async def test_sub_agents_run_at_once(kit: Toolkit) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
 import pytest
 
 TEN = "".join(f"{n}\n" for n in range(1, 11))
@@ -55,6 +61,39 @@ def test_a_bad_range_is_refused_and_the_file_stays(desk, ranges):
     assert desk.error("view_text_file", file_path="a.txt", ranges=numbers) == BAD_RANGES[ranges]
     assert desk.error("write_text_file", file_path="a.txt", content="x", ranges=numbers) == BAD_RANGES[ranges]
     assert desk.read("a.txt").decode() == TEN
+
+
+@pytest.mark.parametrize("ranges", [[True, 3], [1, True]], ids=str)
+def test_true_is_no_number_of_a_line(desk, ranges):
+    """Python would take it as 1."""
+    assert desk.error("view_text_file", file_path="a.txt", ranges=ranges).startswith("Invalid arguments: 'ranges[")
+    assert desk.error("write_text_file", file_path="a.txt", content="x", ranges=ranges).startswith("Invalid arguments")
+    assert desk.error("insert_text_file", file_path="a.txt", content="x", line_number=True).startswith(
+        "Invalid arguments: 'line_number'"
+    )
+    assert desk.read("a.txt").decode() == TEN
+
+
+CLOSED_FOLDER = """
+import os, sys
+from ahvn_tools.builtins import Workspace
+
+tool = Workspace(sys.argv[1], approve="never").toolspec("insert_text_file")
+os.setuid(65_534)
+print(tool.exec(file_path="closed/a.txt", content="x", line_number=1).text)
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may start programs of another user")
+def test_a_file_whose_folder_is_closed_is_not_called_missing():
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        Path(folder, "closed").mkdir(mode=0o700)
+        Path(folder, "closed", "a.txt").touch()
+        program = [sys.executable, "-c", CLOSED_FOLDER, folder]
+        done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.stdout == "'closed/a.txt' cannot be used: the system denies the permission.\n", done.stderr
 
 
 def test_a_range_behind_the_file_is_refused(desk):
@@ -122,6 +161,22 @@ def test_lines_are_inserted_before_a_line_and_at_the_end(desk):
     )
     desk.call("insert_text_file", file_path="b.txt", content="y\n", line_number=4)
     assert desk.read("b.txt") == b"1\nx\n2\ny"
+
+
+@pytest.mark.parametrize(
+    ("number", "count", "first", "last"),
+    [(1, 1, 1, 7), (25, 1, 20, 31), (25, 10, 20, 40), (50, 1, 45, 51), (51, 2, 46, 52)],
+    ids=["begin", "one", "ten", "last line", "end"],
+)
+def test_an_insertion_is_shown_with_the_line_that_moved_down_and_five_lines_on_each_side(
+    desk, number, count, first, last
+):
+    desk.write("b.txt", "\n".join(map(str, range(50))))
+    content = "\n".join("x" * count)
+    shown = desk.call("insert_text_file", file_path="b.txt", content=content, line_number=number)
+    lines = desk.read("b.txt").decode().splitlines()
+    block = "".join(f"{line}: {lines[line - 1]}\n" for line in range(first, last + 1))
+    assert shown.endswith(f"The new content between lines {first}-{last} is:\n```\n{block}```")
 
 
 @pytest.mark.parametrize(

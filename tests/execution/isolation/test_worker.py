@@ -331,6 +331,13 @@ class TestContext:
         assert [request.tool for request in run.pending] == ["body"]
         assert "allowed in run_" in toolkit.resume(run, approved=True)[0]["content"]
 
+    def test_the_body_knows_that_its_host_forbids_files(self) -> None:
+        def body(context: ToolContext) -> bool:
+            return context.forbids_files
+
+        toolkit = Toolkit("kit").add(body, isolation="process")
+        assert [toolkit.call("body", roots=roots) for roots in ([], None)] == [True, False]
+
     def test_a_spec_outside_a_toolkit_has_a_context(self) -> None:
         def body(context: ToolContext | None = None) -> list[Any]:
             assert context is not None

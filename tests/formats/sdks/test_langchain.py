@@ -38,11 +38,14 @@ from langchain_core.tools import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.prebuilt import InjectedState, ToolNode
+from langgraph.prebuilt import InjectedState, InjectedStore, ToolNode, ToolRuntime
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from ahvn_tools import Toolkit, ToolSpec, formats
-from ahvn_tools.errors import DefinitionError, UnboundStateError
+from ahvn_tools import Toolkit, ToolSpec, formats, load
+from ahvn_tools.errors import DefinitionError, SourceError, UnboundStateError
+from ahvn_tools.langchain import SpecTool
 from tests.formats.sdks.cases import DEFINITIONS, PIXEL, draw, forecast, sink, spec_of
 
 langchain = formats.get("langchain")
@@ -159,6 +162,58 @@ def test_arguments_may_have_any_name():
     assert [message.content for message in ways(lc_tool, request)] == ["c 2 m 3"] * 2
 
 
+def test_a_tool_that_comes_back_is_the_spec_itself():
+    async def sleep() -> None:
+        """Sleep."""
+        await asyncio.sleep(1)
+
+    spec = ToolSpec.from_function(sleep, name="notes.sleep", timeout=0.01)
+    lc_tool = spec.to_langchain()
+    assert lc_tool.spec is spec
+    kit = Toolkit("k").add(lc_tool)
+    assert [each.name for each in kit] == [lc_tool.name]
+    assert kit.exec(lc_tool.name).error.code == "timeout"
+    assert [each.name for each in Toolkit("k").add(lc_tool, rename="sleep")] == ["sleep"]
+    assert load([lc_tool])["notes.sleep"].timeout == 0.01
+
+
+@pytest.mark.parametrize("name", ["sleep", "notes.sleep"])
+def test_a_tool_that_comes_back_has_the_rules_of_its_toolkit(name):
+    seen = []
+
+    async def record(call, proceed):
+        seen.append(call.name)
+        return await proceed(call)
+
+    inner = Toolkit("inner", middleware=[record])
+    inner.add(lambda user: user, name=name, binds={"user": "user"}, tags={"t"}, requires_approval=True)
+    inner.add(lambda user: user, name="other." + name, binds={"user": "user"}, tags={"t"})
+    kit = Toolkit("k").add(*(spec.to_langchain() for spec in inner))
+    gated, free = kit
+    assert [each.tags for each in kit] == [{"t"}, {"t"}]
+    assert kit.exec(gated.name).error.code == "approval_required"
+    inner.state["user"] = "Ann"
+    assert kit.call(free.name) == "Ann"
+    assert len(seen) == 1  # the call that waits for an approval has not begun
+
+
+def test_a_class_of_tools_makes_its_spec():
+    class Forecast(SpecTool):
+        def __init__(self, city: str) -> None:
+            super().__init__(ToolSpec.from_function(lambda: f"rain in {city}", name="forecast"), return_direct=True)
+
+    lc_tool = Forecast("Oslo")
+    assert (lc_tool.name, lc_tool.return_direct, lc_tool.invoke({})) == ("forecast", True, "rain in Oslo")
+    assert isinstance(lc_tool.model_copy(), Forecast)
+    assert lc_tool.model_copy().invoke({}) == "rain in Oslo"
+
+
+def test_without_injected_arguments_the_input_schema_is_that_of_langchain():
+    ours = spec_of(forecast).to_langchain()
+    theirs = StructuredTool(name=ours.name, description="", args_schema=ours.args_schema, func=forecast)
+    assert ours.get_input_schema().model_json_schema() == theirs.get_input_schema().model_json_schema()
+
+
 def test_later_changes_of_bindings_and_state_are_seen():
     spec = spec_of(forecast)
     lc_tool = spec.to_langchain()
@@ -272,6 +327,100 @@ def test_an_interrupt_in_a_tool_interrupts_the_graph():
     assert [each.value for each in waiting["__interrupt__"]] == ["really?"]
     done = app.invoke(Command(resume="yes"), config)
     assert [content for _, content, _, _ in tool_messages(done)] == ["deleted x: yes"]
+
+
+def greet(text: str, user: Annotated[str, InjectedState("user")]) -> str:
+    """Greet somebody."""
+    return f"{text}, {user}"
+
+
+def count(text: str, state: Annotated[dict, InjectedState], store: Annotated[BaseStore, InjectedStore()]) -> str:
+    """Count the messages."""
+    store.put(("texts",), text, {"messages": len(state["messages"])})
+    return f"{text} {store.get(('texts',), text).value['messages']}"
+
+
+def look_up(text: str, runtime: ToolRuntime, nobody: Annotated[str, InjectedState("nobody")] = "nobody") -> str:
+    """Look up."""
+    return f"{text} {runtime.state['user']} {nobody}"
+
+
+INJECTED = {
+    "our functions": [ToolSpec.from_function(one).to_langchain() for one in (greet, count, look_up)],
+    "their tools": [spec.to_langchain() for spec in Toolkit("k").add(*map(tool, (greet, count, look_up)))],
+    "their tools in two toolkits": [
+        spec.to_langchain() for spec in Toolkit("k").add(Toolkit("inner").add(*map(tool, (greet, count, look_up))))
+    ],
+    "LangChain alone": [*map(tool, (greet, count, look_up))],
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("tools", INJECTED.values(), ids=INJECTED)
+def test_a_tool_node_injects_what_a_tool_asks_for(tools, is_async):
+    app = graph_of(ToolNode(tools), store=InMemoryStore())
+    question = asked(
+        ("greet", {"text": "Hello"}), ("count", {"text": "n"}), ("look_up", {"text": "a"}), ("greet", {"text": "Bye"})
+    )
+    state = {"messages": [question], "user": "Ann"}
+    done = asyncio.run(app.ainvoke(state)) if is_async else app.invoke(state)
+    assert [content for _, content, _, _ in tool_messages(done)] == ["Hello, Ann", "n 1", "a Ann nobody", "Bye, Ann"]
+
+
+@pytest.mark.parametrize(
+    "spec", [ToolSpec.from_function(greet), ToolSpec.from_langchain(tool(greet))], ids=["ours", "theirs"]
+)
+def test_no_model_sees_or_passes_what_is_injected(spec):
+    kit = Toolkit("k").add(spec)
+    assert list(kit["greet"].to_langchain().args) == list(spec.params) == ["text"]
+    (pair,) = kit.run(asked(("greet", {"text": "Hello", "user": "Eve"}))).results
+    assert "unknown argument 'user'" in pair[1].text
+    app = graph_of(ToolNode([kit["greet"].to_langchain()]))
+    forged = asked(("greet", {"text": "Hello", "user": "Eve"}))
+    done = app.invoke({"messages": [forged], "user": "Ann"})
+    assert [content for _, content, _, _ in tool_messages(done)] == ["Hello, Ann"]
+
+
+@pytest.mark.parametrize(
+    "spec", [ToolSpec.from_function(greet), ToolSpec.from_langchain(tool(greet))], ids=["ours", "theirs"]
+)
+def test_outside_of_a_graph_injected_values_come_from_the_state(spec):
+    with pytest.raises(UnboundStateError, match="set state key 'user'"):
+        spec(text="Hello")
+    session = Toolkit("k").add(spec).session(user="Bob")
+    assert session.call("greet", {"text": "Hello"}) == "Hello, Bob"
+    copied = pickle.loads(pickle.dumps(spec)) if spec.function is greet else spec.clone()
+    copied.state["user"] = "Cleo"
+    assert (copied(text="Hello"), copied.to_langchain().invoke({"text": "Hello"})) == ("Hello, Cleo", "Hello, Cleo")
+
+
+def test_a_binding_of_the_host_has_priority_over_a_graph():
+    kit = Toolkit("k").add(greet).bind("user", default="the host")
+    app = graph_of(ToolNode([kit["greet"].to_langchain()]))
+    done = app.invoke({"messages": [asked(("greet", {"text": "Hello"}))], "user": "Ann"})
+    assert [content for _, content, _, _ in tool_messages(done)] == ["Hello, the host"]
+
+
+def test_a_value_that_was_injected_reaches_no_other_call():
+    kit = Toolkit("k").add(greet)
+
+    @kit.tool
+    def outer(text: str, user: Annotated[str, InjectedState("user")]) -> str:
+        """Call another tool."""
+        return str(kit.exec("greet", {"text": text}).error.code)
+
+    app = graph_of(ToolNode([kit["outer"].to_langchain(), kit["greet"].to_langchain()]))
+    question = asked(("outer", {"text": "x"}), ("greet", {"text": "Hello"}))
+    done = app.invoke({"messages": [question], "user": "Ann"})
+    assert [content for _, content, _, _ in tool_messages(done)] == ["unbound_state", "Hello, Ann"]
+    assert kit.exec("greet", {"text": "Hello"}).error.code == "unbound_state"
+
+
+def test_a_value_that_was_injected_reaches_no_later_call_in_the_same_context():
+    spec = ToolSpec.from_function(greet)
+    content, _ = spec.to_langchain()._run(text="Hello", user="Ann")
+    assert content == "Hello, Ann"
+    assert spec.exec(text="Hello").error.code == "unbound_state"
 
 
 def test_a_toolkit_is_a_node():
@@ -545,6 +694,47 @@ def test_a_command_for_a_graph_is_no_result():
     result = ToolSpec.from_langchain(go).exec(city="Oslo")
     assert (result.error.code, "Oslo" in result.text) == ("invalid_result", False)
     assert "only a LangGraph graph can apply" in str(result.exception)
+
+
+MODULE = """
+from typing import Any
+from langchain_core.tools import BaseTool, tool
+from ahvn_tools import ToolSpec
+
+@tool
+def lower(text: str) -> str:
+    "Write small."
+    return text.lower()
+
+class Own(BaseTool):
+    name: str = "own"
+    description: str = "Base of others."
+    prefix: str = ""
+
+class Upper(Own):
+    name: str = "upper"
+
+    def _run(self, text: str) -> str:
+        return self.prefix + text.upper()
+
+title = ToolSpec.from_schema("title", {"type": "object"}, lambda **words: words).to_langchain()
+_hidden = Upper(name="hidden")
+"""
+
+
+def test_a_python_file_has_langchain_tools_and_their_classes(tmp_path):
+    file = tmp_path / "their_tools.py"
+    file.write_text(MODULE)
+    kit = load(str(file))
+    assert [spec.name for spec in kit] == ["lower", "upper", "title"]
+    assert kit.call("upper", {"text": "tea"}) == "TEA"
+    other = tmp_path / "their_instance.py"
+    other.write_text(MODULE + "\nmine = Upper(name='mine', prefix='> ')\n")
+    assert [spec.name for spec in load(str(other))] == ["lower", "title", "mine"]
+    needy = tmp_path / "their_needs.py"
+    needy.write_text(MODULE + "\nclass Needy(Upper):\n    key: str\n")
+    with pytest.raises(SourceError, match=r"the class 'Needy' needs arguments \(key\)"):
+        load(str(needy))
 
 
 def test_tags_metadata_and_options_of_a_tool():

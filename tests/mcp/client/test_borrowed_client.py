@@ -250,6 +250,19 @@ async def test_from_client_checks_options_and_bindings():
 # lost connections
 
 
+async def test_spec_knows_whether_its_client_is_connected(memory):
+    async with Client(in_memory()) as own:
+        listed = (await own.list_tools())[0]
+        spec = await ToolSpec.from_client(own, listed.name)
+        assert spec.is_connected
+        assert spec.clone().is_connected
+    assert not spec.is_connected
+    assert not ToolSpec.from_mcp(listed).is_connected
+    assert not pickle.loads(pickle.dumps(spec)).is_connected
+    assert ToolSpec.from_mcp(listed, client=memory.session).is_connected
+    assert ToolSpec.from_function(in_memory).is_connected
+
+
 async def test_closed_client_is_a_connection_error():
     async with Client(in_memory()) as client:
         spec = await ToolSpec.from_client(client, "add")

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -200,6 +201,19 @@ async def test_http_error_is_reported_with_its_status(sites: Any, status: int) -
         with pytest.raises(ToolConnectionError, match=f"answered HTTP {status}") as error:
             await connection.tools()
         assert "sesame" not in str(error.value)
+
+
+@pytest.mark.parametrize("path", ["mcp", "sse"])
+@pytest.mark.parametrize("status", [302, 401, 500])
+async def test_http_error_shows_no_key_of_the_url_in_its_traceback(sites: Any, path: str, status: int) -> None:
+    async def refuse(_: Request) -> Response:
+        return PlainTextResponse("no sesame", status, headers={"location": "http://127.0.0.1:1/?key=sesame"})
+
+    site = sites(lambda: Starlette(routes=[Route(f"/{path}", refuse, methods=["GET", "POST"])]))
+    async with connected(f"http://user:sesame@127.0.0.1:{site.port}/{path}?api_key=sesame") as connection:
+        with pytest.raises(ToolConnectionError) as error:
+            await connection.tools()
+    assert "sesame" not in "".join(traceback.format_exception(error.value))
 
 
 async def test_answer_beyond_the_size_limit_is_not_read(sites: Any) -> None:

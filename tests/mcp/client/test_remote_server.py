@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -15,12 +16,14 @@ from fastmcp.server.middleware import Middleware
 from fastmcp.tools import Tool
 from mcp_types import ToolListChangedNotification
 
-from ahvn_tools import Toolkit, ToolSpec, mcp
-from ahvn_tools.errors import ToolChangedError, ToolLookupError
+from ahvn_tools import Limits, Toolkit, ToolSpec, mcp
+from ahvn_tools.errors import ToolChangedError, ToolLookupError, ToolTimeoutError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client import refresh, remote_server
 from tests.mcp.serving import over_http, process
 from tests.mcp.test_both_ends import free_port
+
+RAW_SERVER = Path(__file__).parents[1] / "raw_server.py"
 
 SERVER = """
 import json, sys
@@ -344,3 +347,43 @@ async def test_tools_listed_for_a_user_are_not_compared_with_the_pins(tmp_path):
         for token in ("ann", "bob"):
             assert await kit.session(token=token).acall("where") == "here"
         await kit.aremove_mcp("x")
+
+
+class TestFailedConnect:
+    """A connection whose tools were never listed is closed: nobody else could close it."""
+
+    @pytest.fixture
+    def command(self, tmp_path) -> list[str]:
+        """A server that starts, writes its process id into a file, and never lists its tools."""
+        return [sys.executable, str(RAW_SERVER), "slow_list", str(tmp_path / "pid")]
+
+    def test_a_listing_that_takes_too_long_ends_the_server(self, command):
+        with pytest.raises(ToolTimeoutError):
+            mcp.connect(command, limits=Limits(listing=0.2, close=0.1))
+        assert not is_running(command)
+
+    async def test_a_listing_that_takes_too_long_ends_the_server_in_async_code(self, command):
+        with pytest.raises(ToolTimeoutError):
+            await mcp.aconnect(command, limits=Limits(listing=0.2, close=0.1))
+        assert not is_running(command)
+
+    async def test_a_cancellation_ends_the_server(self, command):
+        connecting = asyncio.create_task(mcp.aconnect(command, limits=Limits(close=0.1)))
+        while not is_running(command):  # noqa: ASYNC110  # the server tells it in a file
+            await asyncio.sleep(0.02)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        assert not is_running(command)
+
+
+def is_running(command: list[str]) -> bool:
+    """Return whether the server has started and has not ended."""
+    file = Path(command[-1])
+    if not file.exists() or not file.read_text().strip():
+        return False
+    try:
+        os.kill(int(file.read_text()), 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.trust import limits
 from ahvn_tools.mcp.trust.limits import (
     Budgets,
     JsonValueCounter,
+    Limits,
     RateGuard,
     RefusedToolError,
     check_schema,
@@ -122,3 +124,11 @@ def test_check_schema_limits_the_subschemas() -> None:
     check_schema(schema, Budgets(nodes=10))
     with pytest.raises(RefusedToolError, match="more than 9 schemas"):
         check_schema(schema, Budgets(nodes=9))
+
+
+@pytest.mark.parametrize("value", ["5", None, -1, True, float("nan")], ids=repr)
+@pytest.mark.parametrize("name", ["connect", "tools"])
+def test_a_limit_is_a_number_of_at_least_zero(name: str, value: Any) -> None:
+    with pytest.raises(DefinitionError, match=f"`{name}` of Limits is a number of at least 0, not"):
+        Limits(**{name: value})
+    assert vars(Limits(**{name: 0}))[name] == 0

@@ -18,10 +18,10 @@ from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceC
 from pydantic import BaseModel
 
 from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolCallError, ToolNotAvailableError, ToolSpecError
 from ahvn_tools.middleware.record.middleware import record, replay
 from ahvn_tools.redaction import Secret
-from ahvn_tools.results import ErrorDetail
 
 
 class Point(BaseModel):

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, assert_type
 
 from ahvn_tools import ToolCall, ToolCallError, ToolError, ToolResult, ToolSpecError, formats
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidParametersError, LimitExceededError, ToolTimeoutError
 from ahvn_tools.formats import openai
-from ahvn_tools.results import ErrorDetail
 
 result = ToolResult("text", meta={"duration": 0.5})
 assert_type(result.value, Any)

@@ -35,7 +35,7 @@ class DiagnosticsTools(FolderTools):
         cannot be found are not reported. Other languages, JSON, TOML and YAML: syntax errors only.
 
         Args:
-            uri: The path or file: URI of a file or folder. Without it: the first folder that you may use.
+            uri: The path or file: URI of a file or folder. Without it: where relative paths begin.
             checkers: Use these only. Without it: all that are installed, and mypy only if pyright is not.
             skip: How many problems to leave out, to go on after a limit.
         """

@@ -25,7 +25,7 @@ class OutlineTools(FolderTools):
         and in a folder: hidden files, those that .gitignore names, and *.d.ts. A result has 100 files at most.
 
         Args:
-            uri: The path or file: URI of a file or folder; . is the first folder that you may use.
+            uri: The path or file: URI of a file or folder; . is where relative paths begin.
             signatures: Whether to show parameters, return types and base classes instead of names only.
             skip: How many files to leave out, to go on after a limit.
         """
@@ -36,7 +36,7 @@ class OutlineTools(FolderTools):
             page = find_candidates(folders, uri, skip, is_cancelled=lambda: context.cancelled)
         context.check_cancelled()
         replies: dict[str, Reply] = {}
-        sandbox = choose_sandbox("auto", untrusted=self.folders.roots)
+        sandbox = choose_sandbox("auto", untrusted=[*self.folders.roots, *folders.roots])
         for reply in parse("outline", page.sources, sandbox=sandbox, is_cancelled=lambda: context.cancelled):
             replies[reply.source.path] = reply
         context.check_cancelled()

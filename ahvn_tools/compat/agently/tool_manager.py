@@ -1,0 +1,168 @@
+"""ToolManager: tools by name, whose calls answer with a value, or with an error as a text."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import logging
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, get_type_hints
+
+from ahvn_tools import Toolkit, ToolResult, ToolSpec
+from ahvn_tools.compat.agently.kwargs_format import OTHERS, DataFormatter, Function, Kwargs, describe_parameters
+from ahvn_tools.execution import to_async, to_sync
+
+Tags = str | Collection[str] | None
+
+
+class FunctionShifter:
+    """Changes how a function is called, and nothing else: arguments are not checked."""
+
+    syncify = staticmethod(to_sync)
+    asyncify = staticmethod(to_async)
+
+
+class RegisteredTool(ToolSpec):
+    """A function with the kwargs format that it was registered with, and the description of what it returns."""
+
+    described: tuple[Kwargs, Any]
+
+
+class ToolManager:
+    """Tools by name. `toolkit` holds them, and does what has no name here: structured results, exports, bindings."""
+
+    def __init__(self, settings: Any = None, *, toolkit: Toolkit | None = None) -> None:
+        """`settings` are kept and not read. `toolkit` is one with options of your own, such as `middleware`.
+
+        With its option `mask_errors=False` the text `Error: …` says what an exception says.
+        """
+        self.settings = settings
+        self.toolkit = Toolkit("agently", mask_errors=False) if toolkit is None else toolkit
+
+    @property
+    def tool_funcs(self) -> Mapping[str, Function]:
+        """The functions by name; of a tool of an MCP server an async function that calls it."""
+        return MappingProxyType({tool.name: self._function(tool) for tool in self.toolkit})
+
+    @property
+    def tool_info(self) -> Mapping[str, dict[str, Any]]:
+        """The descriptions by name, as `get_tool_info` returns them."""
+        return MappingProxyType(self.get_tool_info())
+
+    @property
+    def tag_mappings(self) -> Mapping[str, frozenset[str]]:
+        """The names of the tools by tag."""
+        return MappingProxyType({tag: frozenset(names) for tag, names in self.toolkit.tags.items()})
+
+    def register(  # noqa: PLR0917  # as in Agently
+        self, name: str, desc: str | None, kwargs: Kwargs | None, func: Function, returns: Any = None, tags: Tags = None
+    ) -> None:
+        """Register a function under a name; another tool of this name is replaced.
+
+        `kwargs` describes all arguments of a call; None or an empty one: as the parameters of the function say. They
+        are validated by its types, and passed on as JSON. Raises DefinitionError for a function that cannot take them.
+        """
+        kwargs = kwargs or describe_parameters(func)
+        schema = DataFormatter.from_kwargs_format_to_schema(kwargs, required=func)
+        tool = RegisteredTool.from_schema(name, schema, func, description=desc or "", output="raw")
+        tool.described = copy.deepcopy((kwargs, returns))
+        self.toolkit.add(tool, tags=tags or (), on_duplicate="replace")
+
+    def tool_func(self, func: Function) -> Function:
+        """Register the decorated function, described by its docstring and its annotations, and return it."""
+        returns = DataFormatter.sanitize(get_type_hints(func).get("return"), remain_type=True)
+        self.register(func.__name__, inspect.getdoc(func) or func.__name__, describe_parameters(func), func, returns)
+        return func
+
+    def tag(self, tool_names: str | Collection[str], tags: str | Collection[str]) -> None:
+        """Add tags to tools. Raises ValueError for an unknown tool, and adds none then."""
+        for name in [tool_names] if isinstance(tool_names, str) else tool_names:
+            if name not in self.toolkit:
+                raise ValueError(f"Cannot find tool named '{name}'")
+        self.toolkit.tag(tool_names, *([tags] if isinstance(tags, str) else tags))
+
+    def get_tool_info(self, tags: Tags = None) -> dict[str, dict[str, Any]]:
+        """Return copies of the descriptions by name: of all tools, or of those that have one of these tags."""
+        wanted = {tags} if isinstance(tags, str) else tags
+        return {tool.name: _describe(tool) for tool in self.toolkit if wanted is None or tool.tags.intersection(wanted)}
+
+    def get_tool_list(self, tags: Tags = None) -> list[dict[str, Any]]:
+        """Return the descriptions of `get_tool_info` as a list."""
+        return list(self.get_tool_info(tags).values())
+
+    def get_tool_func(self, name: str, *, shift: Literal["sync", "async"] | None = None) -> Function | None:
+        """Return the function of a tool, for sync or for async callers; None for an unknown name.
+
+        Calls of a registered function are not checked, because they do not run through the toolkit. Raises
+        ValueError for an unknown shift.
+        """
+        if shift not in {None, "sync", "async"}:
+            raise ValueError(f"shift is 'sync', 'async' or None, not {shift!r}.")
+        if name not in self.toolkit:
+            return None
+        function = self._function(self.toolkit[name])
+        return {None: function, "sync": to_sync(function), "async": to_async(function)}[shift]
+
+    def call_tool(self, name: str, kwargs: dict[str, Any]) -> Any:
+        """Call a tool and return its value, or a text: `Can not find tool named '…'`, or `Error: …`."""
+        return self._answer(name, self.toolkit.exec(name, kwargs))
+
+    async def async_call_tool(self, name: str, kwargs: dict[str, Any]) -> Any:
+        """Call a tool from async code and return what `call_tool` returns."""
+        return self._answer(name, await self.toolkit.aexec(name, kwargs))
+
+    def use_mcp(self, transport: Any, *, tags: Tags = None, **options: Any) -> None:
+        """Register the tools of an MCP server, with its own tags and these.
+
+        `transport` and the options are those of `Toolkit.add_mcp`.
+        """
+        self.toolkit.add_mcp(transport, **{"tags": tags or (), "on_duplicate": "replace", **options})
+
+    async def async_use_mcp(self, transport: Any, *, tags: Tags = None, **options: Any) -> None:
+        """Register the tools of an MCP server from async code, as `use_mcp` does."""
+        await self.toolkit.aadd_mcp(transport, **{"tags": tags or (), "on_duplicate": "replace", **options})
+
+    def _function(self, tool: ToolSpec) -> Function:
+        async def call_mcp_tool(**arguments: Any) -> Any:
+            return await self.async_call_tool(tool.name, arguments)
+
+        call_mcp_tool.__name__ = tool.name
+        return tool.function if tool.server_name is None else call_mcp_tool
+
+    def _answer(self, name: str, result: ToolResult) -> Any:
+        if result.error is not None and result.error.code == "not_found":
+            return f"Can not find tool named '{name}'"
+        if name in self.toolkit and self.toolkit[name].server_name is not None:
+            return _to_value(name, result)
+        return result.value if result.error is None else f"Error: {result.error.reason}"
+
+
+def _describe(tool: ToolSpec) -> dict[str, Any]:
+    """Return the description of a tool, without bound parameters; of one that was not registered, from its schemas."""
+    from_schemas = map(DataFormatter.from_schema_to_kwargs_format, (tool.input_schema, tool.output_schema))
+    kwargs, returns = copy.deepcopy(tool.described) if isinstance(tool, RegisteredTool) else from_schemas
+    shown = {name: item for name, item in (kwargs or {}).items() if name == OTHERS or name in tool.params}
+    info = {"name": tool.name, "desc": tool.description, "kwargs": shown}
+    return info if returns is None else {**info, "returns": returns}
+
+
+def _to_value(name: str, result: ToolResult) -> Any:
+    """Return the structured content as it is, or else the first content: parsed JSON, a text, or media as a dict.
+
+    An error of the tool is `{"error": text}`. A call without an answer, or with one that its output schema does not
+    allow, is None, and a warning in the log says why.
+    """
+    if result.error is not None and result.error.code in {"connection", "invalid_result", "timeout"}:
+        logging.getLogger(__name__).warning("The call of the MCP tool %r returns None. %s", name, result.error.message)
+        return None
+    if result.error is not None:
+        return {"error": result.error.message}
+    if result.structured_content is not None or not result.content:
+        return result.structured_content
+    block = result.content[0]
+    try:
+        return json.loads(block.text) if block.type == "text" else block.model_dump()
+    except ValueError:
+        return block.text

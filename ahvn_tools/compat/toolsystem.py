@@ -1,0 +1,304 @@
+"""A tool system of LangChain tools that lie in the folders of a project. Needs the extra `langchain`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, load
+from ahvn_tools.formats import choose_format, get
+from ahvn_tools.langchain import BaseTool, SpecTool
+from ahvn_tools.middleware import log, observe
+
+__all__ = [
+    "BuiltinTool", "IConfigLoader", "IConfigSystem", "ILLMClient", "ILogger", "IMetricsCollector", "IToolExecutor",
+    "IToolFormatter", "IToolManager", "MCPTool", "NativeTool", "ToolExecutor", "ToolFormatter", "ToolManager",
+    "ToolMessage", "tool",
+]  # fmt: skip
+
+INSTRUCTIONS = (
+    '请按以下格式调用工具：\n{\n  "name": "工具名",\n  "parameters": {\n    "参数1": "值1",\n    "参数2": "值2"\n  }\n}'
+)
+"""What a prompt says about calls."""
+
+SECRET_PATTERNS = (
+    r"(?<![A-Za-z0-9])sk-[\w-]+",
+    r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
+    r"(?<!\d)1\d{10}(?!\d)",
+)
+"""What no log shows: API keys, e-mail addresses and telephone numbers."""
+
+
+@dataclass(frozen=True)
+class ToolMessage:
+    """The result of a call, for the state of an agent."""
+
+    tool_name: str
+    output: Any = None
+    """What the tool returned; None after an error."""
+    error: str | None = None
+    """The code of the error, such as `invalid_parameters` or `timeout`; None after success."""
+    text: str = ""
+    """What a model reads: the output, or what went wrong."""
+
+    @classmethod
+    def from_result(cls, tool_name: str, result: ToolResult) -> ToolMessage:
+        """Return the message of a result."""
+        return cls(tool_name, result.value, result.error.code if result.error else None, result.text)
+
+
+class NativeTool(SpecTool):
+    """A tool that sends an HTTP request."""
+
+    def __init__(self, name: str, description: str, parameters: Any, api_url: str, **options: Any) -> None:
+        """Describe the request, a POST by default. `parameters` is a JSON Schema or a pydantic model.
+
+        `auth_method`, `api_key` and the other options are those of `ToolSpec.from_http`: a model sets no header, and
+        only the arguments that `api_url` and `query` name reach the URL. Raises DefinitionError.
+        """
+        schema = parameters if isinstance(parameters, Mapping) else parameters.model_json_schema()
+        options = {"method": "POST", "description": description, "input_schema": schema, **options}
+        super().__init__(ToolSpec.from_http(name, api_url, **options))
+
+
+class MCPTool(SpecTool):
+    """One tool of a server with `GET {url}/tools/{name}/schema` and `POST {url}/tools/{name}/execute`.
+
+    That is no server of the Model Context Protocol: a YAML definition in `tools/mcp` loads all tools of one of these.
+    """
+
+    def __init__(self, name: str, mcp_server_url: str, *, mcp_api_key: Any = None, **options: Any) -> None:
+        """Ask the server for the description and the parameters. `mcp_api_key` is sent as `Authorization: Bearer …`.
+
+        The key is the name of an environment variable as `"${NAME}"`, a SecretStr or a function; the other options are
+        those of `ToolSpec.from_http`. Raises ToolCallError if the server does not answer with a schema.
+        """
+        place = f"{mcp_server_url.rstrip('/')}/tools/{quote(name, safe='')}"
+        if mcp_api_key is not None:
+            options = {"auth_method": "api_key", "api_key": mcp_api_key, **options}
+        schema = ToolSpec.from_http(name, f"{place}/schema", **{**options, "output_schema": {"type": "object"}}).call()
+        described = {"description": schema.get("description", ""), "input_schema": schema.get("parameters", schema)}
+        super().__init__(ToolSpec.from_http(name, f"{place}/execute", **{"method": "POST", **described, **options}))
+
+
+class BuiltinTool(SpecTool):
+    """A Python function as a tool."""
+
+    def __init__(self, function: Callable[..., Any], /, **options: Any) -> None:
+        """Take the schema from the annotations. The options are those of `ToolSpec.from_function`.
+
+        The function gets its arguments as JSON, or, with `convert=True`, as its annotations say.
+        """
+        super().__init__(ToolSpec.from_function(function, **{"convert": False, **options}))
+
+
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a BuiltinTool of the decorated function: `@tool`, or `@tool(name="sum")`."""
+    return partial(BuiltinTool, **options) if function is None else BuiltinTool(function, **options)
+
+
+class ToolManager:
+    """The tools in the folders `tools/native`, `tools/builtin` and `tools/mcp`, and the sets in `configs/tool_sets`."""
+
+    def __init__(self, root: str | Path = ".", *, trust: Iterable[str | Path] | None = None) -> None:
+        """Load the tools. That runs the Python files of these folders, unless `trust` lists what may run (see `load`).
+
+        `toolkit` has them as a Toolkit. Its `load_errors` are the files that were skipped, `duplicates` the tools whose
+        names others have; `remove_mcp` closes the connection to an MCP server.
+        """
+        folders = [Path(root, "tools", kind) for kind in ("native", "builtin", "mcp")]
+        tool_sets = [Path(root, "configs", name) for name in ("tool_sets", "tool-sets")]
+        self.toolkit = load(*folders, name="tools", tool_sets=tool_sets, allow_missing=True, trust=trust)
+        self._tools: dict[ToolDefinition, BaseTool] = {}
+
+    def load_tools(self) -> list[BaseTool]:
+        """Return all tools, in the order of the folders and files; of two tools of one name the first."""
+        return self._to_langchain(self.toolkit)
+
+    def get_tool(self, name: str) -> BaseTool:
+        """Return a tool. Raises ToolLookupError for an unknown name."""
+        return self._to_langchain([self.toolkit[name]])[0]
+
+    def get_tool_set(self, name: str) -> list[BaseTool]:
+        """Return the tools of a tool set, in its order. Raises ToolLookupError for an unknown name."""
+        return self.get_agent_tools({"tool_sets": [name]})
+
+    def get_agent_tools(self, agent: Mapping[str, Any]) -> list[BaseTool]:
+        """Return the `tools` of an agent's configuration, then those of its `tool_sets`, each once.
+
+        A tool that does not exist is left out. Raises ToolLookupError for an unknown tool set.
+        """
+        any_of = [{"names": agent.get("tools") or ()}, *(agent.get("tool_sets") or ())]
+        return self._to_langchain(self.toolkit.select(any_of=any_of, ordered=True))
+
+    def _to_langchain(self, specs: Iterable[ToolSpec]) -> list[BaseTool]:
+        return [self._tools.setdefault(spec.definition, spec.to_langchain()) for spec in specs]
+
+
+def _to_toolkit(tools: Iterable[BaseTool], options: Mapping[str, Any] = {}) -> Toolkit:
+    kit = Toolkit("tools", **options)
+    for tool in tools:
+        kit.add(tool)
+    return kit
+
+
+class ToolFormatter:
+    """How a model is told of tools, and how it writes calls: `ToolFormatter(**agent["output_strategy"])`."""
+
+    def __init__(self, *, native: str = "openai", **output_strategy: bool) -> None:
+        """Take the options `function_calling` and `fallback_to_structured_output`, which are true by default.
+
+        `native` is the format of the model's own function calling, such as `anthropic`.
+        """
+        self.native = native
+        self.output_strategy = output_strategy
+
+    def detect_strategy(self, llm_client: ILLMClient) -> str:
+        """Return `function_calling` or `structured_output`.
+
+        Raises ToolSpecError for a model without function calling if the fallback is not allowed.
+        """
+        chosen = choose_format(llm_client, self.native, **self.output_strategy)
+        return "function_calling" if chosen == self.native else "structured_output"
+
+    def format(self, tool: BaseTool, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return a call as the message of a model, with the field `function_call` for OpenAI's format."""
+        call = ToolCall(id="", name=tool.name, arguments=parameters)
+        options: dict[str, Any] = {"legacy": True} if self.native == "openai" else {}
+        return get(self.native).message([call], **options)[0]
+
+    def format_prompt(self, tools: Iterable[BaseTool]) -> str:
+        """Return the prompt for structured output: the tools with their schemas, and how to write a call.
+
+        Without tools it is empty.
+        """
+        messages = _to_toolkit(tools).to("prompt", instructions=INSTRUCTIONS)
+        return "".join(message["content"] for message in messages)
+
+
+class ToolExecutor:
+    """Runs calls of LangChain tools with a time limit. What goes wrong is in the ToolMessage, and never raised."""
+
+    def __init__(
+        self,
+        *,
+        timeout: float = 30,
+        parallel: bool = True,
+        logger: ILogger | None = None,
+        metrics: IMetricsCollector | None = None,
+        secret_patterns: Iterable[str] = (),
+    ) -> None:
+        """`timeout` is in seconds; `parallel=False` runs several calls one after the other.
+
+        Each call is a line of the level INFO with its parameters, result and duration. Without a `logger` that of the
+        name `ahvn_tools.calls` receives it. Secrets are `***` there: what has a secret name, what SECRET_PATTERNS
+        match, and what the regular expressions `secret_patterns` match. Raises ToolkitError for a timeout that is not
+        positive, and ToolSpecError for what is no regular expression.
+        """
+        lines = log(logger.info if logger else None, redact=[*SECRET_PATTERNS, *secret_patterns])
+        self._options: dict[str, Any] = {
+            "middleware": [lines, observe(metrics.record_tool_metric)] if metrics else [lines],
+            "timeout": timeout,
+            "max_concurrency": 16 if parallel else 1,
+            "mask_errors": False,
+            "on_duplicate": "rename",
+        }
+        _to_toolkit([], self._options)  # raises an error for a wrong option
+
+    def guard(self, *tools: BaseTool) -> list[BaseTool]:
+        """Return the tools with this time limit, log and metrics as LangChain tools, such as for a ToolNode.
+
+        Of two tools with one name the second is renamed, `add` to `add_2`.
+        """
+        return [spec.to_langchain() for spec in _to_toolkit(tools, self._options)]
+
+    def execute(self, tool: BaseTool, parameters: dict[str, Any]) -> ToolMessage:
+        """Run a call from sync code."""
+        return ToolMessage.from_result(tool.name, _to_toolkit([tool], self._options).exec(tool.name, parameters))
+
+    async def async_execute(self, tool: BaseTool, parameters: dict[str, Any]) -> ToolMessage:
+        """Run a call from async code. Await several with `asyncio.gather` to run them at once."""
+        return ToolMessage.from_result(tool.name, await _to_toolkit([tool], self._options).aexec(tool.name, parameters))
+
+    def execute_parallel(self, calls: Sequence[tuple[BaseTool, dict[str, Any]]]) -> list[ToolMessage]:
+        """Run several calls at once. The messages are in the order of the calls."""
+        tools = {id(tool): tool for tool, _ in calls}
+        kit = _to_toolkit(tools.values(), self._options)
+        names = {key: spec.name for key, spec in zip(tools, kit, strict=True)}
+        requests = [
+            ToolCall(id=str(number), name=names[id(tool)], arguments=own) for number, (tool, own) in enumerate(calls)
+        ]
+        results = [result for _, result in kit.run(requests).results]
+        return [ToolMessage.from_result(tool.name, end) for (tool, _), end in zip(calls, results, strict=True)]
+
+
+class ILLMClient(Protocol):
+    """A model."""
+
+    def supports_function_calling(self) -> bool:
+        """Return whether the model has native function calling."""
+
+
+class ILogger(Protocol):
+    """Takes a line for each call."""
+
+    def info(self, message: str) -> Any:
+        """Log a line at the level INFO."""
+
+
+class IMetricsCollector(Protocol):
+    """Takes a measurement for each call."""
+
+    def record_tool_metric(self, tool: str, success: bool, duration: float, error_type: str | None = None) -> Any:
+        """Count a call that took `duration` seconds; `error_type` is the code of its error."""
+
+
+class IConfigLoader(Protocol):
+    """Reads configuration files."""
+
+    def load(self, config_path: str) -> Mapping[str, Any]:
+        """Return the content of a file."""
+
+
+class IConfigSystem(Protocol):
+    """Knows the configurations of agents, which `ToolManager.get_agent_tools` takes."""
+
+    def load_agent_config(self, name: str) -> Mapping[str, Any]:
+        """Return the configuration of an agent, with `tools` and `tool_sets`."""
+
+
+class IToolManager(Protocol):
+    """Finds tools."""
+
+    def load_tools(self) -> list[BaseTool]:
+        """Return all tools."""
+
+    def get_tool(self, name: str) -> BaseTool:
+        """Return one tool."""
+
+    def get_tool_set(self, name: str) -> list[BaseTool]:
+        """Return the tools of a tool set."""
+
+
+class IToolFormatter(Protocol):
+    """Writes calls as a model writes them."""
+
+    def format(self, tool: BaseTool, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return a call."""
+
+    def detect_strategy(self, llm_client: ILLMClient) -> str:
+        """Return the name of a strategy."""
+
+
+class IToolExecutor(Protocol):
+    """Runs calls."""
+
+    def execute(self, tool: BaseTool, parameters: dict[str, Any]) -> ToolMessage:
+        """Run a call."""
+
+    async def async_execute(self, tool: BaseTool, parameters: dict[str, Any]) -> ToolMessage:
+        """Run a call from async code."""

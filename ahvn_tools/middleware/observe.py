@@ -1,0 +1,70 @@
+"""Observe: a function of the host that hears of each call that has ended, such as one of its own metrics system."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Protocol
+
+from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.middleware import reporting
+from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.results import ToolResult
+
+_logger = logging.getLogger(__name__)
+
+
+class Observer(Protocol):
+    """What hears of a call: its tool, whether it has succeeded, its duration in seconds, and the code of its error."""
+
+    def __call__(self, tool: str, success: bool, duration: float, error_code: str | None, /) -> Any:
+        """Take a call that has ended. The code is None after success, and `cancelled` if the caller has left."""
+
+
+@remember_options
+def observe(observer: Observer) -> Middleware:
+    """Return middleware that calls `observer(tool, success, duration, error_code)` after each call.
+
+    That includes cancelled calls. The duration of a stream includes the time of its reader. The observer must not
+    block. What it raises is logged, and changes no result. Raises ToolSpecError for what is no function, or is async.
+    """
+    _validate(observer)
+
+    @inline
+    async def observe_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        return await run_observed(call, next, functools.partial(_tell, observer, call.name))
+
+    return observe_call
+
+
+async def run_observed(call: Call, next: Next, end: Callable[[float, str | None], None]) -> ToolResult:  # noqa: A002  # as above
+    """Run a call, and then `end(duration, error_code)`, however the call ended."""
+    code: str | None = None
+    started = perf_counter()
+    try:
+        result = await next(call)
+        code = reporting.error_code(result)
+        return result
+    except BaseException as error:
+        code = reporting.exception_code(error)
+        raise
+    finally:
+        end(perf_counter() - started, code)
+
+
+def _validate(observer: Any) -> None:
+    if not callable(observer) or inspect.iscoroutinefunction(observer):
+        raise ToolSpecError(
+            f"`observe` takes a function of four arguments that is not async, not a {type(observer).__name__}."
+        )
+
+
+def _tell(observer: Observer, tool: str, duration: float, code: str | None) -> None:
+    try:
+        observer(tool, code is None, duration, code)
+    except Exception:
+        _logger.exception("The observer of the call of %r failed.", tool)

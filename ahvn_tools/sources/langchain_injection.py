@@ -1,0 +1,78 @@
+"""Injection by LangChain: the values of hidden arguments that a graph passes in a call."""
+
+from __future__ import annotations
+
+import contextlib
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, get_origin
+
+from ahvn_tools.binding import Binding
+from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.state import MISSING, StateKey
+
+_passed: ContextVar[Mapping[int, Any]] = ContextVar("_passed")
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedKey(StateKey):
+    """The key of an argument that LangChain injects: its value is what the graph passes, else that of the state."""
+
+    annotation: Any = field(default=Any, compare=False, repr=False)
+    """By which LangGraph recognizes what to inject."""
+
+    @classmethod
+    def of(cls, name: str, annotation: Any) -> InjectedKey:
+        """Return the key of an injected argument, which has the argument's own name."""
+        key = StateKey.from_name(name)
+        return cls(key.text, key.steps, annotation)
+
+    def find(self, scopes: Sequence[Any], read_step: Callable[[Any, str | int], Any] | None = None) -> Any:
+        """Return the value that was passed for this call, else that of the first state that has this key."""
+        passed = _passed.get(_NOTHING).get(id(self), MISSING)
+        return StateKey.find(self, scopes, read_step) if passed is MISSING else passed
+
+
+_NOTHING: Final[Mapping[int, Any]] = {}
+
+
+def injected_keys(bindings: Mapping[str, Binding]) -> dict[str, InjectedKey]:
+    """Return the keys of the arguments that LangChain injects, by the names of the arguments."""
+    return {name: binding.key for name, binding in bindings.items() if isinstance(binding.key, InjectedKey)}
+
+
+@contextlib.contextmanager
+def passing(keys: Mapping[str, InjectedKey], arguments: dict[str, Any]) -> Iterator[None]:
+    """Take the injected ones out of the arguments, and pass them to the call in the block."""
+    passed = {id(key): arguments.pop(name) for name, key in keys.items() if name in arguments}
+    token = _passed.set(passed)
+    try:
+        yield
+    finally:
+        _passed.reset(token)
+
+
+def is_injected(annotation: Any) -> bool:
+    """Return whether LangChain injects a parameter, such as `Annotated[str, InjectedState("user")]`."""
+    origin = get_origin(annotation)
+    if origin is not Annotated:
+        runtimes = loaded_classes("langgraph.prebuilt", "ToolRuntime")
+        return any(runtime is annotation or runtime is origin for runtime in runtimes)
+    markers = loaded_classes("langchain_core.tools.base", "InjectedToolArg")
+    kinds = [item if isinstance(item, type) else type(item) for item in annotation.__metadata__]
+    return any(issubclass(kind, markers) for kind in kinds)
+
+
+def injection_annotation(tool: Any, name: str) -> Any:
+    """Return the annotation of an injected argument of a LangChain tool, with its markers."""
+    schema = tool.args_schema
+    field_ = getattr(schema, "model_fields", {}).get(name)
+    if field_ is not None:
+        return Annotated[field_.annotation, *field_.metadata] if field_.metadata else field_.annotation
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or getattr(tool, "_run", None)
+    try:
+        return typing.get_type_hints(function, include_extras=True).get(name, Any)
+    except (AttributeError, NameError, TypeError):
+        return Any

@@ -1,0 +1,657 @@
+"""Bugs of AgentHeaven 0.9.2 that are not repeated, and its surface where the page about tools is silent."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import pickle
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from mcp.types import Tool as MCPTool
+from pydantic import BaseModel
+
+from ahvn_tools import Toolkit
+from ahvn_tools import ToolRegistry as CoreToolRegistry
+from ahvn_tools import ToolSpec as CoreToolSpec
+from ahvn_tools.builtins import Database, Workspace
+from ahvn_tools.compat.agentheaven import (
+    ToolRegistry,
+    ToolSpec,
+    execute_sql,
+    reg_toolspec,
+    toolspec_factory_builtins_execute_sql,
+)
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import (
+    DefinitionError,
+    InvalidParametersError,
+    ToolConnectionError,
+    ToolLookupError,
+    UnboundStateError,
+)
+
+
+def greet(name: str, tone: str = "plain") -> str:
+    """Greet a person."""
+    return f"{tone}: hello, {name}"
+
+
+# state and clones
+
+
+def test_a_change_of_the_state_is_seen_by_the_next_call():
+    tool = ToolSpec.from_function(greet).bind("tone", "style.tone", "warm")
+    assert tool(name="Ann") == "warm: hello, Ann"
+    tool.state["style"]["tone"] = "cold"
+    assert tool(name="Ann") == "cold: hello, Ann"
+
+
+def test_a_clone_calls_with_its_own_state_and_bindings():
+    tool = ToolSpec.from_function(greet).bind("tone", "style.tone", "warm")
+    twin = tool.clone()
+    twin.state["style"]["tone"] = "cold"
+    assert twin(name="Ann") == twin.call(name="Ann") == twin.exec(name="Ann").value == "cold: hello, Ann"
+    assert tool.state == {"style": {"tone": "warm"}}
+    twin.unbind("tone")
+    assert (twin(name="Ann", tone="new"), list(tool.params)) == ("new: hello, Ann", ["name"])
+
+
+def test_a_clone_and_a_pickle_keep_the_class():
+    class Own(ToolSpec): ...
+
+    assert type(Own.from_function(greet).clone()) is Own
+    twin = pickle.loads(pickle.dumps(ToolSpec.from_function(greet).bind("tone", default="warm")))
+    assert (type(twin), twin(name="Ann")) == (ToolSpec, "warm: hello, Ann")
+
+
+def test_a_changed_input_schema_is_a_copy():
+    tool = ToolSpec.from_function(greet)
+    tool.input_schema["properties"].clear()
+    tool.params.clear()
+    tool.to_jsonschema()["function"]["parameters"].clear()
+    assert list(tool.params) == ["name", "tone"]
+
+
+def test_a_bound_parameter_without_a_value_is_an_error_that_names_the_key():
+    with pytest.raises(UnboundStateError, match=r"'name' is bound to 'user\.name'"):
+        ToolSpec.from_function(greet).bind("name", "user.name")()
+
+
+# registry
+
+
+class Base(ToolRegistry):
+    @reg_toolspec
+    def first(self) -> str:
+        return "first"
+
+    @reg_toolspec(tags={"kept"})
+    def second(self) -> str:
+        return "second"
+
+
+class Other:
+    @reg_toolspec
+    def mixed(self) -> str:
+        return "mixed"
+
+
+def test_a_subclass_keeps_the_tools_of_its_parents():
+    class Child(Base):
+        @reg_toolspec
+        def third(self) -> str:
+            return "third"
+
+    class Grandchild(Other, Child):
+        def second(self) -> str:
+            return "again"
+
+    class Empty(Base): ...
+
+    assert Empty().list_toolspecs() == ["first", "second"]
+    assert Child().list_toolspecs() == ["first", "second", "third"]
+    assert Grandchild().list_toolspecs() == ["first", "second", "third", "mixed"]
+    assert Grandchild().toolspec("second")() == "again"
+    assert Grandchild._toolspecs["second"]["kwargs"]["tags"] == {"kept"}
+    assert Grandchild._toolspecs["second"]["func"] is Grandchild.second
+    assert Grandchild._toolspecs["first"]["func"] is Base.first
+    assert Base().list_toolspecs() == ["first", "second"]
+
+
+def test_static_and_class_methods_are_tools():
+    class Kinds(ToolRegistry):
+        @reg_toolspec
+        @classmethod
+        def of_class(cls, a: int) -> str:
+            return f"{cls.__name__} {a}"
+
+        @staticmethod
+        @reg_toolspec
+        def of_none(a: int) -> str:
+            return f"none {a}"
+
+    tools = Kinds().to_toolspecs()
+    assert {name: tool(a=1) for name, tool in tools.items()} == {"of_class": "Kinds 1", "of_none": "none 1"}
+    assert Kinds._toolspecs["of_none"]["func"](2) == Kinds._toolspecs["of_none"]["func"](a=2) == "none 2"
+
+
+def test_the_instance_is_in_no_state():
+    assert Base().toolspec("first").state == {}
+
+
+def test_a_parameter_named_self_in_the_state_is_no_instance():
+    tool = Base().toolspec("first")
+    tool.state["self"] = "mine"
+    assert tool() == "first"
+
+
+def test_registries_are_added_to_toolkits():
+    kit = Toolkit("kit").add(Base(), greet)
+    assert [spec.name for spec in kit] == ["first", "second", "greet"]
+    assert kit.call("second") == "second"
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_registry_that_hides_tools_is_mixed_in(tmp_path, read_only):
+    class Notes(ToolRegistry, Workspace):
+        """Files, and a tool of its own."""
+
+        @reg_toolspec(name="count_notes", annotations={"readOnlyHint": True})
+        def count(self) -> int:
+            return 2
+
+    notes = Notes(tmp_path, read_only=read_only)
+    named = {("count_notes" if name == "count" else name): spec for name, spec in notes.to_toolspecs().items()}
+    assert {spec.name for spec in named.values()} == {tool.name for tool in Toolkit("k").add(notes)} == set(named)
+    assert (notes.toolspec("count")(), notes.toolspec("count_notes")()) == (2, 2)
+    assert ("mkdir" in notes.list_toolspecs()) is not read_only
+
+
+def test_a_tool_that_a_base_class_adds_keeps_its_name():
+    class Adding(CoreToolRegistry):
+        def to_toolspecs(self):
+            return {**super().to_toolspecs(), "greet": CoreToolSpec.from_function(greet)}
+
+    class Both(ToolRegistry, Adding):
+        @reg_toolspec(name="own_count")
+        def count(self) -> int:
+            return 4
+
+    assert Both().list_toolspecs() == ["count", "greet"]
+    assert Both().toolspec("greet")(name="Ann") == "plain: hello, Ann"
+
+
+def test_options_of_a_class_reach_the_other_base_classes():
+    class Named:
+        def __init_subclass__(cls, title: str = "", **options: Any) -> None:
+            super().__init_subclass__(**options)
+            cls.title = title
+
+    class Both(ToolRegistry, Named, title="Tea"):
+        @reg_toolspec
+        def count(self) -> int:
+            return 4
+
+    assert (Both.title, Both().list_toolspecs()) == ("Tea", ["count"])
+
+
+def test_a_marked_method_with_an_underscore_is_a_tool():
+    class Kept(ToolRegistry):
+        @reg_toolspec
+        def _count(self) -> int:
+            return 3
+
+    assert Kept().to_toolspecs()["_count"]() == 3
+
+
+def test_a_dataclass_with_slots_is_a_registry():
+    from dataclasses import dataclass
+
+    @dataclass(slots=True)
+    class Scaled(ToolRegistry):
+        factor: int
+
+        @reg_toolspec
+        def scale(self, a: int) -> int:
+            return self.factor * a
+
+    assert not hasattr(Scaled(3), "__dict__")
+    assert Scaled(3).to_toolspecs()["scale"](a=2) == 6
+
+
+# calls
+
+
+async def test_calls_work_inside_of_a_running_loop():
+    async def later(name: str) -> str:
+        """Greet later.
+
+        Returns:
+            str: A greeting.
+        """
+        return f"later: {name}"
+
+    tool = ToolSpec.from_function(later)
+    assert tool(name="Ann") == tool.exec(name="Ann").value == await tool.acall(name="Ann") == "later: Ann"
+
+
+def test_an_async_function_whose_docstring_has_returns_works():
+    async def answer() -> int:
+        """Answer.
+
+        Returns:
+            int: The answer.
+        """
+        return 42
+
+    assert ToolSpec.from_function(answer)() == 42
+
+
+def test_fields_in_the_returns_section_change_no_value():
+    def many() -> dict:
+        """Return many.
+
+        Returns:
+            dict: The fields.
+                - a (int): One.
+                - b (str): Two.
+        """
+        return {"a": 1, "b": "q"}
+
+    def one() -> dict:
+        """Return one.
+
+        Returns:
+            dict: The fields.
+                - a (int): One.
+        """
+        return {"a": 1}
+
+    assert (
+        ToolSpec.from_function(many)() == ToolSpec.from_function(many).exec().structured_content == {"a": 1, "b": "q"}
+    )
+    assert ToolSpec.from_function(one)() == {"a": 1}
+
+
+def test_functions_without_a_return_annotation_return_their_value():
+    def plain(a: int):
+        return {"a": a}
+
+    def nothing() -> None: ...
+
+    assert ToolSpec.from_function(plain)(a=1) == {"a": 1}
+    assert ToolSpec.from_function(nothing)() is None
+
+
+def test_a_model_with_one_field_is_that_field_and_one_with_two_is_a_dict():
+    class One(BaseModel):
+        a: int
+
+    class Two(One):
+        b: int = 2
+
+    def one() -> One:
+        return One(a=1)
+
+    def two() -> Two:
+        return Two(a=1)
+
+    assert (ToolSpec.from_function(one)(), ToolSpec.from_function(two)()) == (1, {"a": 1, "b": 2})
+
+
+# docstrings and code
+
+
+def test_no_text_of_a_docstring_is_executed(monkeypatch):
+    executed: list[Any] = []
+    monkeypatch.setattr(builtins, "print", executed.append)
+
+    def look(word: str) -> str:
+        """Look.
+
+        Args:
+            word (print('type')): A word. Defaults to print('PWNED') or 'x'.
+
+        Returns:
+            print('returns'): It.
+        """
+        return word
+
+    tool = ToolSpec.from_function(look)
+    assert (tool.params["word"]["type"], tool.input_schema["required"]) == ("string", ["word"])
+    assert (tool.docstring, tool.code, executed) == (tool.docstring, tool.code, [])
+
+
+def test_an_optional_parameter_with_a_docstring_has_one_type():
+    def pick(k: int | None = None) -> int:
+        """Pick.
+
+        Args:
+            k (str): How many.
+        """
+        return k or 0
+
+    tool = ToolSpec.from_function(pick)
+    assert tool.params["k"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
+    assert "type" not in tool.params["k"]
+    assert "k: str" not in tool.code
+    assert (tool(k=None), tool(k=3)) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "text", ['"""', "'''", "\\", 'end"', '\\"""', "a\n\nb\\n", "{x}"], ids=lambda text: text.encode().hex()
+)
+def test_code_is_valid_for_any_description(text):
+    tool = ToolSpec.from_function(greet, description=text)
+    names: dict[str, Any] = {}
+    exec(compile(tool.code, "code", "exec", dont_inherit=True), names)
+    assert tool.to_function()("Ann") == "plain: hello, Ann"
+
+
+def test_code_is_valid_for_names_that_are_no_identifiers():
+    schema = {"type": "object", "properties": {"page-size": {"type": "integer"}, "class": {}}, "required": ["class"]}
+    listed = MCPTool(name="my.tool", inputSchema=schema)
+    tool = ToolSpec.from_mcp(listed)
+    compile(tool.code, "code", "exec", dont_inherit=True)
+    assert tool.to_function().__name__ == "my_tool"
+
+
+CODE = """
+import math
+from typing import List
+
+def helper(n: int) -> int:
+    return n * 2
+
+def total(numbers: List[int]) -> int:
+    return helper(sum(numbers)) + math.floor(0.5) + (total(numbers[1:]) if numbers else 0)
+"""
+
+
+def test_code_may_have_helpers_imports_and_recursion():
+    assert ToolSpec.from_code(CODE, "total")(numbers=[1, 2]) == 6 + 4
+
+
+def test_imports_of_code_are_no_tools_and_its_module_is_its_own():
+    tool = ToolSpec.from_code(
+        "from math import floor\nSPEC = 'ToolSpec' in globals()\ndef f() -> bool:\n    return SPEC"
+    )
+    assert (tool.name, tool()) == ("f", False)
+
+
+# MCP
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Any]:
+    """A client of a server in this process."""
+    server: FastMCP[Any] = FastMCP("shelf")
+
+    @server.tool
+    def search(query: str, limit: int = 10, user: str = "guest") -> dict:
+        """Search the shelf."""
+        return {"query": query, "limit": limit, "user": user}
+
+    @server.tool(output_schema=None)
+    def text(value: str) -> str:
+        """Return a text."""
+        return value
+
+    @server.tool
+    def number(value: int) -> int:
+        """Return a number."""
+        return value
+
+    async with Client(server) as connected:
+        yield connected
+
+
+def test_a_tool_that_a_server_lists_is_a_tool():
+    tool = ToolSpec.from_mcp(MCPTool(name="far", description="Far.", inputSchema={"type": "object", "properties": {}}))
+    assert (tool.name, tool.description, tool.to_jsonschema()["function"]["name"]) == ("far", "Far.", "far")
+    assert not tool.available()
+    with pytest.raises(ToolConnectionError, match="pass a connected one"):
+        tool()
+
+
+async def test_all_ways_to_call_a_tool_of_a_client_send_what_is_bound(client):
+    tool = await ToolSpec.from_client(client, "search")
+    tool.bind("user", default="ann")
+    expected = {"query": "tea", "limit": 10, "user": "ann"}
+    assert await tool.acall(query="tea") == (await tool.aexec(query="tea")).value == expected
+    assert (list(tool.params), type(tool)) == (["query", "limit"], ToolSpec)
+    tool.unbind("user")
+    assert (await tool.acall(query="tea"))["user"] == "guest"
+
+
+async def test_values_of_a_client_keep_their_types(client):
+    tools = {name: await ToolSpec.from_client(client, name) for name in ("text", "number")}
+    assert [await tools["text"].acall(value=value) for value in ("007", "1.5e3")] == ["007", "1.5e3"]
+    assert await tools["number"].acall(value=7) == 7
+
+
+async def test_a_call_that_would_wait_for_its_own_loop_says_what_to_call(client):
+    tool = await ToolSpec.from_client(client, "number")
+    with pytest.raises(RuntimeError, match=r"await spec\.acall"):
+        tool(value=1)
+
+
+async def test_a_tool_that_the_server_does_not_have_is_an_error(client):
+    with pytest.raises(ToolLookupError, match=r"no tool 'serach'.*'search'"):
+        await ToolSpec.from_client(client, "serach")
+
+
+async def test_available_says_whether_the_client_is_connected(client):
+    tool = await ToolSpec.from_client(client, "number")
+    assert tool.available()
+    assert tool.state == {}
+    await client.close()
+    assert not tool.available()
+    assert ToolSpec.from_function(greet).available()
+
+
+# SQL
+
+
+@pytest.fixture
+def teas(tmp_path: Path) -> Path:
+    path = tmp_path / "teas.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE teas (id INTEGER, name TEXT)")
+        connection.executemany(
+            "INSERT INTO teas VALUES (?, ?)", [(number, f"tea {number}") for number in range(1, 101)]
+        )
+    return path
+
+
+@pytest.mark.parametrize("kind", [Path, str, "sqlite:///{}".format, Database])
+def test_sql_tool_takes_a_path_a_url_and_a_database(teas, kind):
+    tool = toolspec_factory_builtins_execute_sql(kind(teas))
+    assert (type(tool), tool.name, list(tool.params), dict(tool.binds)) == (
+        ToolSpec,
+        "exec_sql",
+        ["query"],
+        {"db": "db"},
+    )
+    assert tool.description == "Execute a SQL query on the database and return the results as a formatted table."
+    assert tool(query="SELECT * FROM teas WHERE id = 7") == "id | name\n-- | -----\n7  | tea 7\n1 row in total."
+
+
+def test_sql_tool_omits_rows_in_the_middle(teas):
+    tool = toolspec_factory_builtins_execute_sql(teas, max_rows=4, name="query")
+    text = tool(query="SELECT id FROM teas ORDER BY id")
+    assert tool.name == "query"
+    assert text.splitlines()[2:8] == ["1", "2", "... (96 rows omitted)", "99", "100", "100 rows in total."]
+    assert len(toolspec_factory_builtins_execute_sql(teas)(query="SELECT id FROM teas").splitlines()) == 2 + 64 + 1 + 2
+
+
+def test_sql_tool_cuts_long_values(teas):
+    tool = toolspec_factory_builtins_execute_sql(teas, max_width=4)
+    assert "tea … (5 characters)" in tool(query="SELECT name FROM teas LIMIT 2")
+
+
+def test_sql_tool_shows_64_characters_of_a_value(teas):
+    query = "SELECT hex(zeroblob(33)) AS zeros UNION ALL SELECT 'x'"  # the value of a single row is whole
+    assert f"{'0' * 64}… (66 characters)" in toolspec_factory_builtins_execute_sql(teas)(query=query)
+
+
+def test_sql_tool_without_rows(teas):
+    text = toolspec_factory_builtins_execute_sql(teas)(query="SELECT id FROM teas WHERE id < 0")
+    assert text.startswith("Query executed successfully. But no rows returned.")
+
+
+async def test_sql_errors_are_texts(teas):
+    tool = toolspec_factory_builtins_execute_sql(teas)
+    text = tool(query="SELECT nothing FROM teas")
+    assert text.startswith("Database query execution failed.\nError Type: tool_error\nError: ")
+    assert text.endswith("\nQuery: SELECT nothing FROM teas")
+    assert "nothing" in text.splitlines()[2]
+    assert await tool.acall(query="SELECT nothing FROM teas") == text
+
+
+def test_sql_tool_reads_only_unless_the_database_may_write(teas):
+    tool = toolspec_factory_builtins_execute_sql(teas)
+    assert "read-only" in tool(query="DELETE FROM teas")
+    hints = tool.to_mcp().annotations
+    assert (hints.read_only_hint, hints.open_world_hint) == (True, False)
+    writing = toolspec_factory_builtins_execute_sql(Database(teas, read_only=False, approve="never"))
+    assert not writing.to_mcp().annotations.read_only_hint
+    assert writing(query="DELETE FROM teas WHERE id > 1").endswith("99 rows changed.")
+    assert tool(query="SELECT count(*) AS n FROM teas") == "n\n-\n1\n1 row in total."
+
+
+def test_a_write_that_needs_approval_asks_the_approver(teas):
+    tool = toolspec_factory_builtins_execute_sql(Database(teas, read_only=False))
+    asked: list[str] = []
+
+    def approve(request: Any) -> bool:
+        asked.append(request.action)
+        return len(asked) == 1
+
+    kit = Toolkit("kit", approver=approve).add(tool)
+    assert kit.call("exec_sql", {"query": "DELETE FROM teas WHERE id = 1"}).endswith("1 row changed.")
+    assert kit.exec("exec_sql", {"query": "DELETE FROM teas"}).error.code == "rejected"
+    assert len(asked) == 2
+
+
+def test_the_database_of_a_sql_tool_is_in_its_state(teas, tmp_path):
+    other = tmp_path / "other.db"
+    sqlite3.connect(other).close()
+    tool = toolspec_factory_builtins_execute_sql(teas)
+    twin = tool.clone()
+    twin.state["db"] = Database(other)
+    assert "no such table" in twin(query="SELECT * FROM teas")
+    assert "100 rows in total." in tool(query="SELECT * FROM teas")
+
+
+def test_the_function_of_the_sql_tool_can_be_called(teas):
+    assert execute_sql(Database(teas), "SELECT 1 AS one", ToolContext()) == "one\n---\n1\n1 row in total."
+
+
+def test_a_database_that_does_not_exist_and_an_unknown_option_are_errors(tmp_path):
+    with pytest.raises(DefinitionError, match="There is no database"):
+        toolspec_factory_builtins_execute_sql(tmp_path / "none.db")
+    with pytest.raises(TypeError, match="style"):
+        toolspec_factory_builtins_execute_sql(tmp_path / "none.db", style="DEFAULT")
+
+
+# declared differences
+
+
+def test_exec_returns_errors_and_call_raises_them():
+    def fail() -> int:
+        raise ValueError("no")
+
+    assert ToolSpec.from_function(fail).exec().error.code == "tool_error"
+    for arguments in ({"name": 3, "tone": []}, {"nam": "Ann"}, {}):
+        assert ToolSpec.from_function(greet).exec(**arguments).error.code == "invalid_parameters"
+        with pytest.raises(InvalidParametersError):
+            ToolSpec.from_function(greet)(**arguments)
+
+
+def test_a_docstring_sets_no_default_and_no_output_schema():
+    def look(word: str) -> dict:
+        """Look.
+
+        Args:
+            word: A word. Defaults to 'x'.
+
+        Returns:
+            str: A text.
+        """
+        return {"word": word}
+
+    tool = ToolSpec.from_function(look)
+    assert ("default" in tool.params["word"], tool.input_schema["required"]) == (False, ["word"])
+    assert (tool.output_schema["type"], tool(word="a")) == ("object", {"word": "a"})
+
+
+def test_none_is_a_value_and_the_default_of_a_parameter_is_used():
+    def show(value: str | None, size: int = 3) -> str:
+        return f"{value} {size}"
+
+    tool = ToolSpec.from_function(show).bind("value", default=None).bind("size", "config.size")
+    assert tool() == "None 3"
+    tool.bind("value", default="other")
+    assert tool() == "None 3"
+
+
+@pytest.mark.parametrize("key", ["a..b", "", "[x]"])
+def test_a_malformed_key_is_an_error(key):
+    with pytest.raises(ValueError, match="Malformed state key"):
+        ToolSpec.from_function(greet).bind("tone", key)
+
+
+def test_bindings_are_read_only():
+    tool = ToolSpec.from_function(greet)
+    with pytest.raises(TypeError):
+        tool.binds["tone"] = "tone"  # type: ignore[index]
+
+
+def test_arguments_may_be_passed_by_position():
+    assert ToolSpec.from_function(greet).bind("tone", default="warm")("Ann") == "warm: hello, Ann"
+
+
+@pytest.mark.parametrize("option", ["exclude_args", "enabled", "task", "auth"])
+def test_options_that_fastmcp_or_a_tool_does_not_have_are_errors(option):
+    with pytest.raises(DefinitionError, match=option):
+        ToolSpec.from_function(greet, **{option: True})
+
+
+def test_examples_are_dicts():
+    with pytest.raises(DefinitionError, match="must be a dict"):
+        ToolSpec.from_function(greet, examples=[object()])
+    with pytest.raises(TypeError):
+        ToolSpec.from_function(greet, [{"name": "Ann"}])
+
+
+def test_partials_and_variadic_functions_are_tools():
+    def join(first: str, *rest: str, **more: str) -> str:
+        return "".join((first, *rest, *more))
+
+    assert list(ToolSpec.from_function(join).params) == ["first"]
+    partial = ToolSpec.from_function(functools.partial(greet, tone="warm"))
+    assert (list(partial.params), partial(name="Ann")) == (["name"], "warm: hello, Ann")
+
+
+def test_a_signature_leaves_out_what_has_no_value():
+    schema = {"type": "object", "properties": {"a": {}, "b": {}, "c": {"default": 1}}, "required": ["a"]}
+    tool = ToolSpec.from_mcp(MCPTool(name="far", inputSchema=schema))
+    assert (tool.signature(), tool.signature(b=2, other=3)) == ("far(a, c=1)", "far(a, b=2, c=1)")
+
+
+def test_two_methods_with_one_tool_name_are_an_error():
+    with pytest.raises(DefinitionError, match="have the same tool name 'same'"):
+
+        class Twice(ToolRegistry):
+            @reg_toolspec(name="same")
+            def a(self) -> None: ...
+
+            @reg_toolspec(name="same")
+            def b(self) -> None: ...

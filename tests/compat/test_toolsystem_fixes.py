@@ -1,0 +1,346 @@
+"""The tool system: what went wrong in it before and works here, and what its requirements leave open."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import threading
+import urllib.parse
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+pytest.importorskip("langchain_core", reason='needs LangChain: pip install "ahvn-tools[langchain]"')
+
+from ahvn_tools import ToolContext
+from ahvn_tools.compat.toolsystem import MCPTool, NativeTool, ToolExecutor, ToolFormatter, ToolManager, tool
+from ahvn_tools.errors import DefinitionError, ToolCallError
+from tests.compat import tool_service
+from tests.compat.tool_files import forgotten_modules, write
+from tests.compat.tool_service import LOCAL
+
+__all__ = ["forgotten_modules"]
+
+USERS = "/users/{user}/notes?q={text}"
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool
+async def double(number: int) -> int:
+    """Double a number."""
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+class Address(BaseModel):
+    street: str
+    number: int
+
+
+@tool
+def ship(to: Address, kind: Literal["fast", "cheap"] = "fast", weights: list[float] = []) -> dict[str, Any]:
+    """Ship a parcel.
+
+    Args:
+        to: Where it goes.
+    """
+    return {"to": to, "kind": kind, "weights": weights}
+
+
+@pytest.fixture(scope="module")
+def service():
+    with tool_service.running() as running:
+        yield running
+
+
+BUILTIN = (
+    "from ahvn_tools.compat.toolsystem import tool\n@tool\ndef {name}() -> str:\n    'Do it.'\n    return 'done'\n"
+)
+
+
+class TestParallelCalls:
+    @given(st.lists(st.integers(-1000, 1000), max_size=8))
+    @settings(max_examples=20, deadline=None)
+    def test_calls_of_one_tool_keep_their_own_results(self, numbers):
+        messages = ToolExecutor().execute_parallel([(add, {"a": number, "b": 1}) for number in numbers])
+        assert [message.output for message in messages] == [number + 1 for number in numbers]
+
+    def test_async_tools_run_at_once_from_sync_code(self):
+        messages = ToolExecutor().execute_parallel([(double, {"number": number}) for number in range(3)])
+        assert [message.output for message in messages] == [0, 2, 4]
+
+    def test_two_tools_of_one_name_have_their_own_results(self):
+        another, third = tool(name="add")(lambda a, b: a - b), tool(name="add_2")(lambda a, b: a * b)
+        pairs = [(each, {"a": 1, "b": 2}) for each in (add, another, third, add)]
+        for calls in (pairs, pairs[::-1]):
+            messages = ToolExecutor().execute_parallel(calls)
+            expected = [(each.name, each.spec(1, 2)) for each, _ in calls]
+            assert [(message.tool_name, message.output) for message in messages] == expected
+
+    def test_calls_have_ids_of_their_own(self):
+        @tool
+        def call_id(context: ToolContext) -> str | None:
+            """Return the id of the call."""
+            return context.call_id
+
+        messages = ToolExecutor().execute_parallel([(call_id, {})] * 3)
+        assert len({message.output for message in messages} - {"", None}) == 3
+
+    def test_one_tool_is_logged_under_its_own_name(self, tmp_path, caplog):
+        manager = ToolManager(write(tmp_path, {"tools/builtin/good.py": BUILTIN.format(name="good")}))
+        messages = ToolExecutor().execute_parallel([(manager.get_tool("good"), {}), (manager.get_tool("good"), {})])
+        assert [message.output for message in messages] == ["done", "done"]
+        assert "good_2" not in caplog.text
+
+    def test_a_tool_of_a_name_that_is_taken_is_renamed_for_a_graph(self):
+        another = tool(name="add")(lambda a, b: a - b)
+        assert [each.name for each in ToolExecutor().guard(add, another)] == ["add", "add_2"]
+
+
+class TestAsyncCalls:
+    async def test_a_sync_tool_with_parameters_runs_from_async_code(self):
+        assert (await ToolExecutor().async_execute(add, {"a": 1, "b": 2})).output == 3
+
+    async def test_a_sync_tool_does_not_block_the_event_loop(self):
+        released = threading.Event()
+
+        @tool
+        def wait() -> str:
+            """Wait for the event loop."""
+            return "released" if released.wait(30) else "blocked"
+
+        waiting = asyncio.create_task(ToolExecutor().async_execute(wait, {}))
+        await asyncio.sleep(0.01)
+        released.set()
+        assert (await waiting).output == "released"
+
+    async def test_execute_works_inside_of_a_running_loop(self):
+        assert ToolExecutor().execute(double, {"number": 2}).output == 4
+
+    async def test_a_cancelled_call_is_cancelled(self):
+        waiting = asyncio.create_task(ToolExecutor().async_execute(sleep_long, {}))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+@tool
+async def sleep_long() -> None:
+    """Sleep."""
+    await asyncio.sleep(60)
+
+
+class TestValidation:
+    @pytest.mark.parametrize(
+        ("called", "parameters"),
+        [
+            (add, {"a": True, "b": 2}),
+            (ship, {"to": {"street": "Elm", "number": 1}, "weights": [True]}),
+            (ship, {"to": {"street": "Elm", "number": 1}, "kind": "slow"}),
+            (ship, {"to": {"street": "Elm", "number": "x"}}),
+            (ship, {"to": {"street": "Elm"}}),
+            (ship, {"to": "Elm"}),
+            (add, {"a": 1, "b": 2, "c": 3}),
+            (add, {"a": 1.5, "b": 2}),
+            (add, {"a": float("nan"), "b": 2}),
+        ],
+        ids=[
+            "a boolean is no integer", "a boolean is no number", "enum", "nested type", "nested member", "no object",
+            "unknown argument", "a fraction is no integer", "nan",
+        ],
+    )  # fmt: skip
+    def test_what_does_not_fit_is_refused(self, called, parameters):
+        assert ToolExecutor().execute(called, parameters).error == "invalid_parameters"
+
+    def test_an_additional_property_of_a_closed_schema_is_refused(self, service):
+        schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "additionalProperties": False}
+        pick = NativeTool("pick", "Pick.", schema, service.url, **LOCAL)
+        errors = [ToolExecutor().execute(pick, parameters).error for parameters in ({"a": 1}, {"a": 3}, {"b": 1})]
+        assert errors == [None, "invalid_parameters", "invalid_parameters"]
+
+    def test_the_message_names_the_place_and_not_the_value(self):
+        message = ToolExecutor().execute(ship, {"to": {"street": "Elm", "number": "hunter2"}})
+        assert "to.number" in message.text
+        assert "hunter2" not in message.text
+
+    def test_the_schema_has_the_types_of_the_annotations(self):
+        assert ship.args["kind"] == {"enum": ["fast", "cheap"], "type": "string", "default": "fast"}
+        assert ship.args["weights"]["items"] == {"type": "number"}
+        assert ship.args["to"]["description"] == "Where it goes."
+        assert ship.args_schema["required"] == ["to"]
+
+    def test_a_function_gets_json_or_what_its_annotations_say(self):
+        @tool(convert=True)
+        def age(born: dt.date, at: Address) -> str:
+            """Say it."""
+            return f"{born.year} {at.street}"
+
+        address = {"street": "Elm", "number": 1}
+        assert ToolExecutor().execute(ship, {"to": address}).output["to"] == address
+        assert ToolExecutor().execute(age, {"born": "2001-02-03", "at": address}).output == "2001 Elm"
+
+
+class TestRequests:
+    @pytest.mark.parametrize("magic", ["headers", "path_params", "query_params", "Authorization"])
+    def test_no_argument_of_a_model_is_a_header_or_a_part_of_the_url(self, service, magic):
+        notes = NativeTool("notes", "", {"type": "object", "properties": {"q": {}}}, f"{service.url}/notes", **LOCAL)
+        before = len(service.requests)
+        ToolExecutor().execute(notes, {"q": "tea", magic: {"X-Injected": "1"}})
+        for request in service.requests[before:]:
+            assert request["path"] == "/notes"
+            assert not {"X-Injected", "Authorization"} & request["headers"].keys()
+
+    @given(st.text(min_size=1, max_size=12), st.text(max_size=12))
+    @settings(max_examples=30, deadline=None)
+    def test_arguments_stay_in_their_places_of_the_url(self, service, user, text):
+        schema = {"type": "object", "properties": {"user": {"type": "string"}, "text": {"type": "string"}}}
+        notes = NativeTool("notes", "", schema, service.url + USERS, method="GET", **LOCAL)
+        before = len(service.requests)
+        message = ToolExecutor().execute(notes, {"user": user, "text": text})
+        if message.error is not None:  # such as the segment `..`, which no URL keeps
+            assert len(service.requests) == before
+            return
+        path, _, query = service.requests[-1]["path"].partition("?")
+        assert [urllib.parse.unquote(part) for part in path.split("/")] == ["", "users", user, "notes"]
+        assert urllib.parse.parse_qsl(query, keep_blank_values=True) == [("q", text)]
+
+    def test_get_has_no_body(self, service):
+        schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+        notes = NativeTool("notes", "", schema, f"{service.url}/notes", method="GET", **LOCAL)
+        ToolExecutor().execute(notes, {"q": "tea & milk"})
+        request = service.requests[-1]
+        assert (request["method"], request["body"]) == ("GET", None)
+        assert request["path"] == "/notes?q=tea%20%26%20milk"
+
+    def test_retries_are_made(self):
+        with tool_service.running() as flaky:
+            schema = {"type": "object", "properties": {}}
+            options = {"method": "GET", "retry_count": 3, "retry_delay": 0.01, **LOCAL}
+            message = ToolExecutor().execute(NativeTool("flaky", "", schema, f"{flaky.url}/flaky", **options), {})
+            assert (message.error, len(flaky.requests)) == (None, 3)
+
+    def test_private_addresses_are_refused_by_default(self, service):
+        message = ToolExecutor().execute(NativeTool("notes", "", {"type": "object"}, service.url), {})
+        assert message.error == "connection"
+
+    @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/a/b", ""])
+    def test_the_path_of_a_server_is_kept(self, service, path):
+        weather = MCPTool("weather", service.url + path, **LOCAL)
+        output = ToolExecutor().execute(weather, {"city": "Oslo"}).output
+        assert output["path"] == f"{path.rstrip('/')}/tools/weather/execute"
+
+    @pytest.mark.parametrize(("name", "part"), [("../../admin?x=", "..%2F..%2Fadmin%3Fx%3D"), ("a/b", "a%2Fb")])
+    def test_a_name_cannot_leave_its_place_in_the_url(self, service, name, part):
+        before = len(service.requests)
+        with pytest.raises(ToolCallError, match="404"):
+            MCPTool(name, service.url, **LOCAL)
+        assert [request["path"] for request in service.requests[before:]] == [f"/tools/{part}/schema"]
+
+    def test_an_unknown_way_to_authenticate_is_an_error(self, service):
+        with pytest.raises(DefinitionError, match="auth_method must be"):
+            NativeTool("notes", "", {"type": "object"}, service.url, auth_method="magic")
+
+
+class TestFiles:
+    def test_a_broken_file_costs_only_itself(self, tmp_path):
+        write(
+            tmp_path,
+            {
+                "tools/builtin/bad.py": "1 / 0\n",
+                "tools/builtin/good.py": BUILTIN.format(name="good"),
+                "tools/native/wrong.yaml": "api_url: https://notes.example\ntimeuot: 3\n",
+            },
+        )
+        manager = ToolManager(tmp_path)
+        assert [each.name for each in manager.load_tools()] == ["good"]
+        errors = [(error.file.removeprefix(f"{tmp_path}/"), error.line) for error in manager.toolkit.load_errors]
+        assert errors == [("tools/native/wrong.yaml", 2), ("tools/builtin/bad.py", 1)]
+        assert "Did you mean 'timeout'" in str(manager.toolkit.load_errors[0])
+
+    def test_a_server_that_cannot_be_reached_costs_only_itself(self, tmp_path):
+        write(
+            tmp_path,
+            {
+                "tools/mcp/off.yaml": "mcp_server_url: http://127.0.0.1:9/mcp\n",
+                "tools/builtin/good.py": BUILTIN.format(name="good"),
+            },
+        )
+        manager = ToolManager(tmp_path)
+        assert [each.name for each in manager.load_tools()] == ["good"]
+        (error,) = manager.toolkit.load_errors
+        assert error.file.endswith("off.yaml")
+
+    def test_a_server_of_the_other_kind_is_an_error(self, tmp_path, service):
+        write(tmp_path, {"tools/mcp/weather.yaml": f"mcp_server_url: {service.url}/mcp\n"})
+        manager = ToolManager(tmp_path)
+        assert manager.load_tools() == []
+        (error,) = manager.toolkit.load_errors
+        assert error.file.endswith("weather.yaml")
+
+    def test_a_definition_may_have_all_keys(self, tmp_path):
+        write(
+            tmp_path,
+            {
+                "tools/builtin/total.yaml": "name: total\ntool_type: builtin\ndescription: Add up.\nenabled: true\n"
+                "parameters_schema: {type: object, properties: {a: {type: integer}}, required: [a]}\n"
+                "timeout: 5\nmetadata: {owner: ann}\nfunction_path: sums.py:total\n",
+                "tools/builtin/sums.py": "def total(a, b=1):\n    return a + b\n",
+            },
+        )
+        total = ToolManager(tmp_path).get_tool("total")
+        assert (total.description, list(total.args), total.metadata) == ("Add up.", ["a"], {"owner": "ann"})
+        assert total.spec.timeout == 5
+        assert ToolExecutor().execute(total, {"a": 1}).output == 2
+
+    def test_a_tool_that_is_not_enabled_is_left_out(self, tmp_path):
+        write(tmp_path, {"tools/native/off.yaml": "api_url: https://notes.example\nenabled: false\n"})
+        assert ToolManager(tmp_path).load_tools() == []
+
+    @pytest.mark.parametrize(
+        ("files", "errors"),
+        [
+            ({"tool-sets/_group.yaml": "inherit: all\n"}, []),
+            ({"tool_sets/bad.yaml": "name: bad\ntols: [good]\n"}, ["bad.yaml"]),
+            ({"tool_sets/off.yaml": "name: off\ntools: [good]\nenabled: false\n"}, []),
+        ],
+        ids=["an underscore", "a broken file", "not enabled"],
+    )
+    def test_a_file_of_a_tool_set_that_is_not_used_costs_no_other(self, tmp_path, files, errors):
+        good = "name: good_set\ntools: [good]\nenabled: true\nmetadata: {a: 1}\n"
+        found = {f"configs/{name}": text for name, text in {**files, "tool_sets/good.yaml": good}.items()}
+        manager = ToolManager(write(tmp_path, {"tools/builtin/good.py": BUILTIN.format(name="good"), **found}))
+        assert list(manager.toolkit.toolsets) == ["good_set"]
+        assert [each.name for each in manager.get_tool_set("good_set")] == ["good"]
+        assert [Path(error.file).name for error in manager.toolkit.load_errors] == errors
+
+    def test_loading_needs_no_current_folder(self, tmp_path, monkeypatch):
+        write(tmp_path, {"project/tools/builtin/good.py": BUILTIN.format(name="good")})
+        monkeypatch.chdir(tmp_path / "project")
+        assert len(ToolManager().load_tools()) == 1
+        monkeypatch.chdir(tmp_path)
+        assert len(ToolManager("project").load_tools()) == 1
+
+
+class TestPrompts:
+    def test_the_format_of_a_model_is_not_guessed_from_its_name(self):
+        class Model:
+            name = "gpt-and-claude"
+
+            def supports_function_calling(self) -> bool:
+                return False
+
+        assert ToolFormatter().detect_strategy(Model()) == "structured_output"
+
+    def test_no_strategy_is_an_error(self):
+        with pytest.raises(Exception, match="Both ways are disabled"):
+            ToolFormatter(function_calling=False, fallback_to_structured_output=False).detect_strategy(None)
