@@ -25,7 +25,7 @@ TOOLS: Final = (
 
 
 class _CamelCase:
-    """Gives the attributes of an object their names in camelCase, too."""
+    """Lets the attributes of an object be read by their names in camelCase, too."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the attribute that has this name in Python's spelling."""
@@ -33,7 +33,7 @@ class _CamelCase:
 
 
 class ToolContext(_CamelCase, BaseModel, frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True):
-    """What a host gives to the calls of one agent. The names of the fields can be written in camelCase, too."""
+    """What a host passes to the calls of one agent. The names of the fields can be written in camelCase, too."""
 
     allowed_uris: Sequence[str | PathLike[str]] = ()
     """The folders that may be used, as paths or `file:` URIs: `["/"]` for all, none by default.

@@ -147,7 +147,7 @@ def _to_toolkit(tools: Iterable[BaseTool], options: Mapping[str, Any] = {}) -> T
 
 
 class ToolFormatter:
-    """How a model is told of tools, and how it writes calls: `ToolFormatter(**agent["output_strategy"])`."""
+    """How tools are described to a model, and how calls are written: `ToolFormatter(**agent["output_strategy"])`."""
 
     def __init__(self, *, native: str = "openai", **output_strategy: bool) -> None:
         """Take the options `function_calling` and `fallback_to_structured_output`, which are true by default.

@@ -377,6 +377,7 @@ class TestViewTextFile:
 
     async def test_a_folder_is_no_file(self, tmp_path):
         assert text_of(await view_text_file(str(tmp_path))) == f"Error: The path {tmp_path} is not a file."
+        assert text_of(await view_text_file("/")) == "Error: The path / is not a file."
 
     async def test_a_path_may_begin_with_the_home_folder(self, numbers, monkeypatch):
         monkeypatch.setenv("HOME", str(numbers.parent))

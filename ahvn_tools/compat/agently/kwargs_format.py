@@ -17,7 +17,7 @@ Kwargs = dict[str, Any]
 """A type, a `(type,)` or a `(type, description)` by name, as in `ahvn_tools.schema.from_types`."""
 
 OTHERS = "<*>"
-"""The name that stands for all arguments without a name of their own."""
+"""The key for all arguments that have no key."""
 
 
 class DataFormatter:

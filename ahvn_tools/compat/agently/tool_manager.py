@@ -34,7 +34,7 @@ class ToolManager:
     """Tools by name. `toolkit` holds them, and does what has no name here: structured results, exports, bindings."""
 
     def __init__(self, settings: Any = None, *, toolkit: Toolkit | None = None) -> None:
-        """`settings` are kept and not read. `toolkit` is one with options of your own, such as `middleware`.
+        """`settings` are stored and not read. `toolkit` is a Toolkit with options, such as `middleware`.
 
         With its option `mask_errors=False` the text `Error: …` says what an exception says.
         """

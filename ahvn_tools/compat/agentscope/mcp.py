@@ -69,10 +69,10 @@ class MCPToolFunction:
 
 
 class MCPClientBase:
-    """The tools of one MCP server, with one connection for each request. `name` stands for the server in a toolkit."""
+    """The tools of one MCP server, with one connection for each request. `name` identifies the server in a toolkit."""
 
     def __init__(self, name: str, server: Any, timeout: float, **options: Any) -> None:
-        """`server` and `options` are those of `mcp.connect`; `timeout` is for a call that has none of its own."""
+        """`server` and `options` are those of `mcp.connect`; `timeout` is for a call without one."""
         self.name = name
         self._server = server
         self._timeout = timeout

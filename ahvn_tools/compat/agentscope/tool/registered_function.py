@@ -35,7 +35,7 @@ class RegisteredToolFunction:
     """Arguments that a model neither sees nor sets."""
     postprocess_func: PostprocessFunction | None = field(repr=False)
     given_schema: dict[str, Any] | None = field(repr=False)
-    """The function schema that was given, instead of one made from the signature."""
+    """The function schema that was passed, instead of one made from the signature."""
     extended_model: Any = None
     """The pydantic model whose fields the tool also takes."""
     kit: Toolkit = field(repr=False)

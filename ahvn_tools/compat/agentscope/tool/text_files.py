@@ -92,8 +92,7 @@ def _error_text(tool: str, path: Any, text: str) -> str:
         return f"Error: {text.removeprefix('InvalidArgumentError: ')}"
     if text.startswith("InvalidArgument"):
         return text
-    if text.startswith("There is no file"):
-        return f"Error: The file {path} does not exist."
     has_path = isinstance(path, str) and os.path.lexists(path)  # Path raises for some paths
-    is_no_file = has_path and not os.path.isfile(path)  # noqa: PTH113
-    return f"Error: The path {path} is not a file." if is_no_file else f"Error: {text}"
+    if has_path and not os.path.isfile(path):  # noqa: PTH113  # as above
+        return f"Error: The path {path} is not a file."
+    return f"Error: The file {path} does not exist." if text.startswith("There is no file") else f"Error: {text}"
