@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import logging
-import threading
-from collections.abc import AsyncGenerator, Callable, Collection
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import ahvn_tools
 from ahvn_tools import Call, Next, ToolResult, ToolSpec
 from ahvn_tools.compat.agentscope.message import ToolUseBlock
-from ahvn_tools.compat.agentscope.module import StateModule
+from ahvn_tools.compat.agentscope.tool.function_spec import bind_hidden, from_schema
+from ahvn_tools.compat.agentscope.tool.groups import BASIC_GROUP, ToolGroups, to_names
 from ahvn_tools.compat.agentscope.tool.registered_function import (
     PostprocessFunction,
     RegisteredTool,
@@ -24,16 +22,12 @@ from ahvn_tools.compat.agentscope.tool.registered_function import (
 )
 from ahvn_tools.compat.agentscope.tool.response import ResponseStream, ToolResponse, text_response
 from ahvn_tools.compat.agentscope.tracing import trace_toolkit
-from ahvn_tools.errors import DefinitionError, ToolLookupError
+from ahvn_tools.errors import ToolLookupError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ahvn_tools.compat.agentscope import MCPClientBase
-
-logger = logging.getLogger(__name__)
-
-BASIC_GROUP: Final = "basic"
 
 NamesakeStrategy = Literal["raise", "override", "skip", "rename"]
 
@@ -41,22 +35,7 @@ Handler: TypeAlias = Callable[..., ResponseStream]
 Middleware: TypeAlias = Callable[[dict[str, Any], Handler], AsyncGenerator[ToolResponse, None]]
 
 
-@dataclass(frozen=True)
-class ToolGroup:
-    """Several tools that are switched on and off together, as they are now; methods of the toolkit change it."""
-
-    name: str
-
-    active: bool
-
-    description: str
-    """What the group is for."""
-
-    notes: str | None = None
-    """How to use its tools, for a model while the group is active."""
-
-
-class Toolkit(StateModule):
+class Toolkit(ToolGroups):
     """The tools of an agent. They are shown to a model and called while their group is active.
 
     >>> import asyncio
@@ -78,76 +57,12 @@ class Toolkit(StateModule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kit = ahvn_tools.Toolkit("agentscope", mask_errors=False)
-        self._lock = threading.RLock()
-        """Held while tools are changed, and while groups are listed or changed."""
         self._middlewares: list[Middleware] = []
 
     @property
     def tools(self) -> dict[str, RegisteredToolFunction]:
         """The tools by name, those of inactive groups too. It is a copy."""
         return {tool.name: registered_function(tool) for tool in self._kit}
-
-    @property
-    def groups(self) -> dict[str, ToolGroup]:
-        """The groups by name, without the basic one. It is a copy."""
-        with self._lock:
-            views = [self._kit.group(name) for name in self._kit.groups if name != BASIC_GROUP]
-            return {view.name: ToolGroup(view.name, view.active, view.description, view.notes) for view in views}
-
-    def create_tool_group(
-        self, group_name: str, description: str, active: bool = False, notes: str | None = None
-    ) -> None:
-        """Define a group; `notes` are for a model while it is active. Raises ValueError for a name that is taken."""
-        with self._lock:
-            if group_name in self._kit.groups:
-                raise ValueError(f"Tool group {group_name!r} is already registered in the toolkit.")
-            self._kit.add_group(group_name, description, active=active, notes=notes)
-
-    def update_tool_groups(self, group_names: str | list[str], active: bool) -> None:
-        """Switch groups on or off. Unknown names are ignored, and the basic group stays active."""
-        names = _to_names("group_names", group_names)
-        if BASIC_GROUP in names:
-            logger.warning("The 'basic' tool group is always active, skipping it.")
-        with self._lock:
-            self._kit.set_groups({name: active for name in self.groups if name in names})
-
-    def remove_tool_groups(self, group_names: str | list[str]) -> None:
-        """Remove groups with their tools. Unknown names are ignored. Raises ValueError for the basic group."""
-        names = _to_names("group_names", group_names)
-        if BASIC_GROUP in names:
-            raise ValueError("Cannot remove the default 'basic' tool group.")
-        with self._lock:
-            for name in self.groups.keys() & names:
-                self._kit.remove_group(name)
-
-    def get_activated_notes(self) -> str:
-        """Return the notes of the active groups, for a system prompt."""
-        active = [group for group in self.groups.values() if group.active and group.notes]
-        return "\n".join(f"## About Tool Group {group.name!r}\n{group.notes}" for group in active)
-
-    get_tool_group_notes = get_activated_notes
-
-    async def reset_equipped_tools(self, /, **groups: Any) -> ToolResponse:
-        """Activate exactly those groups whose argument is true. Register this method to let a model do so.
-
-        Invalid arguments change nothing; the response says what is wrong.
-        """
-        with self._lock:
-            known = self.groups
-            for name, active in groups.items():
-                if name not in known:
-                    return text_response(f"Invalid arguments: there is no tool group {name!r}.")
-                if not isinstance(active, bool):
-                    problem = f"the argument {name} should be a bool value, but got {type(active)}."
-                    return text_response(f"Invalid arguments: {problem}")
-            self._kit.set_groups({name: groups.get(name, False) for name in known})
-        active_names = ", ".join(repr(name) for name in known if groups.get(name, False))
-        if not active_names:
-            return text_response("All tool groups are now deactivated currently.")
-        notes = self.get_activated_notes()
-        advice = f" You MUST follow these notes to use these tools:\n<notes>{notes}</notes>" if notes else ""
-        return text_response(f"Now tool groups {active_names} are activated.{advice}")
 
     async def _reset_by_call(self, call: Call, _next: Next) -> ToolResult:
         """Answer a model's call of `reset_equipped_tools`: a middleware."""
@@ -198,9 +113,9 @@ class Toolkit(StateModule):
             middleware = [self._reset_by_call]
             spec, schema = self._kit.groups_tool(**{"name": "reset_equipped_tools", **options}), None
         elif schema is not None:
-            spec = _from_schema(function, schema, presets, options)
+            spec = from_schema(function, schema, presets, options)
         else:
-            binds = _bind_hidden(function, presets)
+            binds = bind_hidden(function, presets)
             options |= {"convert": False, "description_separator": "\n", "binds": binds}
             spec = RegisteredTool.from_function(function, **options)
         spec.registered = RegisteredToolFunction(
@@ -281,8 +196,8 @@ class Toolkit(StateModule):
         `disable_funcs`. If one tool cannot be registered, none is.
         """
         names = [tool.name for tool in await client.list_tools()]
-        enabled = names if enable_funcs is None else _to_names("enable_funcs", enable_funcs)
-        disabled = _to_names("disable_funcs", disable_funcs or [])
+        enabled = names if enable_funcs is None else to_names("enable_funcs", enable_funcs)
+        disabled = to_names("disable_funcs", disable_funcs or [])
         mapping = preset_kwargs_mapping or {}
         timeout: Any = execution_timeout
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
@@ -303,7 +218,7 @@ class Toolkit(StateModule):
 
     async def remove_mcp_clients(self, client_names: str | list[str]) -> None:
         """Remove the tools of MCP clients. The clients stay connected."""
-        names = _to_names("client_names", client_names)
+        names = to_names("client_names", client_names)
         with self._lock:
             self._kit.remove(*[name for name, function in self.tools.items() if function.mcp_name in names])
 
@@ -346,52 +261,7 @@ class Toolkit(StateModule):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the active groups, all groups, and the group of each tool, as JSON data without presets."""
-        groups = list(self.groups.values())
-        return {
-            **super().state_dict(),
-            "active_groups": [group.name for group in groups if group.active],
-            "groups": [asdict(group) for group in groups],
-            "tools": {name: function.group for name, function in self.tools.items()},
-        }
-
-    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Activate exactly the groups in `active_groups`; groups of the state that do not exist are defined.
-
-        Functions cannot be loaded: register them. Raises ValueError for other data, and with `strict` for other keys.
-        """
-        from pydantic import TypeAdapter
-
-        active = state_dict.get("active_groups") if isinstance(state_dict, dict) else None  # type: ignore[redundant-expr]  # it was saved elsewhere
-        if not isinstance(active, list):
-            raise ValueError(  # noqa: TRY004  # as callers expect
-                "The state_dict for toolkit must be a dictionary with active_groups key and its value must be a list, "
-                f"but got {type(state_dict)}."
-            )
-        expected = self.state_dict()
-        if strict and (extra := state_dict.keys() - expected):
-            raise ValueError(
-                f"Get additional keys in the state_dict: {sorted(extra, key=repr)}. Expected: {list(expected)}."
-            )
-        groups = TypeAdapter(list[ToolGroup]).validate_python(state_dict.get("groups", []))
-        if any(group.name in {"", BASIC_GROUP} for group in groups):
-            raise ValueError(f"A group in the state_dict has no name, or that of the group {BASIC_GROUP!r}.")
-        super().load_state_dict(state_dict, strict)
-        with self._lock:
-            known = {BASIC_GROUP, *self._kit.groups}
-            for group in groups:
-                if group.name not in known:
-                    self._kit.add_group(group.name, group.description, notes=group.notes)
-            self._kit.set_groups({name: name in active for name in self._kit.groups if name != BASIC_GROUP})
-
-    def _require_group(self, name: str) -> None:
-        if name not in self._kit.groups:
-            raise ValueError(f"Tool group {name!r} not found.")
-
-
-def _to_names(parameter: str, names: Any) -> list[str]:
-    if not isinstance(names, str | list):
-        raise TypeError(f"The {parameter} must be a list of strings, but got {type(names)}.")
-    return [names] if isinstance(names, str) else names
+        return {**super().state_dict(), "tools": {name: function.group for name, function in self.tools.items()}}
 
 
 def _call_middleware(middleware: Middleware, handler: Handler, **kwargs: Any) -> ResponseStream:
@@ -400,40 +270,3 @@ def _call_middleware(middleware: Middleware, handler: Handler, **kwargs: Any) ->
 
 async def _answer(text: str) -> AsyncGenerator[ToolResponse, None]:
     yield text_response(text)
-
-
-def _from_schema(function: Any, schema: Any, presets: dict[str, Any], options: dict[str, Any]) -> ToolSpec:
-    """Return the tool that a function schema describes. Raises TypeError for a schema that is none."""
-    match schema:
-        case {"type": "function", "function": {"parameters": {"properties": dict(properties)}}}:
-            options["binds"] = _bind_hidden(function, presets, properties)
-        case {"type": "function", "function": dict()}:
-            options["binds"] = _bind_hidden(function, presets, ())
-        case _:
-            raise TypeError('A json_schema is {"type": "function", "function": {"name": …, "parameters": {…}}}.')
-    try:
-        return RegisteredTool.from_openai(schema, function, **options)
-    except DefinitionError as error:
-        raise TypeError(f"The json_schema cannot be used. {error}") from error
-
-
-def _bind_hidden(
-    function: Callable[..., Any], presets: dict[str, Any], properties: Collection[str] | None = None
-) -> dict[str, str]:
-    """Return the option `binds` for presets that no argument could be; in `presets`, put those of `**kwargs` together.
-
-    `properties` are the names of the arguments, by default those of the parameters.
-    """
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        return {}  # the error of the tool says what is wrong
-    named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
-    names = named if properties is None else {*properties}
-    variadic = [parameter.name for parameter in parameters if parameter.name not in named]
-    others = [name for name in presets if name not in named | names]
-    if variadic and others and not hasattr(function, "mcp_name"):  # a server takes what it says, and no more
-        fixed = function.keywords if isinstance(function, functools.partial) else {}
-        of_partial = {name: value for name, value in fixed.items() if name not in named}
-        presets[variadic[0]] = of_partial | {name: presets.pop(name) for name in others}
-    return {name: name for name in presets if name in {*named, *variadic} - names}
