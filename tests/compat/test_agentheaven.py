@@ -20,7 +20,7 @@ from ahvn_tools.compat import agentheaven
 from ahvn_tools.compat.agentheaven import ToolRegistry, ToolSpec, reg_toolspec
 from ahvn_tools.errors import BindError, DefinitionError, InvalidParametersError
 
-SEED = Path(__file__).parents[2].parent / "shared" / "seeds" / "003-agentheaven-toolspec.md"
+SPECIFICATION = Path(__file__).parents[2].parent / "shared" / "seeds" / "003-agentheaven-toolspec.md"
 
 PSEUDO_CODE = {
     "3.2": "`{...}` stands for a schema; in Python it is a set",
@@ -29,12 +29,14 @@ PSEUDO_CODE = {
 }
 """The examples that are no programs, with the reason."""
 
-needs_seed = pytest.mark.skipif(not SEED.exists(), reason=f"the document is not at {SEED}")
+needs_specification = pytest.mark.skipif(
+    not SPECIFICATION.exists(), reason="the specification is not beside the project"
+)
 
 
 def seed_blocks() -> dict[str, str]:
     """Return the code blocks of the document by the number of their section."""
-    parts = re.split(r"^### (\d+\.\d+)\..*$", SEED.read_text("utf-8"), flags=re.MULTILINE)
+    parts = re.split(r"^### (\d+\.\d+)\..*$", SPECIFICATION.read_text("utf-8"), flags=re.MULTILINE)
     texts = dict(zip(parts[1::2], parts[2::2], strict=True))
     blocks = {
         number: re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL) for number, text in texts.items()
@@ -98,7 +100,7 @@ def run(monkeypatch):
     return run
 
 
-@needs_seed
+@needs_specification
 class TestExamples:
     """Each example runs unchanged; only `ahvn.tool` is this facade."""
 

@@ -75,7 +75,7 @@ def test_a_manager_takes_settings(manager):
 # 2. register
 
 
-@pytest.mark.skipif(not SPECIFICATION.exists(), reason="the specification is not on this machine")
+@pytest.mark.skipif(not SPECIFICATION.exists(), reason="the specification is not beside the project")
 def test_the_signature_of_register_runs_as_it_stands(manager):
     blocks = re.findall(r"```python\n(.*?)```", SPECIFICATION.read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 1

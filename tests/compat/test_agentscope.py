@@ -25,7 +25,7 @@ from ahvn_tools.compat.agentscope import (
 from ahvn_tools.compat.agentscope.mcp import StatefulClientBase
 from tests.compat.agentscope_calls import answer_of, block, parameters_of, responses_of, sums_client, text, texts_of
 
-SEED = Path(__file__).parents[2].parent / "shared" / "seeds" / "001-agentscope-toolkit.md"
+SPECIFICATION = Path(__file__).parents[2].parent / "shared" / "seeds" / "001-agentscope-toolkit.md"
 
 
 def add(a: int, b: int = 2) -> ToolResponse:
@@ -90,9 +90,9 @@ async def test_registration_makes_the_schema_and_a_call_makes_content_and_metada
 
 
 def test_the_document_has_no_example_in_python():
-    if not SEED.exists():
-        pytest.skip("the document is not in this checkout")
-    assert re.findall(r"```(\w+)", SEED.read_text("utf-8")) == ["mermaid"]
+    if not SPECIFICATION.exists():
+        pytest.skip("the specification is not beside the project")
+    assert re.findall(r"```(\w+)", SPECIFICATION.read_text("utf-8")) == ["mermaid"]
 
 
 # 1.3 Registration

@@ -1,7 +1,6 @@
 """What holds for each facade: it stays small, and it is written against the public interface alone."""
 
 import ast
-import importlib
 import io
 import tokenize
 from collections.abc import Iterator
@@ -51,9 +50,17 @@ def is_public(module: str, name: str) -> bool:
     """Return whether a name of this package may be imported by its users from that module."""
     if module.startswith("ahvn_tools.compat.") or module == "ahvn_tools.errors":
         return True
-    public = importlib.import_module(module)
-    is_package = hasattr(public, "__path__")
-    return is_package and name in getattr(public, "__all__", ())
+    package = FACADES.parent.parent.joinpath(*module.split("."), "__init__.py")
+    return package.is_file() and name in names_of(package)
+
+
+def names_of(package: Path) -> list[str]:
+    """Return `__all__` of a package, which may need an extra to be imported."""
+    for statement in ast.parse(package.read_text("utf-8")).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=names):
+                return list(ast.literal_eval(names))
+    return []
 
 
 def is_private(node: ast.AST) -> bool:

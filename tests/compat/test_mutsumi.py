@@ -13,15 +13,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ahvn_tools import ToolSpec, tool
 from ahvn_tools.compat.mutsumi import ITool, ToolContext, ToolManager
 from ahvn_tools.errors import DefinitionError, ToolkitError
 
-SEED = Path(__file__).parents[2].parent / "shared" / "seeds" / "004-mutsumi-tool-manager.md"
+SPECIFICATION = Path(__file__).parents[2].parent / "shared" / "seeds" / "004-mutsumi-tool-manager.md"
 
-needs_seed = pytest.mark.skipif(not SEED.exists(), reason="the document is not here")
+needs_specification = pytest.mark.skipif(
+    not SPECIFICATION.exists(), reason="the specification is not beside the project"
+)
 
 TYPESCRIPT_BLOCKS = {
     "constructor() {": "TypeScript of the class itself; `test_the_constructor_registers_the_tools_of_the_document`",
@@ -78,15 +80,15 @@ def names(definitions: list[dict[str, Any]]) -> list[str]:
 
 def tables(heading: str) -> list[str]:
     """Return the first cells of the table after a heading of the document."""
-    section = SEED.read_text("utf-8").split(heading, 1)[1].split("\n#", 1)[0]
+    section = SPECIFICATION.read_text("utf-8").split(heading, 1)[1].split("\n#", 1)[0]
     return re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
 
 
 def blocks() -> list[str]:
-    return re.findall(r"```\w*\n(.*?)```", SEED.read_text("utf-8"), flags=re.DOTALL)
+    return re.findall(r"```\w*\n(.*?)```", SPECIFICATION.read_text("utf-8"), flags=re.DOTALL)
 
 
-@needs_seed
+@needs_specification
 def test_no_code_block_of_the_document_is_python():
     assert len(blocks()) == len(TYPESCRIPT_BLOCKS)
     for block, beginning in zip(blocks(), TYPESCRIPT_BLOCKS, strict=True):
@@ -140,7 +142,7 @@ class TestProperties:
 # Constructor
 
 
-@needs_seed
+@needs_specification
 def test_the_constructor_registers_the_tools_of_the_document():
     manager = ToolManager()
     common, sub_only = tables("#### 通用工具"), tables("#### 子 Agent 专用工具")
@@ -166,12 +168,10 @@ class TestGetToolsDefinitions:
 
     @pytest.mark.parametrize("is_sub_agent", [False, True])
     def test_each_is_a_tool_of_chat_completions(self, manager, is_sub_agent):
-        from openai.types.chat import ChatCompletionFunctionToolParam
-        from pydantic import TypeAdapter
-
+        chat = pytest.importorskip("openai.types.chat", reason='needs the SDK: pip install "ahvn-tools[openai]"')
         manager.register_common(Echo())
         for definition in manager.get_tools_definitions(is_sub_agent):
-            TypeAdapter(ChatCompletionFunctionToolParam).validate_python(definition)
+            TypeAdapter(chat.ChatCompletionFunctionToolParam).validate_python(definition)
             assert json.loads(json.dumps(definition)) == definition
             assert definition["function"]["parameters"]["type"] == "object"
 
@@ -236,13 +236,13 @@ class TestExecuteTool:
     async def test_an_unknown_tool_is_an_error_text(self, manager, context, is_sub_agent):
         assert await manager.execute_tool("xxx", {}, context, is_sub_agent) == "Error: Unknown tool 'xxx'"
 
-    @needs_seed
+    @needs_specification
     def test_the_texts_are_those_of_the_document(self):
         for text in (
             "Tool 'xxx' is not available for Sub-Agents.", "Tool 'xxx' is only available for Sub-Agents.",
             "Error: Unknown tool 'xxx'",
         ):  # fmt: skip
-            assert text in SEED.read_text("utf-8")
+            assert text in SPECIFICATION.read_text("utf-8")
 
     @pytest.mark.parametrize("args", [None, {}, {"uri": 3}, {"uri": ["a"]}, [], "src", 7])
     async def test_it_returns_a_text_whatever_the_arguments_are(self, manager, context, args):
@@ -686,7 +686,7 @@ async def test_the_example_of_an_agent_runner_in_python(folder, context):
     assert result == "export const tea = 1;\n"
 
 
-@needs_seed
+@needs_specification
 async def test_the_example_of_a_definition(manager, context):
     block = next(block for block in blocks() if block.startswith("export const readFileTool"))
     literal = re.search(r"definition: (\{.*?\n    \}),\n    execute", block, flags=re.DOTALL)

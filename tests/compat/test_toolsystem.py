@@ -146,7 +146,7 @@ def names(tools: list[BaseTool]) -> list[str]:
 def requirements(language: str) -> list[str]:
     """Return the blocks of the requirements in this language."""
     if not REQUIREMENTS.is_file():
-        pytest.skip(f"there is no {REQUIREMENTS.name} beside the project")
+        pytest.skip("the specification is not beside the project")
     blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", REQUIREMENTS.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     return [textwrap.dedent(text).strip() for found, text in blocks if found == language]
 
