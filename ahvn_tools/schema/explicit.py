@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.jsonschema import SchemaInputs
+from ahvn_tools.schema.parameter_texts import schema_texts
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.untyped import UntypedArguments
@@ -61,6 +62,10 @@ class ExplicitSchemaInputs:
         """Return a fresh copy of the explicit schema without `hidden`, and without defaults of secret parameters."""
         secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
         return remove_secret_defaults(self._explicit.schema(self._property_names(hidden)), secret)
+
+    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
+        """Yield the names and descriptions of all properties but `hidden`, and of those in them."""
+        return schema_texts(self.schema(hidden))
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check against the explicit schema, followed by the function's own check."""

@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, cast, get_origin
 
@@ -24,6 +24,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema, has_uncertain_types
 from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
+from ahvn_tools.schema.parameter_texts import field_texts, schema_texts
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import iter_property_names
@@ -113,6 +114,20 @@ class FunctionInputs:
         schema: JsonObject = json.loads(self._schema_text)
         removed = hidden & self.parameters.keys() - self.parameters_without_schema
         return without_properties(schema, (self.parameters[name].property_name for name in removed))
+
+    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
+        """Return the names and descriptions of all parameters but `hidden`, and of the properties in them."""
+        if self._changes:
+            return schema_texts(self.schema(hidden))
+        descriptions = self._descriptions()
+        found: list[str] = []
+        for name, field in self._core.visible_fields(hidden):
+            property_name = self.parameters[name].property_name
+            texts = field_texts(field, descriptions.get(property_name))
+            if texts is None:
+                return schema_texts(self.schema(hidden))
+            found += property_name, *texts
+        return found
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""

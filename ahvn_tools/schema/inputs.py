@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -80,6 +80,9 @@ class Inputs(Protocol):
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
+
+    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
+        """Return the names and descriptions of all parameters but `hidden`, and of the properties in them."""
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""

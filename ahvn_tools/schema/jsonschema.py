@@ -20,6 +20,7 @@ from ahvn_tools.schema.complexity import ValidationCost
 from ahvn_tools.schema.inputs import BoundValueValidator, Parameter, Validator
 from ahvn_tools.schema.keywords import type_names
 from ahvn_tools.schema.limits import enforce_limits
+from ahvn_tools.schema.parameter_texts import schema_texts
 from ahvn_tools.schema.problems import (
     MAX_ERRORS,
     MAX_PROBLEMS,
@@ -123,6 +124,10 @@ class SchemaInputs:
         """Return a fresh JSON Schema of all properties but `hidden`."""
         schema: JsonObject = json.loads(self._schema_text)
         return without_properties(schema, hidden - self.parameters_without_schema)
+
+    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
+        """Yield the names and descriptions of all properties but `hidden`, and of those in them."""
+        return schema_texts(self.schema(hidden))
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""

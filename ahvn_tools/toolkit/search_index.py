@@ -11,11 +11,10 @@ import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.definition import ToolDefinition
+from pydantic_core import to_jsonable_python
+
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.schema.keywords import iter_objects
-from ahvn_tools.schema.subschemas import iter_property_names
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,6 +48,7 @@ _CJK = (
 _WORD = f"(?P<cjk>[{_CJK}]+)|[^\\W_{_CJK}]+"
 """A pattern that `re` compiles at its first use: that is slow, and few toolkits are searched."""
 
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 _lock: Final = threading.Lock()
@@ -114,7 +114,7 @@ class SearchIndex:
         for name, compiled in tools.items():
             row, indexed = self._rows.get(name, (None, None))
             if indexed is not compiled:
-                row = database.execute(_UPSERT, (row, *_columns(compiled.definition))).lastrowid
+                row = database.execute(_UPSERT, (row, *_columns(compiled))).lastrowid
                 self._rows[name] = row, compiled
                 self._names[row] = name
 
@@ -163,19 +163,26 @@ def _any_of(words: list[str]) -> str:
     return " OR ".join(words)
 
 
-def _columns(definition: ToolDefinition) -> tuple[str, str, str]:
-    """Return the texts to index of a tool: its name, its description, and the rest."""
-    name = definition.name + " " + re.sub(r"[\W_]+", "", definition.name)
-    description = f"{definition.title or ''}\n{definition.description}"
-    schema = definition.input_schema
-    descriptions = [text for node in iter_objects(schema) if isinstance(text := node.get("description"), str)]
-    parameters, examples = [*iter_property_names(schema), *descriptions], _json_texts(definition.examples)
-    rest = "\n".join([*definition.tags, *parameters, *examples, definition.usage])
+def _columns(compiled: CompiledTool) -> tuple[str, str, str]:
+    """Return the texts to index of a tool: its name, its description, and the rest.
+
+    They are those of its definition, which takes ten times as long to make.
+    """
+    compiled.plan.require_bound()
+    template, hidden = compiled.template, frozenset(compiled.bindings)
+    name = template.name + " " + re.sub(r"[\W_]+", "", template.name)
+    description = f"{template.title or ''}\n{template.texts.description}"
+    examples = to_jsonable_python(template.visible_examples(hidden, in_full=True)) if template.examples else None
+    parameters = template.inputs.texts(hidden)
+    rest = "\n".join([*template.tags, *parameters, *_json_texts(examples), template.texts.details.usage])
     return _to_index_text(name), _to_index_text(description), _to_index_text(rest)
 
 
 def _to_index_text(text: str) -> str:
-    """Return the words of a text with spaces between them."""
+    """Return a text whose words SQLite finds: in ASCII it lacks only the parts of words in camel case."""
+    if text.isascii():
+        camel_case = [word for word in _ASCII_WORD.findall(text) if _CAMEL_CASE_BOUNDARY.search(word)]
+        return " ".join([text, *(part for word in camel_case for part in _CAMEL_CASE_BOUNDARY.split(word))])
     return " ".join(word for run, _ in _tokenize(text) for word in run)
 
 

@@ -27,6 +27,7 @@ MEASUREMENTS = (
     toolkits.session_memory,
     toolkits.toolkit_search,
     toolkits.view_search,
+    toolkits.first_search,
     toolkits.toolkit_select,
     formats.export_again,
     formats.first_export,
