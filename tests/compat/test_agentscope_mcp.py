@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -387,6 +388,26 @@ class TestLifecycle:
         await raw.close()
         with pytest.raises(RuntimeError, match="not connected"):
             await raw.close(ignore_errors=False)
+
+    async def test_of_two_that_close_at_once_one_closes_it(self, raw):
+        endings = await asyncio.gather(raw.close(), raw.close(), return_exceptions=True)
+        assert [str(ending) for ending in endings if ending is not None] == [NOT_CONNECTED]
+        assert not raw.is_connected
+
+    async def test_a_closed_client_makes_no_functions_and_its_functions_fail(self, raw):
+        function = await raw.get_callable_function("echo")
+        await raw.close()
+        for use in (raw.get_callable_function("echo"), function()):
+            with pytest.raises(RuntimeError, match="not connected"):
+                await use
+
+    async def test_the_timeout_of_a_url_limits_connecting(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
+            client = HttpStatefulClient("silent", "streamable_http", url, timeout=0.2)
+            with pytest.raises(ToolConnectionError, match=r"no connection within 0\.2 s"):
+                await asyncio.wait_for(client.connect(), 20)
+        assert not client.is_connected
 
     async def test_a_client_that_connects_twice_at_once_has_one_connection(self, tmp_path):
         mark = tmp_path / "pids"

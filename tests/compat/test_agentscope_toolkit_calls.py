@@ -147,7 +147,14 @@ class TestCalls:
         toolkit.register_tool_function(put)
         assert await answer_of(toolkit, "put", book={"title": "Tea"}) == "Tea"
 
-    async def test_a_stream_of_which_a_part_is_read_is_closed(self, toolkit):
+    @pytest.mark.parametrize(
+        "begin",
+        [
+            pytest.param(lambda toolkit: toolkit.call_tool_function(block("count")), id="toolkit"),
+            pytest.param(lambda toolkit: toolkit.tools["count"].call(arguments={}), id="function"),
+        ],
+    )
+    async def test_a_stream_of_which_a_part_is_read_is_closed(self, toolkit, begin):
         closed = []
 
         async def count():
@@ -158,7 +165,7 @@ class TestCalls:
                 closed.append(True)
 
         toolkit.register_tool_function(count)
-        call = toolkit.call_tool_function(block("count"))
+        call = begin(toolkit)
         async for _ in call:
             break
         await call.aclose()

@@ -131,6 +131,14 @@ class TestShellCommand:
     async def test_a_command_that_does_not_exist_has_the_code_of_the_shell(self):
         assert (await shell("no-such-command")).startswith("<returncode>127</returncode><stdout></stdout><stderr>")
 
+    async def test_a_current_folder_that_was_removed_is_an_error_as_text(self, tmp_path, monkeypatch):
+        folder = tmp_path / "gone"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        folder.rmdir()
+        response = await execute_shell_command("echo tea")
+        assert (response.metadata["returncode"], "No such file" in response.metadata["stderr"]) == (-1, True)
+
     async def test_a_signal_is_a_negative_return_code(self):
         assert await shell("kill -9 $$") == result(returncode=-9)
 

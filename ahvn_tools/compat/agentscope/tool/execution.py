@@ -56,7 +56,7 @@ async def _execute(program: list[str], timeout: float, what: str) -> ToolRespons
             limits=ProcessLimits(timeout=timeout, file_bytes=None, kept_bytes=KEPT_BYTES, spooled_bytes=0),
             environment=clean_environment("VIRTUAL_ENV", *proxies, HOME=str(Path.home()), PYTHONUTF8="1"),
         )  # fmt: skip
-    except ToolError as error:
+    except (ToolError, FileNotFoundError) as error:  # the latter: the current folder was removed
         return _to_response(-1, "", str(error))
     stderr = done.stderr.text
     if done.ended_by == "timeout":
