@@ -79,6 +79,7 @@ import os, sys
 from ahvn_tools.builtins import Workspace
 
 tool = Workspace(sys.argv[1], approve="never").toolspec("insert_text_file")
+tool.exec(file_path="missing.txt", content="x", line_number=1).text  # imports what the other user cannot read
 os.setuid(65_534)
 print(tool.exec(file_path="closed/a.txt", content="x", line_number=1).text)
 """
