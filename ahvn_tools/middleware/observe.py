@@ -1,4 +1,4 @@
-"""Observe: a function of the host that hears of each call that has ended, such as one of its own metrics system."""
+"""Observe: a function of the host is called after each call, such as one of a metrics system."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Observer(Protocol):
-    """What hears of a call: its tool, whether it has succeeded, its duration in seconds, and the code of its error."""
+    """Receives, after a call, its tool, whether it succeeded, its duration in seconds, and the code of its error."""
 
     def __call__(self, tool: str, success: bool, duration: float, error_code: str | None, /) -> Any:
         """Take a call that has ended. The code is None after success, and `cancelled` if the caller has left."""
@@ -36,7 +36,7 @@ def observe(observer: Observer) -> Middleware:
 
     @inline
     async def observe_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        return await run_observed(call, next, functools.partial(_tell, observer, call.name))
+        return await run_observed(call, next, functools.partial(_notify, observer, call.name))
 
     return observe_call
 
@@ -63,7 +63,7 @@ def _validate(observer: Any) -> None:
         )
 
 
-def _tell(observer: Observer, tool: str, duration: float, code: str | None) -> None:
+def _notify(observer: Observer, tool: str, duration: float, code: str | None) -> None:
     try:
         observer(tool, code is None, duration, code)
     except Exception:

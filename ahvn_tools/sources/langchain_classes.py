@@ -1,4 +1,4 @@
-"""LangChain's class of tools and ours: a value is told by its class, and nothing is imported for that."""
+"""LangChain's class of tools and ours: a value is recognized by its class, and nothing is imported for that."""
 
 from __future__ import annotations
 

@@ -772,7 +772,7 @@ def test_after_a_server_is_removed_its_functions_find_nothing(manager):
     assert function() == manager.call_tool("f", {}) == "Can not find tool named 'f'"
 
 
-def test_a_mcp_error_is_told_from_a_value_by_the_structured_result(manager):
+def test_the_structured_result_separates_an_mcp_error_from_a_value(manager):
     def fail() -> str:
         raise ValueError("no tea")
 

@@ -142,7 +142,7 @@ class TestShellCommand:
     async def test_a_signal_is_a_negative_return_code(self):
         assert await shell("kill -9 $$") == result(returncode=-9)
 
-    async def test_a_command_that_ends_its_parent_is_told_so(self):
+    async def test_a_command_that_ends_its_parent_has_a_text_that_says_so(self):
         ended = "The command ended the process that watched it, and was ended itself."
         assert await shell("echo out; kill -9 $PPID; sleep 60") == result("out\n", ended, -1)
 

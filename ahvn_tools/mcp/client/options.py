@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
 from typing import Any, TypedDict, TypeGuard
 
-from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
 
@@ -65,3 +65,17 @@ def check_options(options: ConnectOptions) -> None:
 def is_credentials_provider(auth: object) -> TypeGuard[CredentialsProvider]:
     """Return whether `auth` is a function of a call's state, and not an `httpx2.Auth`."""
     return callable(auth) and not hasattr(auth, "auth_flow")
+
+
+def validate_names(names: Collection[str], tools: Collection[str], server_name: str) -> frozenset[str]:
+    """Return the names of some tools of a server.
+
+    Raises DefinitionError for a text, ToolLookupError for a name that no tool has.
+    """
+    if isinstance(names, str):
+        raise DefinitionError(f"`names` is a list of names of tools, such as [{names!r}], not a text.")
+    listed = list(names)
+    for name in listed:
+        if name not in tools:
+            raise ToolLookupError(f"The MCP server {server_name!r} has no tool {name!r}. {near_misses(name, tools)}")
+    return frozenset(listed)

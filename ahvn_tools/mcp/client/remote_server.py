@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import threading
 import weakref
@@ -26,11 +25,16 @@ from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
 from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.options import ChangeListener, ConnectOptions, check_options, is_credentials_provider
+from ahvn_tools.mcp.client.options import (
+    ChangeListener,
+    ConnectOptions,
+    is_credentials_provider,
+    validate_names,
+)
 from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.refresh import Refresher
 from ahvn_tools.mcp.client.remote_tool import RemoteTool, ResultParser, tool_changed_error
-from ahvn_tools.mcp.client.targets import Target, is_valid_header, resolve_targets, reveal_secrets
+from ahvn_tools.mcp.client.targets import Target, is_valid_header, reveal_secrets
 from ahvn_tools.mcp.trust.changes import Changes, compare
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
@@ -141,17 +145,11 @@ class RemoteServer:
         Raises DefinitionError for an invalid timeout, ToolLookupError for a name that no tool has.
         """
         validate_options({"timeout": timeout})
-        if isinstance(names, str):
-            raise DefinitionError(f"`names` is a list of names of tools, such as [{names!r}], not a text.")
-        names = None if names is None else list(names)
-        if missing := [name for name in names or () if name not in self.tools]:
-            raise ToolLookupError(
-                f"The MCP server {self.name!r} has no tool {missing[0]!r}. {near_misses(missing[0], self.tools)}"
-            )
+        chosen = self.tools if names is None else validate_names(names, self.tools, self.name)
         templates: dict[str, tuple[ToolTemplate, RemoteTool]] = {}
         refused = dict(self._screening_refusals)
         for name, tool in self.tools.items():
-            if names is not None and name not in names:
+            if name not in chosen:
                 continue
             try:
                 templates[name] = self._build_template(tool, timeout)
@@ -375,31 +373,3 @@ class RemoteServer:
 
     def _credentials_error(self, reason: str) -> ToolConnectionError:
         return ToolConnectionError(f"There are no credentials for the MCP server {self.name!r}: `auth` {reason}.")
-
-
-def resolve_server(server: Any, name: str | None, options: ConnectOptions) -> RemoteServer:
-    """Return the one server that `server` names. Raises DefinitionError."""
-    servers = resolve_servers(server, None, options)
-    if len(servers) == 1:
-        return servers[0] if name is None else resolve_servers(server, name, options)[0]
-    named = [one for one in servers if one.name == name]
-    if len(named) != 1:
-        raise DefinitionError(f"There are {len(servers)} servers: {[one.name for one in servers]}. Choose one: name=….")
-    return named[0]
-
-
-def resolve_servers(server: Any, name: str | None, options: ConnectOptions) -> list[RemoteServer]:
-    """Return the servers that `server` names, none of them connected. Raises DefinitionError."""
-    if importlib.util.find_spec("fastmcp") is None:
-        raise ImportError('MCP servers need fastmcp: pip install "fastmcp>=4,<5"', name="fastmcp")
-    check_options(options)
-    auth = options.get("auth")
-    targets = resolve_targets(
-        server,
-        name=name,
-        auth=None if is_credentials_provider(auth) else auth,
-        env=options.get("env"),
-        inputs=options.get("inputs"),
-        stderr=options.get("stderr"),
-    )
-    return [RemoteServer(target, **options) for target in targets]
