@@ -43,9 +43,30 @@ def pickle_by_value(module: ModuleType) -> None:
         cloudpickle.register_pickle_by_value(module)
 
 
-def dumps(value: Any) -> bytes:
-    """Pickle a value; functions and classes that cannot be imported go by value. Raises what pickling raises."""
-    buffer = io.BytesIO()
+class SizeLimitError(Exception):
+    """A pickle is larger than its limit."""
+
+
+class _LimitedBuffer(io.BytesIO):
+    """A buffer that refuses more bytes than its limit, so that a huge value is not copied."""
+
+    def __init__(self, max_bytes: int | None) -> None:
+        super().__init__()
+        self._max_bytes = max_bytes
+
+    def write(self, data: Any) -> int:
+        """Append the data. Raises SizeLimitError."""
+        if self._max_bytes is not None and self.tell() + memoryview(data).nbytes > self._max_bytes:
+            raise SizeLimitError
+        return super().write(data)
+
+
+def dumps(value: Any, max_bytes: int | None = None) -> bytes:
+    """Pickle a value; functions and classes that cannot be imported go by value.
+
+    Raises what pickling raises, and SizeLimitError for a pickle of more than `max_bytes`.
+    """
+    buffer = _LimitedBuffer(max_bytes)
     pickler_class()(buffer).dump(value)
     return buffer.getvalue()
 

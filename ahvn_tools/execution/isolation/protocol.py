@@ -2,10 +2,8 @@
 
 A frame is the id of its call, which is random, a length in eight bytes and that many bytes. The worker sends the frame
 READY once. A request is one frame: a pickled ProcessEnvironment and CallRequest. The worker replies with the frame
-ACCEPTED and then with pickled tuples that start with their kind: `started` when the body starts, any number of `chunk`,
-`output`, `progress` and `ask`, and one of `value`, `error`, `load_failed` and `unpicklable`, which ends the call. After
-a chunk the worker waits for NEXT_CHUNK, after `ask` for ANSWER with the pickled exception that `ask` raises, or None.
-At the end of the call it sends REUSABLE or LEFTOVERS.
+ACCEPTED and then with `replies`. After a chunk it waits for NEXT_CHUNK, after a question for ANSWER with the pickled
+exception that `ask` raises, or None. At the end of the call it sends REUSABLE or LEFTOVERS.
 """
 
 from __future__ import annotations
@@ -14,13 +12,11 @@ import contextlib
 import os
 import struct
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ahvn_tools.context import Asker, ToolContext
 from ahvn_tools.execution.isolation import slots
-from ahvn_tools.execution.item_limits import ItemLimits
 
 WORKER_PROGRAM = """
 import json, sys
@@ -82,44 +78,6 @@ class ProcessEnvironment:
         if self.directory is not None:
             with contextlib.suppress(OSError):  # it was deleted meanwhile
                 os.chdir(self.directory)
-
-
-@dataclass(frozen=True)
-class ContextSnapshot:
-    """Takes the place of a ToolContext in a request. The context's state is not sent."""
-
-    fields: Mapping[str, Any]
-
-    @classmethod
-    def capture(cls, context: ToolContext) -> ContextSnapshot:
-        """Return a snapshot of a context."""
-        names = (
-            "call_id", "tool", "run_id", "session_id", "roots", "forbids_files", "is_approved", "is_anonymous",
-        )  # fmt: skip
-        return cls({name: getattr(context, name) for name in names})
-
-    def restore(self, send: Callable[..., None], asker: Asker) -> ToolContext:
-        """Return a context that sends output, progress and, with `asker`, questions to the calling process."""
-        return ToolContext(
-            **self.fields,
-            emit=lambda chunk: send("output", chunk.value),
-            report=lambda *progress: send("progress", *progress),
-            asker=asker,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallRequest:
-    """One call, as it is sent to a worker."""
-
-    body: Any
-    """The function, or its ImportPath."""
-    positional: list[Any]
-    named: dict[str, Any]
-    is_async: bool
-    limits: ItemLimits
-    has_reader: bool
-    """Whether a caller reads the chunks."""
 
 
 def get_sys_path() -> list[str]:

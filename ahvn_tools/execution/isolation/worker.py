@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import functools
 import os
 import pickle
 import queue
@@ -12,15 +11,13 @@ import random
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ahvn_tools.after_fork import reset_after_fork
-from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import CallCancelledError, ToolError, exception_text
-from ahvn_tools.execution.consume import aconsume, consume
-from ahvn_tools.execution.isolation import leftovers
+from ahvn_tools.errors import CallCancelledError
+from ahvn_tools.execution.isolation import leftovers, replies
+from ahvn_tools.execution.isolation.body_run import load_body_run
 from ahvn_tools.execution.isolation.protocol import (
     ACCEPTED,
     ANSWER,
@@ -30,17 +27,10 @@ from ahvn_tools.execution.isolation.protocol import (
     NO_CALL,
     READY,
     REUSABLE,
-    CallRequest,
-    ContextSnapshot,
     Frame,
     read_frame,
     write_frames,
 )
-from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
-from ahvn_tools.execution.pickling import ImportPath, dumps
-
-_FALLBACK_BASES = (ToolError, Exception, SystemExit, KeyboardInterrupt, BaseException)
-"""An exception that cannot be unpickled is replaced by one of the first of these types that it is an instance of."""
 
 _MAX_DESCRIPTOR = 8192
 
@@ -161,36 +151,24 @@ class Worker:
 
         kill_own_tree()
 
-    def send(self, call_id: bytes, *reply: Any) -> None:
-        """Send a reply of a call to the calling process, unless the call has ended."""
-        self._send_pickled(call_id, dumps(reply))
-
-    def emit(self, call_id: bytes, item: Any) -> None:
-        """Send a chunk and wait until the next one is requested. Raises ChunkPickleError."""
-        try:
-            pickled = dumps(("chunk", item))
-        except Exception as error:  # a user's __reduce__ may raise anything
-            raise ChunkPickleError(type(item).__name__, type(error).__name__) from error
-        self._send_pickled(call_id, pickled)
-        self._inbox.get()
-
-    def ask(self, call_id: bytes, action: str, details: Any) -> None:
-        """Ask in the calling process, and raise what is raised there."""
-        question = dumps(("ask", action, dict(details) if isinstance(details, Mapping) else details))
-        with self._ask_lock:
-            if not self._send_pickled(call_id, question):
-                raise CallCancelledError("The call that asks for an approval has ended.")
-            error = pickle.loads(self._answers.get())  # noqa: S301  # from the process that started this one
-        if error is not None:
-            raise error
-
-    def _send_pickled(self, call_id: bytes, reply: bytes) -> bool:
-        """Send a reply, and return whether its call still runs."""
+    def send(self, call_id: bytes, reply: bytes) -> bool:
+        """Send a reply of a call to the calling process, and return whether the call still runs."""
         with self._lock:
             is_running = call_id == self._call_id
             if is_running:
                 write_frames(self._replies, call_id, reply)
         return is_running
+
+    def wait_for_next(self) -> None:
+        """Wait until the calling process requests the next chunk."""
+        self._inbox.get()
+
+    def ask(self, call_id: bytes, question: bytes) -> bytes:
+        """Send a question, and return the answer. Raises CallCancelledError when the call has ended."""
+        with self._ask_lock:
+            if not self.send(call_id, question):
+                raise CallCancelledError("The call that asks for an approval has ended.")
+            return self._answers.get()
 
     def _write_frames(self, call_id: bytes, *contents: bytes) -> None:
         with self._lock:
@@ -201,99 +179,28 @@ class Worker:
         try:
             environment, pickled = pickle.loads(frame.content)  # noqa: S301  # from the process that started this one
             environment.apply()
-            request: CallRequest = pickle.loads(pickled)  # noqa: S301  # as above
-            body = request.body.load() if isinstance(request.body, ImportPath) else request.body
-        except BaseException as error:  # noqa: BLE001  # a user's __setstate__ or module may raise anything
-            reply = dumps(("load_failed", False, type(error).__name__, exception_text(error)))
+        except BaseException as error:  # noqa: BLE001  # a user's module may raise anything
+            reply = replies.encode_load_failure(error)
             return lambda: reply
-        self.send(frame.call_id, "started")
-        return _BodyRun(self, frame.call_id, request, body).run
+        return load_body_run(pickled, _PipeLink(self, frame.call_id))
 
 
-class _BodyRun:
-    """One run of a body."""
+class _PipeLink:
+    """The link of one call to the calling process, through the pipes of the worker."""
 
-    def __init__(self, worker: Worker, call_id: bytes, request: CallRequest, body: Callable[..., Any]) -> None:
-        self._send = functools.partial(worker.send, call_id)
-        self._asker = _RemoteAsker(functools.partial(worker.ask, call_id))
-        self._is_async = request.is_async
-        self._limits = request.limits
-        self._emit = functools.partial(worker.emit, call_id) if request.has_reader else None
-        self._contexts: list[ToolContext] = []
-        positional = [self._restore_argument(value) for value in request.positional]
-        named = {name: self._restore_argument(value) for name, value in request.named.items()}
-        self._start: Callable[[], Any] = lambda: body(*positional, **named)
+    def __init__(self, worker: Worker, call_id: bytes) -> None:
+        self._worker = worker
+        self._call_id = call_id
 
-    def _restore_argument(self, value: Any) -> Any:
-        if not isinstance(value, ContextSnapshot):
-            return value
-        context = value.restore(self._send, self._asker)
-        self._contexts.append(context)
-        return context
+    def send(self, reply: bytes) -> None:
+        """Send a reply, unless the call has ended."""
+        self._worker.send(self._call_id, reply)
 
-    def run(self) -> bytes:
-        """Run the body to its end and return the frame of its outcome."""
-        outcome = Outcome.capture(self._run_body)
-        ends_session = any(context.ends_session for context in self._contexts)
-        if isinstance(outcome.error, ChunkPickleError):
-            return dumps(("unpicklable", ends_session, *outcome.error.args))
-        if outcome.error is not None:
-            return dumps(("error", ends_session, *_pickle_error(outcome.error)))
-        try:
-            return dumps(("value", ends_session, outcome.value))
-        except Exception as error:  # noqa: BLE001  # a user's __reduce__ may raise anything
-            return dumps(("unpicklable", ends_session, type(outcome.value).__name__, type(error).__name__))
+    def send_chunk(self, reply: bytes) -> None:
+        """Send a chunk, and wait until the next one is requested."""
+        self._worker.send(self._call_id, reply)
+        self._worker.wait_for_next()
 
-    def _run_body(self) -> Any:
-        if self._is_async:
-            return self._run_async(self._start)
-        returned = self._start()
-        if is_iterator(returned):
-            return consume(returned, self._limits, self._emit)
-        return self._run_async(lambda: returned) if is_consumable(returned) else returned
-
-    def _run_async(self, start: Callable[[], Any]) -> Any:
-        """Await or iterate the return value of `start` in an event loop."""
-        import asyncio
-
-        from ahvn_tools.execution.threads import run_in_thread
-
-        send_chunk = self._emit
-
-        async def emit(item: Any) -> None:
-            (await run_in_thread(lambda _: send_chunk and send_chunk(item))).get()
-
-        async def start_and_consume() -> Any:
-            return await aconsume(start(), self._limits, emit if send_chunk else None)
-
-        return asyncio.run(start_and_consume())
-
-
-class _RemoteAsker:
-    """Asks in the calling process."""
-
-    def __init__(self, ask: Callable[[str, Any], None]) -> None:
-        self.ask_sync = ask
-
-    async def ask(self, action: str, details: Any) -> None:
-        from ahvn_tools.execution.threads import run_in_thread
-
-        (await run_in_thread(lambda _: self.ask_sync(action, details))).get()
-
-    def cancel(self) -> None:
-        """Do nothing: the process of a cancelled call is killed."""
-
-
-class ChunkPickleError(Exception):
-    """A chunk cannot be pickled. Its arguments are the type names of the chunk and of the exception."""
-
-
-def _pickle_error(error: BaseException) -> tuple[bytes, bytes, str]:
-    """Return an exception, one of the same name and text for callers that cannot unpickle it, and its traceback."""
-    base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
-    fallback = type(type(error).__name__, (base,), {})(exception_text(error))
-    try:
-        pickled = dumps(error)
-    except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
-        pickled = b""
-    return pickled, dumps(fallback), "".join(traceback.format_exception(error))
+    def ask(self, question: bytes) -> bytes:
+        """Send a question, and return the answer."""
+        return self._worker.ask(self._call_id, question)

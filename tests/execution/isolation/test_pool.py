@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from ahvn_tools.errors import ToolConnectionError
-from ahvn_tools.execution.isolation import pool, process_call
+from ahvn_tools.execution.isolation import pool, worker_run
 from tests.execution.entry_points import RESULT_ENTRY_POINTS, process, program, until
 from tests.execution.isolation.bodies import get_pid, is_gone, isolated, read_pids
 
@@ -210,7 +210,7 @@ class TestStart:
 
     def test_it_has_its_own_time_limit(self, startup: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
         startup("import time; time.sleep(600)")
-        monkeypatch.setattr(process_call, "MAX_START_SECONDS", 0.3)
+        monkeypatch.setattr(worker_run, "MAX_START_SECONDS", 0.3)
         with pytest.raises(ToolConnectionError, match=r"did not start, or .* within 0\.3 seconds"):
             isolated(get_pid)()
 
@@ -225,7 +225,7 @@ class TestStart:
         pool.process_pool.end_idle()
         assert isolated(iso_slow.body, timeout=1.0)() == 1
         pool.process_pool.end_idle()
-        monkeypatch.setattr(process_call, "MAX_START_SECONDS", 0.6)
+        monkeypatch.setattr(worker_run, "MAX_START_SECONDS", 0.6)
         with pytest.raises(ToolConnectionError, match="did not import what the tool needs, within"):
             isolated(iso_slow.body)()
 

@@ -1,0 +1,170 @@
+"""BodyRun: one run of a body in another process than its caller's, as a CallRequest describes it."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import MISSING_VALUE, UnboundStateError
+from ahvn_tools.execution.consume import aconsume, consume
+from ahvn_tools.execution.isolation import replies
+from ahvn_tools.execution.isolation.request import CallRequest, ContextSnapshot, ResolvedByWorker
+from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
+from ahvn_tools.execution.pickling import ImportPath, SizeLimitError
+
+
+class CallerLink(Protocol):
+    """How a body reaches its caller while it runs. Any thread may use it."""
+
+    def send(self, reply: bytes) -> None:
+        """Send a reply, unless the call has ended."""
+
+    def send_chunk(self, reply: bytes) -> None:
+        """Send a chunk, and wait until the caller requests the next one."""
+
+    def ask(self, question: bytes) -> bytes:
+        """Send a question and return the answer: the pickled exception to raise, or a pickled None.
+
+        Raises a ToolCallError if the caller cannot be reached.
+        """
+
+
+def load_body_run(pickled: bytes, link: CallerLink) -> Callable[[], bytes]:
+    """Return a function that runs the body of a pickled CallRequest, and returns the reply that ends the call."""
+    try:
+        request: CallRequest = pickle.loads(pickled)  # noqa: S301  # from the process whose call this is
+        body = request.body.load() if isinstance(request.body, ImportPath) else request.body
+    except BaseException as error:  # noqa: BLE001  # a user's __setstate__ or module may raise anything
+        reply = replies.encode_load_failure(error)
+        return lambda: reply
+    link.send(replies.encode("started"))
+    return BodyRun(link, request, body).run
+
+
+class BodyRun:
+    """One run of a body."""
+
+    def __init__(self, link: CallerLink, request: CallRequest, body: Callable[..., Any]) -> None:
+        self._link = link
+        self._request = request
+        self._body = body
+        self._emit = self._send_chunk if request.has_reader else None
+        self.contexts: list[ToolContext] = []
+        """Those that the body gets."""
+        asker = _LinkedAsker(link)
+        for value in (*request.positional, *request.named.values()):
+            if isinstance(value, ContextSnapshot):
+                self.contexts.append(value.restore(self._send, asker))
+
+    def run(self) -> bytes:
+        """Run the body to its end and return the reply that ends the call."""
+        outcome = Outcome.capture(self._run_body)
+        ends_session = any(context.ends_session for context in self.contexts)
+        error, max_bytes = outcome.error, self._request.max_reply_bytes
+        if isinstance(error, ChunkPickleError):
+            return replies.encode("unpicklable", ends_session, *error.args)
+        if isinstance(error, ChunkSizeError):
+            return replies.encode("too_large", ends_session, max_bytes)
+        if error is not None:
+            return replies.encode_error(error, ends_session=ends_session, max_bytes=max_bytes)
+        return replies.encode_value(outcome.value, ends_session=ends_session, max_bytes=max_bytes)
+
+    def _send(self, kind: str, *payload: Any) -> None:
+        self._link.send(replies.encode(kind, *payload, max_bytes=self._request.max_reply_bytes))
+
+    def _send_chunk(self, item: Any) -> None:
+        """Send a chunk and wait until the next one is requested. Raises ChunkPickleError and ChunkSizeError."""
+        try:
+            reply = replies.encode("chunk", item, max_bytes=self._request.max_reply_bytes)
+        except SizeLimitError:
+            raise ChunkSizeError from None
+        except Exception as error:  # a user's __reduce__ may raise anything
+            raise ChunkPickleError(type(item).__name__, type(error).__name__) from error
+        self._link.send_chunk(reply)
+
+    def _run_body(self) -> Any:
+        contexts = iter(self.contexts)
+        positional = [_restore(value, contexts) for value in self._request.positional]
+        named = {name: _restore(value, contexts) for name, value in self._request.named.items()}
+        if self._request.is_async:
+            return self._run_async(lambda: self._body(*positional, **named))
+        returned = self._body(*positional, **named)
+        if is_iterator(returned):
+            return consume(returned, self._request.limits, self._emit)
+        return self._run_async(lambda: returned) if is_consumable(returned) else returned
+
+    def _run_async(self, start: Callable[[], Any]) -> Any:
+        """Await or iterate the return value of `start` in an event loop."""
+        import asyncio
+
+        from ahvn_tools.execution.threads import run_in_thread
+
+        send_chunk, limits = self._emit, self._request.limits
+
+        async def emit(item: Any) -> None:
+            (await run_in_thread(lambda _: send_chunk and send_chunk(item))).get()
+
+        async def start_and_consume() -> Any:
+            return await aconsume(start(), limits, emit if send_chunk else None)
+
+        return asyncio.run(start_and_consume())
+
+
+class _LinkedAsker:
+    """Asks in the calling process."""
+
+    def __init__(self, link: CallerLink) -> None:
+        self._link = link
+
+    async def ask(self, action: str, details: Any) -> None:
+        from ahvn_tools.execution.threads import run_in_thread
+
+        (await run_in_thread(lambda _: self.ask_sync(action, details))).get()
+
+    def ask_sync(self, action: str, details: Any) -> None:
+        """Ask, and raise what is raised in the calling process."""
+        details = dict(details) if isinstance(details, Mapping) else details
+        error = pickle.loads(self._link.ask(replies.encode("ask", action, details)))  # noqa: S301  # from the caller
+        if error is not None:
+            raise error
+
+    def cancel(self) -> None:
+        """Do nothing: a cancelled call is ended by its caller."""
+
+
+class ChunkPickleError(Exception):
+    """A chunk cannot be pickled. Its arguments are the type names of the chunk and of the exception."""
+
+
+class ChunkSizeError(Exception):
+    """A chunk is larger than a reply may be."""
+
+
+def _restore(value: Any, contexts: Any) -> Any:
+    """Return the argument for the body."""
+    if isinstance(value, ContextSnapshot):
+        return next(contexts)
+    return _resolve(value) if isinstance(value, ResolvedByWorker) else value
+
+
+def _resolve(value: ResolvedByWorker) -> Any:
+    """Call the resolver of a bound parameter. Raises UnboundStateError, without its text, if it fails."""
+    import asyncio
+
+    try:
+        resolved = value.resolver()
+        return asyncio.run(_await(resolved)) if inspect.isawaitable(resolved) else resolved
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        name = value.parameter
+        reason = f"its resolver raised {type(error).__name__} in the worker; check the resolver of {name!r}."
+        explanation = f"Parameter {name!r} is bound to {name!r}: {reason}"
+        raise UnboundStateError(MISSING_VALUE, parameter=name, key=name, explanation=explanation) from error
+
+
+async def _await(awaitable: Any) -> Any:
+    return await awaitable

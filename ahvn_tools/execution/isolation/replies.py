@@ -1,0 +1,68 @@
+"""What a worker replies to a CallRequest: a kind, and a pickled tuple.
+
+`started` when the body starts, any number of `chunk`, `output`, `progress` and `ask`, and one of `value`, `error`,
+`load_failed`, `unpicklable` and `too_large`, which ends the call.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any, Final
+
+from ahvn_tools.errors import ToolError, exception_text
+from ahvn_tools.execution.pickling import SizeLimitError, dumps
+
+FINAL_KINDS: Final = frozenset({b"value", b"error", b"load_failed", b"unpicklable", b"too_large"})
+
+_FALLBACK_BASES = (ToolError, Exception, SystemExit, KeyboardInterrupt, BaseException)
+"""An exception that cannot be unpickled is replaced by one of the first of these types that it is an instance of."""
+
+
+def encode(kind: str, *payload: Any, max_bytes: int | None = None) -> bytes:
+    """Return a reply. Raises what pickling raises, SizeLimitError for a payload of more than `max_bytes`."""
+    return kind.encode() + b"\n" + dumps(payload, max_bytes)
+
+
+def decode(reply: bytes) -> tuple[Any, ...]:
+    """Return the kind and the payload. Raises what unpickling raises."""
+    kind, _, pickled = reply.partition(b"\n")
+    return kind.decode(), *pickle.loads(pickled)  # noqa: S301  # from a process that runs this call
+
+
+def is_final(reply: bytes) -> bool:
+    """Return whether a reply ends its call."""
+    return reply.partition(b"\n")[0] in FINAL_KINDS
+
+
+def encode_value(value: Any, *, ends_session: bool, max_bytes: int | None) -> bytes:
+    """Return the reply that ends a call with a value, or with what is wrong with it."""
+    try:
+        return encode("value", ends_session, value, max_bytes=max_bytes)
+    except SizeLimitError:
+        return encode("too_large", ends_session, max_bytes)
+    except Exception as error:  # noqa: BLE001  # a user's __reduce__ may raise anything
+        return encode("unpicklable", ends_session, type(value).__name__, type(error).__name__)
+
+
+def encode_error(error: BaseException, *, ends_session: bool, max_bytes: int | None) -> bytes:
+    """Return the reply that ends a call with an exception.
+
+    It has the exception, one of the same name and text for callers that cannot unpickle it, and its traceback.
+    """
+    base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
+    fallback = type(type(error).__name__, (base,), {})(exception_text(error))
+    try:
+        pickled = dumps(error, max_bytes)
+    except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
+        pickled = b""
+    trace = "".join(traceback.format_exception(error))
+    try:
+        return encode("error", ends_session, pickled, dumps(fallback), trace, max_bytes=max_bytes)
+    except SizeLimitError:
+        return encode("too_large", ends_session, max_bytes)
+
+
+def encode_load_failure(error: BaseException) -> bytes:
+    """Return the reply that ends a call whose body or arguments cannot be loaded."""
+    return encode("load_failed", False, type(error).__name__, exception_text(error))

@@ -1,0 +1,62 @@
+"""CallRequest: one call of a body, as it is sent to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ahvn_tools.context import Asker, ToolContext
+from ahvn_tools.execution.item_limits import ItemLimits
+from ahvn_tools.json_types import JsonObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallRequest:
+    """One call, as it is sent to a worker."""
+
+    body: Any
+    """The function, or its ImportPath."""
+    positional: list[Any]
+    named: dict[str, Any]
+    is_async: bool
+    limits: ItemLimits
+    has_reader: bool
+    """Whether a caller reads the chunks."""
+    max_reply_bytes: int | None = None
+    """How large one pickled reply may be; None: any size."""
+
+
+@dataclass(frozen=True)
+class ContextSnapshot:
+    """Takes the place of a ToolContext in a request. Of the context's state, only what is passed is sent."""
+
+    fields: Mapping[str, Any]
+    state: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def capture(cls, context: ToolContext, state: JsonObject) -> ContextSnapshot:
+        """Return a snapshot of a context with this part of its state."""
+        names = (
+            "call_id", "tool", "run_id", "session_id", "roots", "forbids_files", "is_approved", "is_anonymous",
+        )  # fmt: skip
+        return cls({name: getattr(context, name) for name in names}, state)
+
+    def restore(self, send: Callable[..., None], asker: Asker) -> ToolContext:
+        """Return a context that sends output, progress and, with `asker`, questions to the calling process."""
+        return ToolContext(
+            **self.fields,
+            state=MappingProxyType(self.state),
+            emit=lambda chunk: send("output", chunk.value),
+            report=lambda *progress: send("progress", *progress),
+            asker=asker,
+        )
+
+
+@dataclass(frozen=True)
+class ResolvedByWorker:
+    """Takes the place of a bound value that the worker makes itself, by calling `resolver`."""
+
+    parameter: str
+    resolver: Callable[[], Any]
