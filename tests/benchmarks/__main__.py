@@ -30,6 +30,7 @@ MEASUREMENTS = (
     toolkits.first_search,
     toolkits.toolkit_select,
     formats.export_again,
+    formats.read_only_export,
     formats.first_export,
     formats.first_export_of_a_function,
     refusals.refused_numbers,

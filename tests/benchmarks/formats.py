@@ -1,4 +1,4 @@
-"""The cost of exports: the first of a tool, compared with LangChain's converter; and a repeated one."""
+"""The cost of exports: the first of a tool, compared with LangChain's converter; and repeated ones."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from ahvn_tools import ToolDefinition, ToolSpec
 from ahvn_tools.formats import openai
-from tests.benchmarks.measure import Timing
+from tests.benchmarks.measure import Timing, plain, side_by_side
 from tests.benchmarks.rows import Row, at_most, faster
-from tests.benchmarks.subjects import fresh_function
+from tests.benchmarks.subjects import add, fresh_function
 
 try:
     from langchain_core.tools import StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
 except ModuleNotFoundError:
     sys.exit('The exports are measured against LangChain: pip install -e ".[benchmarks]"')
+
+PydanticAITool = import_module("pydantic_ai").Tool if find_spec("pydantic_ai") else None
 
 TOOLS = 1_000
 ROUNDS = 7
@@ -32,6 +36,25 @@ def export_again() -> Row:
         first, again = _seconds(openai.export, definitions), _seconds(openai.export, definitions)
         pairs.append((again, first))
     return faster(10, "export of 1,000 unchanged tools: how much faster", "their first export", _timing(pairs))
+
+
+def read_only_export() -> Row:
+    """A repeated read-only export, compared with Pydantic AI's where it is installed, else with a bare method."""
+    export = plain('spec.to("openai", read_only=True)', spec=ToolSpec.from_function(add))
+    what, number = 'to("openai", read_only=True), again', 20_000
+    if PydanticAITool is None:
+        timing = side_by_side(export, plain("kept.get()", kept=_Kept({"name": "add"})), number=number)
+        return at_most(15, what, "a method that returns an attribute", timing)
+    timing = side_by_side(export, plain("tool.tool_def", tool=PydanticAITool(add)), number=number)
+    return at_most(1, what, "pydantic-ai Tool.tool_def", timing)
+
+
+class _Kept:
+    def __init__(self, exported: dict[str, str]) -> None:
+        self._exported = exported
+
+    def get(self) -> dict[str, str]:
+        return self._exported
 
 
 def first_export() -> Row:

@@ -45,6 +45,8 @@ THREADS, LOOPS, TASKS = 3, 2, 2
 """Threads of sync work, threads with an event loop, and tasks in each loop."""
 GUESTS = 40
 """Users of the server over HTTP: more than the 32 connections that stay open, so that some are closed for others."""
+SETTLE_SECONDS = 60.0
+"""How long what was closed may take to end."""
 KILL_SECONDS = 3.0
 """How long a server process runs at least before it is killed."""
 GROWTH_MB = 12.0
@@ -140,7 +142,7 @@ class Soak:
         self.levels: list[Level] = []
         self.numbers = itertools.count()
         self.stop = threading.Event()
-        self.settle_seconds = 60
+        self.settle_seconds = SETTLE_SECONDS
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
             self.server = subprocess.Popen(
@@ -206,8 +208,16 @@ class Soak:
                     group.create_task(self._work_in_task(Work.PLAIN, Work.ASYNC))
                 for tool in Work.PROCESSES:
                     group.create_task(self._work_in_task([tool], ()))
+            await self._check_tasks()
 
         asyncio.run(work())
+
+    async def _check_tasks(self) -> None:
+        """Report the tasks that calls have left in this event loop; what they clean up may take a moment."""
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            _, left = await asyncio.wait(others, timeout=SETTLE_SECONDS)
+            for task in left:
+                self.tally.report(f"a task is left: {task!r}")
 
     async def _work_in_task(self, plain: Sequence[str], special: Sequence[Special]) -> None:
         for kind, function, user, number in self._pieces(plain, special):
@@ -276,30 +286,42 @@ class Soak:
             time.sleep(0.2)
 
 
-def rows_of(soak: Soak, warm: int, last: Level) -> list[tuple[str, str, str, str, bool]]:
-    """Return what was checked: what, at the start, at the end, what it must be, and whether it holds."""
-    tally, base, later = soak.tally, soak.levels[warm - 1], soak.levels[warm:]
-    answered = ", ".join(kind for kind in (*Work.PLAIN, *Work.PROCESSES) if not tally.calls[kind]) or "none"
-    rows = [
-        ("wrong values and unexpected errors", "", f"{tally.wrong}", "0", not tally.wrong),
-        ("tools that have never answered", "", answered, "none", answered == "none"),
-        ("server processes killed", "", f"{tally.kills}", "≥ 1", tally.kills > 0),
-        ("calls that lost their connection", "", f"{tally.lost}", "", True),
-    ]
-    third = max(len(later) // 3, 1)
-    for name in ("memory", "server_memory"):
-        start = statistics.median(getattr(level, name) for level in later[:third])
-        end = statistics.median(getattr(level, name) for level in later[-third:])
-        what = f"{name.replace('_', ' ')}, MB"
-        rows.append((what, f"{start:.1f}", f"{end:.1f}", f"+ {GROWTH_MB:.0f}", end - start <= GROWTH_MB))
-    for name in ("threads", "descriptors", "children", "tasks", "bodies"):
-        first, most = getattr(base, name), max(getattr(level, name) for level in later)
-        rows.append((f"{name}, after each round", f"{first}", f"{most}", f"≤ {first}", most <= first))
+Cells = tuple[str, str, str, str, str, bool]
+"""What was checked; at the start, after a third, at the end; what it must be, and whether it holds."""
+
+
+def rows_of(soak: Soak, warm: int, last: Level) -> list[Cells]:
+    """Return what was checked. The start is the end of the first round; growth counts from the first third on."""
+    tally, later = soak.tally, soak.levels[warm:]
+    silent = ", ".join(kind for kind in (*Work.PLAIN, *Work.PROCESSES) if not tally.calls[kind]) or "none"
     workers = max(level.workers for level in later)
-    rows.append(("idle worker threads", "", f"{workers}", f"≤ {MAX_IDLE_THREADS}", workers <= MAX_IDLE_THREADS))
     left = last.children + last.bodies
-    rows.append(("processes and bodies after the end", "", f"{left}", "0", not left))
-    return rows
+    return [
+        ("wrong values and unexpected errors", "", "", f"{tally.wrong}", "0", not tally.wrong),
+        ("tools that have never answered", "", "", silent, "none", silent == "none"),
+        ("server processes killed", "", "", f"{tally.kills}", "≥ 1", tally.kills > 0),
+        ("calls that lost their connection", "", "", f"{tally.lost}", "", True),
+        *(_memory_row(soak.levels, warm, name) for name in ("memory", "server_memory")),
+        *(_count_row(soak.levels, warm, name) for name in ("threads", "descriptors", "children", "tasks", "bodies")),
+        ("idle worker threads", "", "", f"{workers}", f"≤ {MAX_IDLE_THREADS}", workers <= MAX_IDLE_THREADS),
+        ("processes and bodies after the end", "", "", f"{left}", "0", not left),
+    ]
+
+
+def _memory_row(levels: list[Level], warm: int, name: str) -> Cells:
+    values = [getattr(level, name) for level in levels]
+    third = max(len(values[warm:]) // 3, 1)
+    base, end = statistics.median(values[warm:][:third]), statistics.median(values[-third:])
+    holds = end - base <= GROWTH_MB
+    what = f"{name.replace('_', ' ')}, MB"
+    return what, f"{values[0]:.1f}", f"{base:.1f}", f"{end:.1f}", f"+ {GROWTH_MB:.0f}", holds
+
+
+def _count_row(levels: list[Level], warm: int, name: str) -> Cells:
+    values = [getattr(level, name) for level in levels]
+    base, most = values[warm - 1], max(values[warm:])
+    end = f"{values[-1]}" if most <= base else f"{values[-1]}, at most {most}"
+    return f"{name}, after a round", f"{values[0]}", f"{base}", end, f"≤ {base}", most <= base
 
 
 def main(seconds: float) -> int:
@@ -320,11 +342,11 @@ def main(seconds: float) -> int:
         last = soak.close()
     rows = rows_of(soak, warm, last)
     title = f"Python {platform.python_version()}, {seconds:g} seconds in {rounds} rounds"
-    table = Table("what", "start", "end", "to hold", "", title=title, box=SIMPLE)
+    table = Table("what", "start", "after a third", "end", "to hold", "", title=title, box=SIMPLE)
     for kind, count in sorted(soak.tally.calls.items()):
-        table.add_row(f"[dim]{kind}[/]", "", f"{count:,}")
-    for what, start, now, bound, holds in rows:
-        table.add_row(what, start, now, bound, "[green]ok[/]" if holds else "[bold red]no[/]")
+        table.add_row(f"[dim]{kind}[/]", "", "", f"{count:,}")
+    for *cells, holds in rows:
+        table.add_row(*cells, "[green]ok[/]" if holds else "[bold red]no[/]")
     for problem in soak.tally.problems:
         console.print(problem, markup=False, highlight=False)
     console.print(table)

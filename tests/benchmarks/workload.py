@@ -272,13 +272,15 @@ class Work:
     def listing(self, user: str, number: int) -> Answer:
         session, name = self.kit.session(user=user), FORMATS[number % len(FORMATS)]
         found = [tool.name for tool in session.search("keep one at a time", k=3)], session.select(tags=["logged"])
-        exported = session.select(names=["note", "keep", "items", "cached"]).to(name)
+        listed = session.select(names=["note", "keep", "items", "cached"])
+        exported, read_only = listed.to(name), listed.to(name, read_only=True)
         return (
             "keep" in found[0],
             [tool.name for tool in found[1]],
             found[1].call("logged", {"topic": "a"}),
             exported,
-        ), (True, ["logged"], f"{user}: a", self._exports[name])
+            read_only,
+        ), (True, ["logged"], f"{user}: a", self._exports[name], self._exports[name])
 
     def pickled(self, user: str, number: int) -> Answer:
         spec = pickle.loads(pickle.dumps(ToolSpec.from_function(note).bind("user", default=user)))

@@ -1,0 +1,1 @@
+"""Adapters, one for each package: how its documentation makes, calls and exports a tool."""

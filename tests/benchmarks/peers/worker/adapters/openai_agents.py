@@ -1,0 +1,72 @@
+"""OpenAI Agents: `function_tool` and `on_invoke_tool`, whose arguments are JSON text."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agents import FunctionTool, RunContextWrapper, function_tool
+from agents.models.chatcmpl_converter import Converter
+from agents.tool_context import ToolContext
+
+from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
+
+
+async def add_for(context: RunContextWrapper[dict], left: int, right: int) -> int:
+    """Add two numbers for a user."""
+    return left + right if context.context["user"] else 0
+
+
+class Adapter:
+    """A call takes its own context, as the tools of a run do."""
+
+    export_form = "OpenAI"
+    first_call = '''
+import asyncio
+from agents import function_tool
+from agents.tool_context import ToolContext
+
+@function_tool
+def add(left: int, right: int = 2) -> int:
+    """Add two numbers."""
+    return left + right
+
+arguments = '{"left": 1, "right": 2}'
+context = ToolContext(context=None, tool_name="add", tool_call_id="1", tool_arguments=arguments)
+assert asyncio.run(add.on_invoke_tool(context, arguments)) == 3
+'''
+
+    def create(self, function: Callable[..., Any]) -> FunctionTool:
+        return function_tool(function)
+
+    def sync_call(self, tool: FunctionTool) -> Call:
+        raise NotOfferedError("has no sync call of a tool")
+
+    def async_call(self, tool: FunctionTool) -> Call:
+        name, user = tool.name, {"user": "ann"}
+
+        def call(arguments: dict[str, Any]) -> Awaitable[Any]:
+            text = json.dumps(arguments)
+            context = ToolContext(context=user, tool_name=name, tool_call_id="1", tool_arguments=text)
+            return tool.on_invoke_tool(context, text)
+
+        return call
+
+    def result_call(self, tool: FunctionTool) -> Call:
+        return self.async_call(tool)
+
+    def context_call(self) -> Call:
+        return self.async_call(function_tool(add_for))
+
+    def context(self, number: int) -> RunContextWrapper[dict]:
+        return RunContextWrapper({"user": f"user {number}"})
+
+    def dispatch(self, count: int) -> NamedCall:
+        raise NotOfferedError("has no collection of tools outside of an agent's run")
+
+    def exporter(self, tool: FunctionTool) -> Callable[[], Any]:
+        return lambda: Converter.tool_to_openai(tool)
+
+    shared_exporter = exporter
+
+    def server(self) -> Any:
+        raise NotOfferedError("does not serve tools over MCP")
