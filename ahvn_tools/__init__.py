@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ahvn_tools.binding import WorkerResolver
     from ahvn_tools.context import ToolContext
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.encoders import register_encoder
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ahvn_tools.redaction import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ToolCall, ToolResult
+    from ahvn_tools.signed_pickle import dumps, loads
     from ahvn_tools.sources.options import ToolOptions
     from ahvn_tools.spec import ToolSpec
     from ahvn_tools.tool_decorator import tool
@@ -31,11 +33,12 @@ __version__ = "0.1.0"
 __all__ = [
     "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next", "Run", "Secret",
     "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry",
-    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView", "aload", "aserve", "load", "reg_toolspec",
-    "register_encoder", "serve", "tool",
+    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView", "WorkerResolver", "aload", "aserve", "dumps",
+    "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
+    "binding": ["WorkerResolver"],
     "context": ["ToolContext"],
     "definition": ["ToolDefinition"],
     "encoders": ["register_encoder"],
@@ -49,6 +52,7 @@ _PUBLIC_NAMES = {
     "redaction": ["Secret"],
     "registry": ["ToolRegistry", "reg_toolspec"],
     "results": ["ToolCall", "ToolResult"],
+    "signed_pickle": ["dumps", "loads"],
     "sources.options": ["ToolOptions"],
     "spec": ["ToolSpec"],
     "tool_decorator": ["tool"],

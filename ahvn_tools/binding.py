@@ -34,6 +34,41 @@ class EnvironmentVariable:
         return EnvironmentVariable, (self.name,)
 
 
+@dataclass(frozen=True)
+class WorkerResolver:
+    """A resolver that is called where the body runs: for connections, and for secrets that only the worker has.
+
+    In a call with `isolation`, the function is sent instead of its value. It takes no argument, may be async, and must
+    be importable in the worker, or picklable. In a call in this process it is a resolver as any other.
+
+    >>> from ahvn_tools import ToolSpec, WorkerResolver
+    >>> def connect() -> dict:
+    ...     return {"ann": 3}
+    >>> def count(name: str, database: dict) -> int:
+    ...     return database[name]
+    >>> ToolSpec.from_function(count).bind("database", resolver=WorkerResolver(connect)).call(name="ann")
+    3
+    """
+
+    function: Callable[[], Any] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a function that needs an argument. Raises BindError."""
+        if not callable(self.function):
+            raise BindError(f"WorkerResolver takes a function without arguments, not a {type(self.function).__name__}.")
+        if _takes_state("WorkerResolver", self.function):
+            raise BindError("The function of a WorkerResolver takes no argument: the state is not where the body runs.")
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function."""
+        return _is_async(self.function)
+
+    def __call__(self) -> Any:
+        """Return what the function returns."""
+        return self.function()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Binding:
     """The source of one parameter: a state key, a resolver, or a constant (then `key` is None)."""
@@ -51,7 +86,7 @@ class Binding:
     is_secret: bool = False
     takes_state: bool = False
     is_value_removed: bool = False
-    """Whether a pickle left the secret value out; then the function's own default is not used either."""
+    """Whether a pickle or data left the value out; then the function's own default is not used either."""
 
     @classmethod
     def constant(cls, parameter: str, value: Any, *, is_secret: bool = False, is_copied: bool = False) -> Binding:
@@ -96,10 +131,7 @@ class Binding:
     @property
     def is_async(self) -> bool:
         """Whether the resolver is a coroutine function."""
-        return self.resolver is not None and (
-            inspect.iscoroutinefunction(self.resolver)
-            or inspect.iscoroutinefunction(getattr(self.resolver, "__call__", None))  # noqa: B004  # the method itself is needed
-        )
+        return self.resolver.is_async if isinstance(self.resolver, WorkerResolver) else _is_async(self.resolver)
 
     def read(self, scopes: StateScopes) -> Any:
         """Return the current value, or MISSING. Raises what a resolver or a property raises."""
@@ -150,6 +182,12 @@ def bindable_parameters(parameters: Iterable[str], bindings: Mapping[str, Bindin
 def chain_scopes(scopes: StateScopes) -> Mapping[str, Any]:
     """Return the states as one mapping, in lookup order, for resolvers and ToolContext."""
     return scopes[0] if len(scopes) == 1 else ChainMap(*map(dict, scopes))
+
+
+def _is_async(resolver: Callable[..., Any] | None) -> bool:
+    return resolver is not None and (
+        inspect.iscoroutinefunction(resolver) or inspect.iscoroutinefunction(getattr(resolver, "__call__", None))  # noqa: B004  # the method itself is needed
+    )
 
 
 def _takes_state(parameter: str, resolver: Callable[..., Any]) -> bool:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
 from ahvn_tools.json_types import JsonObject
+
+T = TypeVar("T")
+
+_MAX_SHARED = 32
+_DERIVED = ("_memoized", "_shared")
+"""What is not pickled, because it can be made again."""
 
 
 class JsonField:
@@ -63,7 +69,7 @@ class ToolDefinition:
 
     def __post_init__(self) -> None:
         """Set an input schema without arguments if there is none."""
-        if self.input_schema is None:
+        if self.__dict__["_input_schema_text"] is None:
             no_arguments = {"type": "object", "properties": {}, "additionalProperties": False}
             object.__setattr__(self, "input_schema", no_arguments)
 
@@ -86,6 +92,19 @@ class ToolDefinition:
         copy: JsonObject = from_json(text)
         return copy
 
+    def share(self, key: Hashable, make: Callable[..., T], *arguments: Any) -> T:
+        """Return `make(self, *arguments)`, computed once for the same key: an object that no caller may change.
+
+        The results for the latest 32 keys are kept.
+        """
+        shared: dict[Hashable, T] = self.__dict__.setdefault("_shared", {})
+        known = shared.get(key)
+        if known is None:
+            known = shared.setdefault(key, make(self, *arguments))
+            if len(shared) > _MAX_SHARED:
+                shared.pop(next(iter(shared)), None)
+        return known
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolDefinition) and self.fingerprint == other.fingerprint
 
@@ -93,7 +112,7 @@ class ToolDefinition:
         return hash(self.fingerprint)
 
     def __getstate__(self) -> JsonObject:
-        return {name: value for name, value in self.__dict__.items() if name != "_memoized"}
+        return {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
 
     def __repr__(self) -> str:
         return f"<ToolDefinition {self.name!r}({', '.join(self.input_schema.get('properties', {}))})>"

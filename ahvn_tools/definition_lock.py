@@ -23,7 +23,7 @@ from ahvn_tools.mcp.trust.changes import compare as compare_wire_tools
 VERSION: Final = 1
 """Another version may calculate the fingerprints differently."""
 
-_TYPES: Final[dict[str, type]] = {
+FIELDS: Final[dict[str, type]] = {
     **dict.fromkeys(("name", "title", "description", "version", "returns", "usage"), str),
     **dict.fromkeys(("input_schema", "output_schema", "annotations", "meta"), dict),
     **dict.fromkeys(("tags", "examples", "icons"), list),
@@ -48,7 +48,7 @@ def write(path: str | os.PathLike[str], definitions: Iterable[ToolDefinition]) -
 def to_text(definitions: Iterable[ToolDefinition]) -> str:
     """Return the text of a lock file."""
     tools = {
-        definition.name: {"definition": _to_json(definition), "fingerprint": definition.fingerprint}
+        definition.name: {"definition": to_json(definition), "fingerprint": definition.fingerprint}
         for definition in definitions
     }
     return json.dumps({"version": VERSION, "tools": tools}, indent=2, sort_keys=True) + "\n"
@@ -107,8 +107,9 @@ def compare(before: Iterable[ToolDefinition], after: Iterable[ToolDefinition]) -
     return changes
 
 
-def _to_json(definition: ToolDefinition) -> JsonObject:
-    values = {name: getattr(definition, name) for name in _TYPES}
+def to_json(definition: ToolDefinition) -> JsonObject:
+    """Return a definition as JSON, without the fields that have no value."""
+    values = {name: getattr(definition, name) for name in FIELDS}
     return {
         name: sorted(value) if name == "tags" else value
         for name, value in values.items()
@@ -117,7 +118,14 @@ def _to_json(definition: ToolDefinition) -> JsonObject:
 
 
 def _to_wire(definition: ToolDefinition) -> JsonObject:
-    return {_WIRE_NAMES.get(name, name): value for name, value in _to_json(definition).items()}
+    return {_WIRE_NAMES.get(name, name): value for name, value in to_json(definition).items()}
+
+
+def from_json(fields: JsonObject) -> ToolDefinition:
+    """Return the definition that `to_json` wrote. Raises KeyError, TypeError or ValueError for other JSON."""
+    if any(not isinstance(value, FIELDS[field]) for field, value in fields.items()):
+        raise TypeError
+    return ToolDefinition(**{**fields, "tags": frozenset(fields.get("tags", ()))})
 
 
 def _to_definition(path: Any, name: str, tool: Any) -> ToolDefinition:
@@ -125,9 +133,7 @@ def _to_definition(path: Any, name: str, tool: Any) -> ToolDefinition:
     if not isinstance(fields, dict) or fields.get("name") != name:
         raise _error(path, f"the tool {name!r} has no definition")
     try:
-        if any(not isinstance(value, _TYPES[field]) for field, value in fields.items()):
-            raise TypeError
-        definition = ToolDefinition(**{**fields, "tags": frozenset(fields.get("tags", ()))})
+        definition = from_json(fields)
         fingerprint = definition.fingerprint
     except (KeyError, TypeError, ValueError, RecursionError):
         raise _error(path, f"the definition of {name!r} is malformed") from None

@@ -8,6 +8,7 @@
     ├── ToolkitError              (ValueError)   a toolkit refuses an addition, selection or change
     ├── SourceError               (ValueError)   a file, folder, server or document has no tools that can be loaded
     ├── PickleError               (TypeError)    a part of a spec cannot be pickled
+    ├── SignatureError            (ValueError)   a pickle is not signed with the given key
     └── SyncCallError             (RuntimeError) a sync call would wait for its own event loop
     ToolCallError                 a call failed; `code` is stable
     ├── ToolNotFoundError         not_found      the toolkit has no such tool
@@ -80,6 +81,10 @@ class SourceError(ToolSpecError, ValueError):
 
 class PickleError(ToolSpecError, TypeError):
     """A part of a spec cannot be pickled; the message names it. A TypeError, as most pickling errors of Python are."""
+
+
+class SignatureError(ToolSpecError, ValueError):
+    """A pickle is not signed, or not with this key, or was changed. Nothing of it was unpickled."""
 
 
 class SyncCallError(ToolSpecError, RuntimeError):

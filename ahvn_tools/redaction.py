@@ -95,6 +95,8 @@ class Secret:
 
 def is_secret_annotation(annotation: object) -> bool:
     """Return whether an annotation marks its parameter as secret: `Secret`, or one of pydantic's secret types."""
+    if type(annotation) is type and annotation.__module__ == "builtins":
+        return False
     if isinstance(annotation, type) and issubclass(annotation, _secret_types()):
         return True
     if get_origin(annotation) is Annotated:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, Unpack, overload
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.schema.annotations import (
     Namespace,
     annotation_namespace,
@@ -136,7 +136,7 @@ class ToolRegistry:
             if not _is_resolvable_later(cls, error.reason or error.__cause__):
                 raise
         else:
-            if all(method.compiled.plan.unbound_parameter is None for method in cls._tool_methods.values()):
+            if all(method.compiled.is_usable for method in cls._tool_methods.values()):
                 return  # a type without a schema may be the class itself, which is incomplete
         words = _annotation_words(cls)
         cls._tool_methods = None

@@ -23,8 +23,8 @@ class SecretKey:
     """Whether it was generated here; then no other process has it."""
 
     @classmethod
-    def create(cls, key: str | bytes | None) -> Self:
-        """Return the key of an option `secret_key`, a random one for None.
+    def create(cls, key: str | bytes | None, option: str = "secret_key") -> Self:
+        """Return the key of an option, a random one for None.
 
         Raises ToolkitError for a key that is too short, or neither text nor bytes.
         """
@@ -33,7 +33,7 @@ class SecretKey:
         value = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
         if not isinstance(value, bytes) or len(value) < MIN_KEY_BYTES:  # type: ignore[redundant-expr]  # callers may pass anything
             raise ToolkitError(
-                f"A secret_key is a text or bytes of at least {MIN_KEY_BYTES} bytes; "
+                f"A {option} is a text or bytes of at least {MIN_KEY_BYTES} bytes; "
                 "create one with secrets.token_hex(32) and keep it where your passwords are."
             )
         return cls(value, is_random=False)
@@ -42,6 +42,17 @@ class SecretKey:
         """Return the HMAC, in hex, of JSON data. A digest for one purpose is not valid for another."""
         text = json.dumps([purpose, data], sort_keys=True, separators=(",", ":"))
         return hmac.digest(self._value, text.encode(), "sha256").hex()
+
+    def sign(self, *parts: bytes) -> bytes:
+        """Return the HMAC of the parts, one after the other; the first one names the purpose.
+
+        It is never the digest of JSON data, if the first part does not begin with `[`.
+        """
+        return hmac.digest(self._value, b"".join(parts), "sha256")
+
+    def is_signature(self, signature: bytes, *parts: bytes) -> bool:
+        """Return whether `signature` was made with this key for these parts."""
+        return hmac.compare_digest(self.sign(*parts), signature)
 
     def is_digest(self, digest: str, purpose: str, data: Any) -> bool:
         """Return whether `digest` was made with this key for this purpose and data."""

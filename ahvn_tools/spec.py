@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import secrets
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
 from ahvn_tools.errors import BindError, DefinitionError, near_misses
 from ahvn_tools.execution import direct_call
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.outcome import is_self_cancellation, self_cancelled_error
-from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.inputs import NOT_ACCEPTED
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec_exports import P, R
-from ahvn_tools.spec_sources import ToolSources
-from ahvn_tools.state import UNSET, StateKey, copy_state
+from ahvn_tools.spec_sources import OWN_ATTRIBUTES, ToolSources
+from ahvn_tools.state import UNSET, BlockingStateError, StateKey, copy_state
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from ahvn_tools import pickling
     from ahvn_tools.execution.call import Call
 
@@ -235,7 +237,7 @@ class ToolSpec(ToolSources[P, R]):
         Raises the function's own exception unchanged, or a ToolCallError: InvalidParametersError, UnboundStateError,
         InvalidResultError, ToolTimeoutError. Works inside a running event loop too.
         """
-        plan = self.compiled.plan
+        plan = self.compiled.made_plan or self.compiled.plan
         if not plan.has_fast_path or args:
             return direct_call.call(plan, self.body, args, arguments, self.state_scopes)
         try:
@@ -250,13 +252,18 @@ class ToolSpec(ToolSources[P, R]):
 
     async def acall(self, /, *args: P.args, **arguments: P.kwargs) -> R:
         """Call from async code and return the value. Raises as `call` does."""
-        plan = self.compiled.plan
+        plan = self.compiled.made_plan or self.compiled.plan
         if not plan.has_async_fast_path or args:
             return await direct_call.acall(plan, self.body, args, arguments, self.state_scopes)
         try:
             values = plan.validate_fast(arguments)[1]  # type: ignore[misc]  # such a plan has one
         except NOT_ACCEPTED:
             values = plan.validate(arguments)
+        if plan.bound_parameters:
+            try:
+                plan.add_bound_values(values, self.state_scopes, None, plan.nonblocking_parameters)
+            except BlockingStateError:
+                return await direct_call.acall(plan, self.body, args, arguments, self.state_scopes)
         try:
             returned = await self.body(**values)
         except BaseException as error:
@@ -277,6 +284,19 @@ class ToolSpec(ToolSources[P, R]):
     async def aexec(self, /, *args: P.args, **arguments: P.kwargs) -> ToolResult:
         """Call from async code and return a ToolResult, as `exec` does."""
         return await direct_call.aexecute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
+
+    def submit(self, executor: Executor, /, *args: P.args, **arguments: P.kwargs) -> Future[ToolResult]:
+        """Start a call whose body runs in a worker of an executor, and return a Future of its ToolResult.
+
+        Any `concurrent.futures.Executor` will do; those of `ahvn_tools.executors` can also end a body that runs. The
+        arguments are validated and the state is read here, and now. The result is as that of `exec`: an error of the
+        tool, or the loss of its worker, is an error result. Cancelling the Future cancels the call. Raises
+        DefinitionError for what is no executor.
+        """
+        from ahvn_tools.execution import submission  # few calls need it
+
+        plan = self.compiled.plan.with_executor(executor)
+        return submission.submit(plan, self.body, args, arguments, self.state_scopes)
 
     def stream(self, /, *args: P.args, **arguments: P.kwargs) -> Generator[ToolResult, None, None]:
         """Call from sync code; yield one result per item as it is made, then the whole result with `is_last=True`."""
@@ -301,7 +321,7 @@ class ToolSpec(ToolSources[P, R]):
 
         self.compiled.plan.require_bound()
         return Call(
-            id=f"call_{secrets.token_hex(16)}",
+            id=f"call_{os.urandom(16).hex()}",
             name=self.name,
             positional=args,
             arguments=arguments,
@@ -323,8 +343,7 @@ class ToolSpec(ToolSources[P, R]):
         """Return the parts that are pickled: no secret, no plan, no connection."""
         from ahvn_tools import pickling
 
-        own = ("_lock", "compiled", "body", "state_scopes", "_secrets", "_adapter")
-        others = {name: value for name, value in self.__dict__.items() if name not in own}
+        others = {name: value for name, value in self.__dict__.items() if name not in OWN_ATTRIBUTES}
         return pickling.to_pickled_spec(self.compiled, self.body, self.state, self._secrets, others)
 
     def __setstate__(self, pickled: pickling.PickledSpec) -> None:

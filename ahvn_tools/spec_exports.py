@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.dialects.normalize import normalize
@@ -50,8 +50,7 @@ class _InstanceAttribute:
 
 def _docstring(spec: ToolExports[Any, Any]) -> str:
     """Return the docstring of a tool; of one that has no definition yet, the description: any program may read it."""
-    is_usable = spec.compiled.plan.unbound_parameter is None
-    return spec.docstring if is_usable else spec.compiled.template.texts.description
+    return spec.docstring if spec.compiled.is_usable else spec.compiled.template.texts.description
 
 
 def _signature(spec: ToolExports[Any, Any]) -> inspect.Signature:
@@ -169,7 +168,7 @@ class ToolExports(Generic[P, R]):
         from ahvn_tools.signature import python_signature
         from ahvn_tools.spec_html import spec_html, unusable_html  # only a notebook needs it
 
-        if self.compiled.plan.unbound_parameter is not None:
+        if not self.compiled.is_usable:
             return unusable_html(self.compiled.plan)
         definition = self.definition
         return spec_html(definition, python_signature(definition), self.binds)
@@ -221,29 +220,34 @@ class ToolExports(Generic[P, R]):
         return Tool.model_validate(to_listed_tool(self.definition))
 
     @overload
-    def to(self, format: Literal["anthropic"], /, **options: Any) -> sdk_types.AnthropicTool: ...
+    def to(
+        self, format: Literal["anthropic"], /, *, read_only: bool = ..., **options: Any
+    ) -> sdk_types.AnthropicTool: ...
     @overload
-    def to(self, format: Literal["gemini"], /, **options: Any) -> sdk_types.GeminiTool: ...
+    def to(self, format: Literal["gemini"], /, *, read_only: bool = ..., **options: Any) -> sdk_types.GeminiTool: ...
     @overload
-    def to(self, format: Literal["mistral"], /, **options: Any) -> sdk_types.MistralTool: ...
+    def to(self, format: Literal["mistral"], /, *, read_only: bool = ..., **options: Any) -> sdk_types.MistralTool: ...
     @overload
-    def to(self, format: Literal["openai"], /, **options: Any) -> sdk_types.OpenAITool: ...
+    def to(self, format: Literal["openai"], /, *, read_only: bool = ..., **options: Any) -> sdk_types.OpenAITool: ...
     @overload
-    def to(self, format: Literal["openai-responses"], /, **options: Any) -> sdk_types.OpenAIResponsesTool: ...
+    def to(
+        self, format: Literal["openai-responses"], /, *, read_only: bool = ..., **options: Any
+    ) -> sdk_types.OpenAIResponsesTool: ...
     @overload
-    def to(self, format: FormatName | str, /, **options: Any) -> JsonObject: ...
-    def to(self, format: str, /, **options: Any) -> Any:  # noqa: A002  # the word for it
+    def to(self, format: FormatName | str, /, *, read_only: bool = ..., **options: Any) -> JsonObject: ...
+    def to(self, format: str, /, *, read_only: bool = False, **options: Any) -> Any:  # noqa: A002  # the word for it
         """Return this tool in a provider's format, such as `"openai"`; the options are those of the format's `export`.
+
+        Each export is a new object. With `read_only`, it is the same object until the tool changes: a dict that refuses
+        changes at any depth with a TypeError.
 
         Raises ToolLookupError for an unknown format, with similar names; ToolSpecError for options that add an entry
         that is not a tool (Bedrock's `cache_point`), because the result is the entry of one tool.
         """
-        from ahvn_tools import formats
-
-        entry, *others = formats.get(format).export([self.definition], **options)
-        if others:
-            raise ToolSpecError(f"This export has more entries than the tool: use `formats.get({format!r}).export(…)`.")
-        return entry
+        if not read_only:
+            return _export(self.definition, format, options)
+        key = (format, _options_key(options)) if options else format
+        return self.definition.share(key, _export_read_only, format, options)
 
     def to_jsonschema(self, *, strict: bool | None = None, plain: bool = False, **fields: Any) -> JsonObject:
         """Return the tool as a flat function-calling object (`type`, `name`, `parameters` …), with `fields` added.
@@ -273,3 +277,24 @@ class ToolExports(Generic[P, R]):
             "strict": strict_schema is not None,
             **fields,
         }
+
+
+def _export(definition: ToolDefinition, format: str, options: Mapping[str, Any]) -> JsonObject:  # noqa: A002  # as above
+    from ahvn_tools import formats  # not every process exports
+
+    entry, *others = formats.get(format).export([definition], **options)
+    if others:
+        raise ToolSpecError(f"This export has more entries than the tool: use `formats.get({format!r}).export(…)`.")
+    return entry
+
+
+def _export_read_only(definition: ToolDefinition, format: str, options: Mapping[str, Any]) -> Any:  # noqa: A002
+    from ahvn_tools.formats.read_only import to_read_only
+
+    return to_read_only(_export(definition, format, options))
+
+
+def _options_key(options: Mapping[str, Any]) -> Hashable:
+    from ahvn_tools.formats.read_only import options_key
+
+    return options_key(options)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from ahvn_tools.errors import StateKeyError, ToolSpecError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.annotations import caller_locals
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec_exports import P, R, ToolExports
+from ahvn_tools.state import StateKey, copy_containers
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
@@ -26,8 +30,20 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 
+OWN_ATTRIBUTES = frozenset({"_lock", "compiled", "body", "state_scopes", "_secrets", "_adapter"})
+"""The attributes of each spec; others were set by a subclass or a user."""
+
+
 class ToolSources(ToolExports[P, R]):
     """Base class of ToolSpec. Each `from_…` method makes a template and a body, which the class is made of."""
+
+    body: Function
+    _secrets: frozenset[StateKey]
+
+    @property
+    @abstractmethod
+    def state(self) -> MutableMapping[str, Any]:
+        """The values of bound parameters."""
 
     @abstractmethod
     def __init__(self, template: ToolTemplate | None = None, body: Function | None = None) -> None:
@@ -170,3 +186,61 @@ class ToolSources(ToolExports[P, R]):
         from ahvn_tools.sources import langchain as langchain_source
 
         return cls(*langchain_source.build_template(tool, options))
+
+    def to_dict(self, *, values: bool = False) -> JsonObject:
+        """Return the tool as JSON data, from which `from_dict` makes it again where its code can be imported.
+
+        The data has the definition, the options, the bindings and where the code is: an import path, the text of
+        `from_code`, or the request of `from_http` and `from_openapi`. It has no state, and no values of bindings
+        without `values`; with it, defaults and fixed arguments that are JSON and not secret.
+
+        Raises ToolSpecError, with the fix, for a part that is not data, such as a method, a lambda or a connection.
+
+        >>> from html import escape
+        >>> from ahvn_tools import ToolSpec
+        >>> data = ToolSpec.from_function(escape).to_dict()
+        >>> data["code"]
+        {'kind': 'function', 'module': 'html', 'qualname': 'escape'}
+        >>> ToolSpec.from_dict(data, trust=["html"]).call("<b>")
+        '&lt;b&gt;'
+        """
+        from ahvn_tools.spec_data import writer
+
+        if attributes := self.__dict__.keys() - OWN_ATTRIBUTES:
+            raise ToolSpecError(
+                f"Attribute {min(attributes)!r} of {self.__name__!r} is not part of the data: delete it first, "
+                "and set it again after from_dict()."
+            )
+        return writer.write(
+            self.compiled,
+            self.body,
+            self.state,
+            self._secrets,
+            spec_class=None if ToolSources in type(self).__bases__ else _full_name(type(self)),
+            with_values=values,
+        )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, trust: Iterable[str | os.PathLike[str]] = ()) -> Self:
+        """Make a spec from the data of `to_dict`. Its state has the defaults that are in the data, and nothing else.
+
+        `trust` lists what may be imported and used: modules (`"acme.tools"`, `"acme.*"`), `"<code>"` for a text,
+        environment variables (`"${API_KEY}"`) and servers (`"https://api.example"`). Nothing is by default, not even a
+        module that is imported already.
+
+        Raises SourceError for what is not trusted, for data that is not as `to_dict` wrote it, and for code whose
+        definition differs from that of the data, with the differences.
+        """
+        from ahvn_tools.spec_data.reader import load
+
+        loaded = load(data, trust, [_full_name(base) for base in cls.__mro__])
+        spec = cls(loaded.template, loaded.body)
+        spec._secrets = loaded.secret_keys
+        for binding in spec.compiled.bindings.values():
+            with contextlib.suppress(StateKeyError):  # a key in a list that the state does not have: the binding has it
+                binding.store_default(copy_containers(binding.default), spec.state)
+        return spec
+
+
+def _full_name(spec_class: type) -> str:
+    return f"{spec_class.__module__}.{spec_class.__qualname__}"

@@ -17,12 +17,12 @@ from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import BLANK_LINE, Docstring, parse
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
-from ahvn_tools.state import copy_containers
+from ahvn_tools.state import StateKey, copy_containers
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
 
-Isolation = Literal["process"]
+Isolation = Literal["process", "executor"]
 
 MAX_ITEMS = 100_000
 """How many items a generator may yield in one call, by default."""
@@ -102,7 +102,7 @@ class Texts:
         return parse(docstring) if self.parse_docstring else Docstring(short_description=(docstring or "").strip())
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, slots=True)
 class ToolTemplate:
     """All parts of a tool that do not depend on bindings and state, except the body."""
 
@@ -129,14 +129,22 @@ class ToolTemplate:
     max_bytes: int | None = MAX_BYTES
     """How large they may be together; None: any size."""
     run_in_thread: bool = True
+    is_movable: bool = True
+    """Whether the body can run in another process: not if it runs in MCP or FastMCP."""
     isolation: Isolation | None = None
-    """`"process"`: the body runs in a worker process."""
+    """`"process"`: the body runs in a worker process; `"executor"`: in a worker of the toolkit's executor."""
+    ship: tuple[StateKey, ...] = ()
+    """What the ToolContext of a body in a worker of an executor gets of the state."""
+    ship_secrets: bool = False
+    """Whether secret values may be sent to such a worker."""
     keep_children: bool = False
     """Whether processes that an isolated body has started run on after its call."""
     is_repeatable: bool | None = None
     """Whether a call may be repeated; None: its annotations, which are the host's own, decide."""
     source: str | None = None
     """The source code that the tool was made from, or None."""
+    source_function: str | None = None
+    """The name of the function in that code; None: the code needs other names, too."""
     tool: Tool | None = None
     """The FastMCP tool that the spec was made from, or None."""
     bindings: Mapping[str, Binding] = field(default_factory=dict)

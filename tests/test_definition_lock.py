@@ -146,4 +146,4 @@ def test_changes_are_breaking_or_compatible():
 
 
 def test_a_lock_file_has_every_field_of_a_definition():
-    assert set(definition_lock._TYPES) == set(ToolDefinition.__dataclass_fields__)
+    assert set(definition_lock.FIELDS) == set(ToolDefinition.__dataclass_fields__)

@@ -30,6 +30,7 @@ def serve(
     allowed_host: Names = None,
     allowed_origin: Names = None,
     auth_token_env: str | None = None,
+    tasks: str | None = None,
     reload: Flag = False,
     profile: str | None = None,
     trust: Names = None,
@@ -63,6 +64,9 @@ def serve(
         A web page that may call the server, such as https://app.example. Can be repeated.
     auth_token_env
         The environment variable that contains the token that clients must send.
+    tasks
+        Let clients call tools with the option task as MCP tasks. memory:// keeps them in memory. To keep them in Redis,
+        pass its URL, or the name of an environment variable that contains it.
     reload
         With --http: start the server again when a Python or YAML file of the tools has changed.
     profile
@@ -105,6 +109,7 @@ def serve(
         groups=tuple(group or ()),
         name=name,
         log_level=log_level,
+        tasks=tasks,
         http=_to_http_options(**chosen) if http else None,
     )
     if not reload:

@@ -39,6 +39,8 @@ class ServeRequest:
     groups: tuple[str, ...]
     name: str | None
     log_level: str | None
+    tasks: str | None
+    """A URL, or an environment variable that contains it."""
     http: HTTPOptions | None
     """None: over stdio."""
 
@@ -51,6 +53,9 @@ def run(
 ) -> None:
     """Load the sources and serve them until the server is stopped; on `sockets`, if they are open already."""
     auth = None if request.http is None else _create_verifier(request.http.auth_token_env)
+    tasks = request.tasks
+    if tasks is not None and "://" not in tasks:
+        tasks = _read_environment(tasks, "URL")
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
     with open_toolkit(request.sources, request.source_options) as loaded:
@@ -59,6 +64,7 @@ def run(
             "name": request.name or kit.name,
             "audience": list(request.audience) or None,
             "log_level": request.log_level,
+            "tasks": tasks,
         }
         on_loaded()
         from ahvn_tools.toolkit.serve import serve as serve_toolkit  # slow: refusals do not need it
@@ -86,12 +92,16 @@ def cannot_listen(http: HTTPOptions, error: OSError) -> CommandError:
 def _create_verifier(variable: str | None) -> Any:
     if variable is None:
         return None
-    token = os.environ.get(variable, "").strip()
-    if not token:
-        raise CommandError(f"The environment variable {variable!r} contains no token: set it, or omit the option.")
+    token = _read_environment(variable, "token")
     from ahvn_tools.cli.token import SharedTokenVerifier
 
     return SharedTokenVerifier(token)
+
+
+def _read_environment(variable: str, what: str) -> str:
+    if value := os.environ.get(variable, "").strip():
+        return value
+    raise CommandError(f"The environment variable {variable!r} contains no {what}: set it, or omit the option.")
 
 
 def _select_groups(kit: Toolkit, groups: Sequence[str]) -> Toolkit:

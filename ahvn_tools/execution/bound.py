@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ahvn_tools.binding import Binding, StateScopes
+from ahvn_tools.binding import Binding, StateScopes, WorkerResolver
 from ahvn_tools.errors import MISSING_VALUE, BindError, UnboundStateError
 from ahvn_tools.schema.inputs import BoundValueValidator, Parameter
 from ahvn_tools.state import MISSING, UNSET, BlockingStateError, copy_containers, read_plain_step
@@ -15,13 +15,15 @@ from ahvn_tools.state import MISSING, UNSET, BlockingStateError, copy_containers
 class BoundParameter:
     """One bound parameter: reads its value at call time and validates it."""
 
-    __slots__ = ("_check", "_exact_type", "_read", "binding", "parameter")
+    __slots__ = ("_check", "_exact_type", "_read", "binding", "is_resolved_by_worker", "parameter")
 
     _read: Callable[[StateScopes], Any]
 
     def __init__(self, binding: Binding, parameter: Parameter, check: BoundValueValidator | None) -> None:
         self.binding = binding
         self.parameter = parameter
+        self.is_resolved_by_worker = False
+        """Whether its value is a WorkerResolver, which the worker calls."""
         self._read = binding.read if binding.key is None or binding.resolver is not None else binding.key.find
         self._exact_type = parameter.exact_type
         self._check = None if binding.is_constant else check
@@ -57,6 +59,16 @@ class BoundParameter:
             bound._read = lambda scopes: key.find(scopes, read_plain_step)  # noqa: SLF001  # as above
         return bound
 
+    def for_worker(self) -> BoundParameter:
+        """Return the parameter for a body in a worker: a WorkerResolver is its own value, which is sent there."""
+        resolver = self.binding.resolver
+        if not isinstance(resolver, WorkerResolver):
+            return self
+        bound = self.with_value(resolver)
+        bound._check = None  # noqa: SLF001  # its own copy
+        bound.is_resolved_by_worker = True
+        return bound
+
     def _read_from_dicts(self, scopes: StateScopes) -> Any:
         if any(type(scope) is not dict for scope in scopes):
             raise BlockingStateError
@@ -80,7 +92,8 @@ class BoundParameter:
 
     def _default_value(self) -> Any:
         if self.binding.is_value_removed:
-            raise self.unbound_error("it is secret and was left out of the pickle")
+            is_secret, where = self.binding.is_secret, "was left out of the pickle or the data"
+            raise self.unbound_error(f"it is secret and {where}" if is_secret else f"its value {where}")
         if (bound_default := self.binding.default_value()) is not MISSING:
             return self.validate(bound_default)
         default = self.parameter.default  # read once: it may be made for this call

@@ -29,7 +29,7 @@ from ahvn_tools.results import ToolResult
 
 def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
     """Return the value, or raise the body's exception unchanged or a ToolCallError."""
-    values, seconds = _prepare(plan, positional, arguments, scopes)
+    values, seconds = prepare(plan, positional, arguments, scopes)
     if plan.runs_in_caller_thread:
         return call_body(plan, body, values)
     from ahvn_tools.execution.async_to_sync import run_body_on_loop
@@ -40,9 +40,8 @@ def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Argumen
 
 async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
     """Return the value, or raise the body's exception unchanged or a ToolCallError."""
-    if plan.prepares_at_once:
-        values, seconds = plan.prepare(positional, arguments, scopes), plan.seconds
-    else:
+    values, seconds = plan.prepare_without_blocking(positional, arguments, scopes), plan.seconds
+    if values is None:
         values, seconds = await _aprepare(plan, positional, arguments, scopes)
     if not plan.runs_in_caller_task:
         from ahvn_tools.execution.runner import run_body
@@ -96,7 +95,7 @@ def execute(  # noqa: PLR0917  # the parts of a direct call, and one option
     """Return a result, an error result for any Exception that the body raises; `masks_errors` hides its text."""
     started = perf_counter()
     try:
-        values, seconds = _prepare(plan, positional, arguments, scopes)
+        values, seconds = prepare(plan, positional, arguments, scopes)
     except ToolCallError as error:
         return error_result(call_error_detail(error), started)
     if not plan.runs_in_caller_thread:
@@ -124,9 +123,8 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
     """Return a result, an error result for any Exception that the body raises; `masks_errors` hides its text."""
     started = perf_counter()
     try:
-        if plan.prepares_at_once:
-            values, seconds = plan.prepare(positional, arguments, scopes), plan.seconds
-        else:
+        values, seconds = plan.prepare_without_blocking(positional, arguments, scopes), plan.seconds
+        if values is None:
             values, seconds = await _aprepare(plan, positional, arguments, scopes)
     except ToolCallError as error:
         return error_result(call_error_detail(error), started)
@@ -155,7 +153,7 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
     return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
 
 
-def _prepare(
+def prepare(
     plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
 ) -> tuple[Arguments, float | None]:
     """Return the body's arguments, and how many seconds are left for the body; None without a timeout.
@@ -179,10 +177,7 @@ def _prepare(
 async def _aprepare(
     plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
 ) -> tuple[Arguments, float | None]:
-    """Return the body's arguments, and how many seconds are left for the body; None without a timeout."""
-    values = plan.prepare_without_blocking(positional, arguments, scopes)
-    if values is not None:
-        return values, plan.seconds
+    """Return what `prepare` returns, where that may block."""
     from ahvn_tools.execution.runner import prepare
 
     return await prepare(plan, positional, arguments, scopes)

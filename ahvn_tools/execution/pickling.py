@@ -83,12 +83,17 @@ def pickler_class() -> type[Any]:
     return type("_Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})
 
 
+def is_importable_elsewhere(module: str) -> bool:
+    """Return whether another process that has the code of a module can import it by its name."""
+    return module.partition(".")[0] not in _modules_by_value
+
+
 def to_import_path(body: Any) -> Any:
     """Return the import path of a function whose name leads to a spec made from it; other functions as they are."""
     module, qualname = getattr(body, "__module__", None), getattr(body, "__qualname__", "")
     if module in (None, "__main__", "__mp_main__") or module not in sys.modules or "<" in qualname:
         return body
-    if module.partition(".")[0] in _modules_by_value:
+    if not is_importable_elsewhere(module):
         return body
     owner = _resolve_qualname(sys.modules[module], qualname)
     return ImportPath(module, qualname) if owner is not body and getattr(owner, "function", None) is body else body

@@ -1,24 +1,24 @@
-"""CompiledTool: a tool template with its bindings; and its Plan, which turns a caller's arguments into the body's."""
+"""Plan: what the calls of a tool need, and how a caller's arguments become the body's."""
 
 from __future__ import annotations
 
 import copy
 import functools
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
-from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolkitError
 from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.item_limits import ItemLimits
-from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, ParameterKind
-from ahvn_tools.state import MISSING, UNSET, BlockingStateError
-from ahvn_tools.template import ToolTemplate, is_duration
+from ahvn_tools.state import MISSING, UNSET, BlockingStateError, StateKey
+from ahvn_tools.template import Isolation, ToolTemplate, is_duration
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Arguments = dict[str, Any]
 Body = Callable[..., Any]
@@ -28,46 +28,6 @@ MAX_START_SECONDS = 30.0
 
 _OWN_RESOLVERS = frozenset({None, resolve_context, resolve_transport_context})
 _KEYWORD_KINDS = (ParameterKind.POSITIONAL_OR_KEYWORD, ParameterKind.KEYWORD_ONLY)
-
-
-class CompiledTool:
-    """An immutable pair of template and bindings; the definition is made when first read."""
-
-    def __init__(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> None:
-        self.template = template
-        self.bindings = MappingProxyType(dict(bindings))
-        self.plan = Plan(template, self.bindings)
-
-    @functools.cached_property
-    def definition(self) -> ToolDefinition:
-        """The definition for models. Raises DefinitionError for a parameter that must be bound first."""
-        self.plan.require_bound()
-        return self.template.definition(frozenset(self.bindings))
-
-    @property
-    def input_schema(self) -> JsonObject:
-        """A fresh JSON Schema of the visible parameters, without those that must be bound first."""
-        inputs = self.template.inputs
-        return inputs.schema(inputs.parameters_without_schema.union(self.bindings))
-
-    @functools.cached_property
-    def state_keys(self) -> Mapping[str, str]:
-        """Parameter -> dotted state key; constants and resolvers without a key have none."""
-        return MappingProxyType({name: b.key.text for name, b in self.bindings.items() if b.key is not None})
-
-    def with_options(self, options: Mapping[str, Any], body: Body) -> CompiledTool:
-        """Return the tool with more options. Raises DefinitionError for options that do not fit."""
-        template = self.template.with_options(options, body, self.bindings)
-        return CompiledTool(template, template.bindings)
-
-    def with_binding(self, binding: Binding) -> CompiledTool:
-        """Return the tool with one binding added or replaced."""
-        return CompiledTool(self.template, {**self.bindings, binding.parameter: binding})
-
-    def without_binding(self, parameter: str) -> CompiledTool:
-        """Return the tool without one binding."""
-        bindings = {name: binding for name, binding in self.bindings.items() if name != parameter}
-        return CompiledTool(self.template, bindings)
 
 
 class Plan:
@@ -103,6 +63,7 @@ class Plan:
             if p.name in self.secret_names and p.fixed_default is not UNSET
         }
         """What the body uses for secret arguments that a call leaves out."""
+        self._set_place(template)
         self.is_keyword_callable = all(p.kind in _KEYWORD_KINDS and p.body_name is None for p in self._parameters)
         resolvers = {binding.resolver for binding in bindings.values()}
         self.depends_on_context = resolve_context in resolvers
@@ -111,7 +72,7 @@ class Plan:
         """Whether the body takes the ToolContext."""
         self.is_repeatable = template.is_repeatable
         """Whether the host says that a call may be repeated; None: the tool's annotations say so."""
-        self.has_async_resolvers = any(binding.is_async for binding in bindings.values())
+        self.has_async_resolvers = _has_async_resolvers(self.bound_parameters)
         self.name = template.name
         self.output = template.output
         self.value_output = template.output.for_value()
@@ -121,19 +82,42 @@ class Plan:
         """The timeout, and the seconds that are left of it; less if something ran before, as part of the call."""
         self.item_limits = ItemLimits(tool=template.name, max_items=template.max_items, max_bytes=template.max_bytes)
         self.is_async = template.is_async
-        self.is_isolated = template.isolation is not None
-        """Whether the body runs in a worker process."""
-        self.keeps_children = template.keep_children
-        """Whether processes that the body has started there run on after the call."""
-        is_moved = self.is_isolated or template.timeout is not None
+        is_moved = template.isolation is not None or template.timeout is not None
         self.runs_in_caller_task = template.is_coroutine and not is_moved
         self.runs_in_caller_thread = not (template.is_async or template.output.is_async or is_moved)
         self.run_in_thread = template.run_in_thread
         is_bare = self.is_keyword_callable and self.validate_fast is not None
         self.has_fast_path = is_bare and self.runs_in_caller_thread and not self.has_async_resolvers
         """Whether a call needs only fast validation, bound values and the body."""
-        self.has_async_fast_path = is_bare and self.runs_in_caller_task and not bindings
-        """Whether a call needs only fast validation and awaiting the body."""
+        reads_only_keys = all(
+            bound.binding.resolver is None and bound.parameter.exact_type is not None for bound in self.bound_parameters
+        )
+        self.has_async_fast_path = is_bare and self.runs_in_caller_task and reads_only_keys
+        """Whether a call needs only fast validation, plain bound values and awaiting the body."""
+
+    def _set_place(self, template: ToolTemplate) -> None:
+        """Set where the body runs, and what is sent there."""
+        secret = {bound.parameter.name for bound in self.bound_parameters if bound.binding.is_secret}
+        if template.isolation is not None:
+            self.bound_parameters = tuple(bound.for_worker() for bound in self.bound_parameters)
+        self.is_movable = template.is_movable and template.run_in_thread
+        """Whether the body can run in another process."""
+        self.isolation: Isolation | None = template.isolation
+        """Where the body runs: in this process (None), in a worker `"process"`, or in a worker of the `"executor"`."""
+        self.executor: Executor | None = None
+        """The executor in which the body runs, if it does."""
+        self.secret_keys: frozenset[StateKey] = frozenset()
+        """State keys whose values are not sent there, in addition to those that this tool has bound as secret."""
+        self.keeps_children = template.keep_children
+        """Whether processes that the body has started there run on after the call."""
+        self.may_repeat = _may_repeat(template)
+        """Whether a body may run again when its worker was lost."""
+        self.sealed_names = frozenset(p.name for p in self._parameters if p.is_secret or p.name in secret)
+        """The parameters whose values are marked secret."""
+        self.ship = template.ship
+        """What the ToolContext of a body in a worker of an executor gets of the state."""
+        self.ships_secrets = template.ship_secrets
+        """Whether secret values may be sent to such a worker."""
 
     @functools.cached_property
     def may_block(self) -> bool:
@@ -178,6 +162,29 @@ class Plan:
             return self
         plan = copy.copy(self)
         plan.output = self.value_output
+        return plan
+
+    def with_executor(self, executor: Executor, secret_keys: frozenset[StateKey] = frozenset()) -> Plan:
+        """Return the plan of a call whose body runs in a worker of an executor.
+
+        Values under `secret_keys` are not sent there. Raises DefinitionError for what is no executor, and for a body
+        that runs only here.
+        """
+        from ahvn_tools.execution.executor_option import validate_executor  # few calls need it
+
+        validate_executor(executor)
+        if not self.is_movable:
+            raise DefinitionError(
+                f"{self.name!r} cannot run in an executor: it runs in MCP, in FastMCP or in its event loop. Call it "
+                "here, or submit a function that connects and calls it in the worker."
+            )
+        plan = copy.copy(self)
+        plan.isolation, plan.executor, plan.secret_keys = "executor", executor, secret_keys
+        plan.bound_parameters = tuple(bound.for_worker() for bound in self.bound_parameters)
+        plan.has_async_resolvers = _has_async_resolvers(plan.bound_parameters)
+        for derived in ("may_block", "prepares_at_once", "nonblocking_parameters"):
+            plan.__dict__.pop(derived, None)
+        plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
         return plan
 
     def without_thread(self) -> Plan:
@@ -302,7 +309,7 @@ class Plan:
     @property
     def startup_seconds(self) -> float:
         """Seconds that a call may take in addition to its timeout, until its worker process has started."""
-        return MAX_START_SECONDS if self.is_isolated else 0.0
+        return MAX_START_SECONDS if self.isolation == "process" else 0.0
 
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return the bound values of a call, to mask them in texts; not the ToolContext, which names the tool."""
@@ -377,3 +384,14 @@ class Plan:
                     raise InvalidParametersError(
                         f"Invalid arguments: {parameter.name!r} may not contain {name!r}, which is another parameter."
                     )
+
+
+def _has_async_resolvers(bound_parameters: tuple[BoundParameter, ...]) -> bool:
+    return any(bound.binding.is_async and not bound.is_resolved_by_worker for bound in bound_parameters)
+
+
+def _may_repeat(template: ToolTemplate) -> bool:
+    if template.is_repeatable is not None:
+        return template.is_repeatable
+    hints = template.annotations or {}
+    return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True

@@ -93,7 +93,7 @@ async def run_resolvers(plan: Plan, scopes: StateScopes) -> Arguments:
     """Return the values of the async resolvers by parameter. Raises UnboundStateError when a resolver fails."""
     values: Arguments = {}
     for bound in plan.bound_parameters:
-        if not bound.binding.is_async:
+        if not bound.binding.is_async or bound.is_resolved_by_worker:
             continue
         outcome = await capture_outcome(_run_resolver, bound, scopes)
         if isinstance(outcome.error, UnboundStateError):
@@ -132,8 +132,8 @@ async def _run_resolver(bound: BoundParameter, scopes: StateScopes) -> Any:
 
 def _timeout_reason(plan: Plan) -> str:
     """Return what happened to a body that exceeded its timeout."""
-    if plan.is_isolated:
-        return "its process was ended"
+    if plan.isolation is not None:
+        return "its process was ended" if plan.isolation == "process" else "its executor was told to end it"
     return "it was cancelled" if plan.is_async else "its thread may still be running"
 
 
@@ -145,8 +145,9 @@ async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional a
     items: list[Any] | None,
     deadline: Deadline | None = None,
 ) -> Outcome:
-    if plan.is_isolated:
-        outcome = await capture_outcome(_run_in_process, plan, body, values, _collecting(emit, items), deadline)
+    if plan.isolation is not None:
+        run = _run_in_process if plan.isolation == "process" else _run_in_executor
+        outcome = await capture_outcome(run, plan, body, values, _collecting(emit, items), deadline)
     elif plan.is_async or not plan.run_in_thread:
         outcome = Outcome.capture(functools.partial(plan.invoke, body, values))
     else:
@@ -182,7 +183,7 @@ async def _await_render(output: Output, value: Any, *, is_item: bool = False) ->
 async def with_error_text(plan: Plan, body: Body, values: Arguments, outcome: Outcome) -> Outcome:
     """Return the outcome with the text of its exception, read in a worker thread if foreign code makes it."""
     error = outcome.error
-    if error is None or not has_foreign_text(error):
+    if error is None or outcome.error_text is not None or not has_foreign_text(error):
         return outcome
     hidden = hidden_values(plan, body, values)
     text = await run_in_thread(lambda _: error_text(error, hidden))
@@ -209,6 +210,17 @@ async def _run_in_process(
     process_call = ProcessCall(plan, body, values, has_reader=emit is not None, set_starting=set_starting)
     outcome: Outcome = (await run_emitting_in_thread(process_call.run, emit, process_call.stop)).get()
     return outcome
+
+
+async def _run_in_executor(
+    plan: Plan, body: Body, values: Arguments, emit: EmitItem | None, deadline: Deadline | None
+) -> Outcome:
+    """Run the body in a worker of the plan's executor. The clock runs while it waits for one."""
+    from ahvn_tools.execution.executors.executor_call import ExecutorCall  # few tools need it
+
+    remaining = None if deadline is None else deadline.remaining_seconds
+    call = ExecutorCall(plan, body, values, has_reader=emit is not None, remaining_seconds=remaining)
+    return await call.run(emit)
 
 
 def _invoke_and_consume(plan: Plan, body: Body, values: Arguments, items: list[Any] | None, emit: EmitItemSync) -> Any:

@@ -8,6 +8,7 @@ finds out which format an answer is in.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Iterable, Sequence
@@ -93,7 +94,7 @@ def get(name: FormatName | str) -> Format:
     if name in _registered:
         return _registered[name]
     if name in BUILT_IN:
-        return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+        return _built_in(name)
     from importlib.metadata import entry_points
 
     # This opens files of every installed package, so only an unknown name does it.
@@ -103,6 +104,11 @@ def get(name: FormatName | str) -> Format:
         raise ToolLookupError(f"There is no format {name!r}. {near_misses(name, known)}")
     register(name, points[name].load())
     return _registered[name]
+
+
+@functools.cache
+def _built_in(name: str) -> Format:
+    return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
 
 
 def portability(definition: ToolDefinition) -> dict[str, list[Finding]]:

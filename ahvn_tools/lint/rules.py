@@ -43,6 +43,7 @@ RULES: Final[dict[str, Rule]] = {
     "changed-since-pin": Rule(summary="the tool differs from the lock file", severity="error"),
     "duplicate-tool": Rule(summary="a second tool of the same name is not used", severity="warning"),
     "load-error": Rule(summary="a part of a source cannot be loaded", severity="error"),
+    "no-executor": Rule(summary="a tool runs in an executor, and there is none", severity="error"),
     "unbound-parameter": Rule(summary="a parameter without a JSON form must be bound", severity="error"),
     "unreadable-result": Rule(summary="models cannot read the tool's raw results", severity="warning"),
     "unused-binding": Rule(summary="no tool has the bound parameter", severity="warning"),

@@ -7,9 +7,13 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.trust import Trust
+from ahvn_tools.trust import Trust
+
+if TYPE_CHECKING:  # slow, and few sources need it
+    from concurrent.futures import Executor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -23,6 +27,8 @@ class ReadOptions:
     """The environment that credentials are read from."""
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The values of `${input:…}` in an mcp.json."""
+    executor: Executor | None = None
+    """Where the bodies of tools with `isolation="executor"` run."""
     allow_missing: bool = False
     """Whether a folder may have no file with tools."""
 

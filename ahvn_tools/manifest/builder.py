@@ -78,7 +78,13 @@ class Builder:
         options |= self._approval()
         build.raise_problems()
         try:
-            return Toolkit(manifest.name or default_name, roots=roots, on_duplicate=manifest.on_duplicate, **options)
+            return Toolkit(
+                manifest.name or default_name,
+                roots=roots,
+                executor=build.read_options.executor,
+                on_duplicate=manifest.on_duplicate,
+                **options,
+            )
         except ToolSpecError as error:
             build.problems.append(Problem(path=(), message=build.resolved.redact(str(error))))
             raise build.document.error(build.problems) from None

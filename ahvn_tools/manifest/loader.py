@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError
 from ahvn_tools.loading import reader
@@ -14,11 +14,14 @@ from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.kinds import classify
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.loading.skipping import skipping
-from ahvn_tools.loading.trust import Trust
 from ahvn_tools.manifest.load_errors import add_load_errors
 from ahvn_tools.manifest.server_ownership import adopt_servers, close_servers
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.toolkit import Toolkit
+from ahvn_tools.trust import Trust
+
+if TYPE_CHECKING:  # slow, and few toolkits have one
+    from concurrent.futures import Executor
 
 
 def load(
@@ -30,6 +33,7 @@ def load(
     roots: Roots | None = None,
     env: Mapping[str, str] | None = None,
     tool_sets: Iterable[str | os.PathLike[str]] = (),
+    executor: Executor | None = None,
     allow_missing: bool = False,
 ) -> Toolkit:
     """Return a toolkit of the tools that these sources contain.
@@ -43,9 +47,10 @@ def load(
     environment variable AHVN_TOOLS_PROFILE names. `audience` gives the toolkit of one audience, with what manifests say
     for it. `trust` lists the modules, files, folders and programs that may run; by default those that the sources name.
     `roots` are the folders that the built-in tools may use. `env` replaces the environment variables that manifests
-    refer to. `tool_sets` are files with toolsets, and folders of such files. With `allow_missing` a `Path` that does
-    not exist, in `sources` and `tool_sets`, and a folder without tools are no errors. Raises SourceError for what
-    cannot be loaded, also for a server that cannot be reached; no server stays connected then.
+    refer to. `tool_sets` are files with toolsets, and folders of such files. `executor` is where the bodies of tools
+    with `isolation="executor"` run, as of a Toolkit. With `allow_missing` a `Path` that does not exist, in `sources`
+    and `tool_sets`, and a folder without tools are no errors. Raises SourceError for what cannot be loaded, also for a
+    server that cannot be reached; no server stays connected then.
 
     >>> kit = load('''
     ... def greet(name: str) -> str:
@@ -57,7 +62,9 @@ def load(
     """
     if not sources:
         raise SourceError("There is nothing to load: pass a file, a folder, a module, a server or an object.")
-    options = ReadOptions(trust=Trust(trust), env=os.environ if env is None else env, allow_missing=allow_missing)
+    options = ReadOptions(
+        trust=Trust(trust), env=os.environ if env is None else env, executor=executor, allow_missing=allow_missing
+    )
     files = _find_toolset_files(tool_sets, options)
     located = [classify(source, options.folder) for source in _present(sources, options)]
     _refuse_unused_options({kind for kind, _ in located}, profile, roots, files)
@@ -75,8 +82,8 @@ def load(
             else:
                 contents.append(reader.read(kind, location, options))
         if len(contents) == 1 and contents[0].toolkit is not None and not files:
-            return _single_toolkit(contents[0], name, audience)
-        kit = _combine(contents, name, audience)
+            return _single_toolkit(contents[0], name, audience, executor)
+        kit = _combine(contents, name, audience, executor)
         _add_toolset_files(kit, [location for kind, location in located if kind == "folder"])
         _add_toolsets(kit, files, options.folder)
         return kit
@@ -95,6 +102,7 @@ async def aload(
     roots: Roots | None = None,
     env: Mapping[str, str] | None = None,
     tool_sets: Iterable[str | os.PathLike[str]] = (),
+    executor: Executor | None = None,
     allow_missing: bool = False,
 ) -> Toolkit:
     """Return a toolkit from async code, as `load` does: in a worker thread, so that the event loop is not blocked.
@@ -116,6 +124,7 @@ async def aload(
             roots=roots,
             env=env,
             tool_sets=tool_sets,
+            executor=executor,
             allow_missing=allow_missing,
         )
         with lock:
@@ -175,8 +184,8 @@ def _read_builtins(roots: Roots | None) -> Contents:
     return read_builtins("standard", to_roots(roots or ()))
 
 
-def _single_toolkit(content: Contents, name: str | None, audience: str | None) -> Toolkit:
-    """Return the toolkit that a source defines. Raises SourceError for a name that would change it."""
+def _single_toolkit(content: Contents, name: str | None, audience: str | None, executor: Executor | None) -> Toolkit:
+    """Return the toolkit that a source defines. Raises SourceError for an option that would change it."""
     kit = content.toolkit
     assert kit is not None  # noqa: S101  # for mypy
     if name not in (None, kit.name):
@@ -184,13 +193,20 @@ def _single_toolkit(content: Contents, name: str | None, audience: str | None) -
             f"The source defines the toolkit {kit.name!r}, and name={name!r} would change it: leave it out, or add the "
             f"toolkit to another one, with Toolkit({name!r}).add(…)."
         )
+    if executor is not None:
+        raise SourceError(
+            f"The source defines the toolkit {kit.name!r}, and executor=… would change it: pass the executor there, or "
+            "add the toolkit to another one, with Toolkit(…, executor=…).add(…)."
+        )
     add_load_errors(kit, content.errors)
     return kit if audience is None else kit.select(audience=audience, inactive=True)
 
 
-def _combine(contents: Sequence[Contents], name: str | None, audience: str | None) -> Toolkit:
+def _combine(
+    contents: Sequence[Contents], name: str | None, audience: str | None, executor: Executor | None
+) -> Toolkit:
     """Return a new toolkit of several sources."""
-    kit = Toolkit(name or (contents[0].name if contents else "tools"), on_duplicate="keep")
+    kit = Toolkit(name or (contents[0].name if contents else "tools"), executor=executor, on_duplicate="keep")
     try:
         for content in contents:
             _add(kit, content)

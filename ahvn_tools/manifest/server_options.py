@@ -24,7 +24,7 @@ def to_server_source(build: Build, index: int, source: source_model.ServerSource
     contents = reader.read(
         "server", _to_target(source, build, index), replace(build.read_options, inputs=source.inputs)
     )
-    options: dict[str, Any] = source.fields_set("timeout", "idempotent", "binds", *_CREDENTIALS)
+    options: dict[str, Any] = source.fields_set("timeout", "idempotent", "tasks", "binds", *_CREDENTIALS)
     for key in ("stderr", "pin"):
         if (file := getattr(source, key)) is not None:
             options[key] = build.read_options.resolve(file)

@@ -23,7 +23,7 @@ from ahvn_tools.toolkit.single_tools import SingleToolOptions, is_pattern, optio
 
 _EVERY_TOOL = "*"
 
-_FUNCTION_OPTIONS = ("max_items", "max_bytes", "isolation", "keep_children")
+_FUNCTION_OPTIONS = ("max_items", "max_bytes", "isolation", "ship", "ship_secrets", "keep_children")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,8 @@ class ToolRestrictions(ManifestModel):
     """Whether each call needs an approval."""
     exclusive: bool | str = False
     """`true`: a call runs alone among those of one answer. A parameter: calls with the same value never run at once."""
+    task: Literal["optional", "required"] | None = None
+    """How clients of a server with tasks may call the tools: `optional`: as MCP tasks, too; `required`: only so."""
     middleware: list[MiddlewareItem] = []
     """Middleware for the calls of these tools, outermost first. It runs inside that of the toolkit."""
 
@@ -48,8 +50,13 @@ class FunctionOptions(ManifestModel):
     """How many items a generator may yield in one call; `null`: any number."""
     max_bytes: int | None = Field(default=None, ge=1)
     """How large these items may be together, in bytes; `null`: any size."""
-    isolation: Literal["process"] | None = None
-    """`process`: the functions run in worker processes, which a timeout ends."""
+    isolation: Literal["process", "executor"] | None = None
+    """`process`: the functions run in worker processes, which a timeout ends; `executor`: in the executor that the host
+    passes to `load`."""
+    ship: Names = []
+    """Dotted keys of the state that the ToolContext of a function in an executor gets."""
+    ship_secrets: bool = False
+    """Whether secret values may be sent to an executor."""
     keep_children: bool = False
     """Whether processes that isolated functions have started run on after their calls."""
 
@@ -204,6 +211,8 @@ class ServerSource(SourceOptions):
     """A file with the fingerprints of the tools: a tool that changed is blocked until it is accepted."""
     idempotent: bool | Names = False
     """The tools that may be called again when the connection was lost during a call; `true`: all."""
+    tasks: bool = False
+    """Whether the server may run a call as an MCP task, as it must for some tools."""
     limits: dict[str, float] = {}
     """How long the server may take and how much it may send: fields of `Limits`."""
     budgets: dict[str, float] = {}

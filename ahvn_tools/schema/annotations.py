@@ -32,14 +32,16 @@ def annotation_namespace(
     plain = getattr(plain, "__func__", plain)
     plain = plain if hasattr(plain, "__globals__") else getattr(plain, "__call__", plain)  # noqa: B004  # the method is wanted
     closure = _closure_variables(plain) if getattr(plain, "__closure__", None) else {}
-    own = (closure, dict(parent_namespace or {}), dict(getattr(plain, "__globals__", {})))
-    return ChainMap(*own, vars(builtins), dict(namespace or {}))
+    own: tuple[Any, ...] = (closure, parent_namespace or {}, getattr(plain, "__globals__", {}))
+    used: Any = namespace or {}
+    return ChainMap(*own, vars(builtins), used)
 
 
 def resolve_annotation(annotation: Any, namespace: Namespace) -> Any:
     """Return the annotation with every string in it evaluated. Raises what the evaluation raises, mostly NameError."""
-    if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
-        return annotation
+    named = namespace.get(annotation) if isinstance(annotation, str) else annotation
+    if isinstance(named, type) and not hasattr(named, "__args__"):
+        return named
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     return get_type_hints(holder, globalns={}, localns=namespace, include_extras=True)["it"]
 

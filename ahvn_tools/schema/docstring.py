@@ -53,7 +53,7 @@ def parse(text: str | None) -> Docstring:
     )
 
 
-_STYLES: Final = {"GOOGLE": (), "NUMPYDOC": ("--", ".."), "REST": (), "EPYDOC": ("@",)}
+_STYLES: Final = {"GOOGLE": (), "NUMPYDOC": ("--", ".."), "REST": ("\n:",), "EPYDOC": ("@",)}
 """The styles, and marks without which a docstring has no section of a style: then its slow parser finds nothing."""
 
 
@@ -66,7 +66,7 @@ def _parse_best_style(text: str) -> Any:
 
     readings: list[Any] = []
     for style, marks in _STYLES.items():
-        if readings and marks and not any(mark in text for mark in marks):
+        if readings and marks and not any(mark in f"\n{text}" for mark in marks):
             continue
         with contextlib.suppress(docstring_parser.ParseError, IndexError):  # IndexError for a colon without a name
             readings.append(docstring_parser.parse(text, docstring_parser.DocstringStyle[style]))

@@ -6,14 +6,13 @@ import copy
 import functools
 import inspect
 import json
+import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Annotated, Any, cast, get_origin
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
 from ahvn_tools.errors import DefinitionError
@@ -25,17 +24,16 @@ from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema, has_uncertain_types
 from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
 from ahvn_tools.schema.parameter_texts import field_texts, schema_texts
+from ahvn_tools.schema.plain_types import PlainParameters
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import iter_property_names
-from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
+from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema, get_title_from_name
 from ahvn_tools.state import UNSET
 
 EMPTY = inspect.Parameter.empty
 VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
 VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
-
-_get_title_from_name = GenerateJsonSchema().get_title_from_name
 
 _CONFIG = ConfigDict(allow_inf_nan=False)
 _SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError)
@@ -62,8 +60,8 @@ class FunctionInputs:
         include_var_keyword: bool = False,
         coerce_numbers_to_str: bool = True,
         converts: bool = True,
-        body_names: Mapping[str, str] = MappingProxyType({}),
-        changes: Mapping[str, ArgumentChange] = MappingProxyType({}),
+        body_names: Mapping[str, str] = types.MappingProxyType({}),
+        changes: Mapping[str, ArgumentChange] = types.MappingProxyType({}),
     ) -> None:
         """Build the core schema from resolved annotations; the first read of the schema calls `descriptions`.
 
@@ -156,31 +154,40 @@ class FunctionInputs:
 
     @functools.cached_property
     def _schema_text(self) -> str:
-        generated = self._adapter.json_schema(schema_generator=QuietSchemaGenerator)
-        titles = {
-            name: node.get("title") for name, node in generated.get("properties", {}).items() if isinstance(node, dict)
-        }
-        schema = clean_schema(generated)
+        schema = self._generate_schema()
         descriptions = self._descriptions()
         for name, node in schema.get("properties", {}).items():
-            if isinstance(titles[name], str) and titles[name] != _get_title_from_name(name):
-                node["title"] = titles[name]
             if name in descriptions:
                 node.setdefault("description", descriptions[name])
         for name in self._changes.keys() & schema.get("properties", {}).keys():
             schema["properties"][name] = change_property(schema["properties"][name], self._changes[name])
         secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
         text = json.dumps(schema)
-        return json.dumps(remove_secret_defaults(schema, secret)) if '"default"' in text else text
+        may_be_secret = secret or '"writeOnly"' in text or '"password"' in text
+        return json.dumps(remove_secret_defaults(schema, secret)) if may_be_secret and '"default"' in text else text
+
+    def _generate_schema(self) -> JsonObject:
+        """Return the JSON Schema of all parameters, with those titles that the annotations state."""
+        generated = self._adapter.json_schema(schema_generator=QuietSchemaGenerator)
+        if isinstance(self._adapter, PlainParameters):
+            return generated
+        titles = {
+            name: node.get("title") for name, node in generated.get("properties", {}).items() if isinstance(node, dict)
+        }
+        schema = clean_schema(generated)
+        for name, node in schema.get("properties", {}).items():
+            if isinstance(titles[name], str) and titles[name] != get_title_from_name(name):
+                node["title"] = titles[name]
+        return schema
 
     def _known_names(self, hidden: frozenset[str]) -> frozenset[str]:
         return frozenset({*iter_property_names(self.schema(hidden)), *self._core.iter_named_tuple_fields(hidden)})
 
-    def _build_adapter(self, excluded: Collection[str]) -> TypeAdapter[Any]:
+    def _build_adapter(self, excluded: Collection[str]) -> TypeAdapter[Any] | PlainParameters:
         adapter = _function_adapter(
             [self._to_keyword_only(p) for p in self._signature_parameters if p.name not in excluded]
         )
-        if has_uncertain_types(adapter.core_schema):
+        if not isinstance(adapter, PlainParameters) and has_uncertain_types(adapter.core_schema):
             adapter.json_schema(schema_generator=QuietSchemaGenerator)
         return adapter
 
@@ -255,7 +262,8 @@ class FunctionInputs:
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of a callable. Raises DefinitionError for one that has none."""
-    is_static = isinstance(inspect.getattr_static(type(function), "__call__", None), staticmethod)
+    is_plain = isinstance(function, types.FunctionType)
+    is_static = not is_plain and isinstance(inspect.getattr_static(type(function), "__call__", None), staticmethod)
     try:  # of an instance with a static __call__, inspect would drop the first parameter
         return inspect.signature(getattr(function, "__call__") if is_static else function)  # noqa: B004, B009  # mypy
     except (ValueError, TypeError) as error:
@@ -295,7 +303,9 @@ def _with_description(annotation: Any) -> Any:
     return annotation
 
 
-def _function_adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
+def _function_adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any] | PlainParameters:
+    if (plain := PlainParameters.from_parameters(parameters)) is not None:
+        return plain
     is_untyped = all(
         any(p.annotation is kind for kind in _UNTYPED) and (p.default is EMPTY or p.default is None) for p in parameters
     )

@@ -143,6 +143,7 @@ class Output:
         return self._item.may_block(item)
 
 
+@functools.cache
 def _exact_type_schema_text(kind: type) -> str:
     """Return the output schema of an exact type as JSON: that of an object with the value as its one property."""
     properties = {"result": {"type": JSON_TYPES[kind]}}

@@ -16,6 +16,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import unwrap_annotation
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
+from ahvn_tools.schema.plain_types import plain_schema
 from ahvn_tools.schema.refs import resolve_ref
 from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
 
@@ -43,6 +44,8 @@ def generate_output_schema(annotation: Any) -> JsonObject | None:
         return None
     if _contains_content(annotation):
         return None
+    if (plain := plain_schema(annotation)) is not None:
+        return plain if _describes_object(plain) else _wrap(plain)
     try:
         schema = _generate_schema(annotation)
         if not _describes_object(schema):
@@ -55,6 +58,10 @@ def generate_output_schema(annotation: Any) -> JsonObject | None:
 def is_untyped(annotation: Any) -> bool:
     """Whether an annotation is missing or leaves the value open."""
     return any(annotation is untyped for untyped in _UNTYPED_ANNOTATIONS)
+
+
+def _wrap(schema: JsonObject) -> JsonObject:
+    return {"properties": {"result": schema}, "required": ["result"], "type": "object", WRAP_RESULT_KEY: True}
 
 
 class _OutputSchemaGenerator(QuietSchemaGenerator):

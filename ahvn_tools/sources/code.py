@@ -38,9 +38,9 @@ def build_template(
     sys.modules[name] = module
     try:
         exec(compile(code, f"{name}.py", "exec", dont_inherit=True), vars(module))  # noqa: S102  # the purpose
-        template, body = function.build_template(
-            _choose_function(module, f"{name}.py", func_name), options, source=code
-        )
+        chosen = _choose_function(module, f"{name}.py", func_name)
+        source_function = None if env else next(key for key, value in vars(module).items() if value is chosen)
+        template, body = function.build_template(chosen, options, source=code, source_function=source_function)
         template.output.resolve()
         return template, body
     finally:

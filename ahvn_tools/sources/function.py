@@ -32,7 +32,12 @@ from ahvn_tools.sources.changed_parameters import (
 from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
 from ahvn_tools.sources.langchain_injection import InjectedKey, is_injected
-from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
+from ahvn_tools.sources.options import (
+    refuse_unknown_bindings,
+    to_definition_fields,
+    to_shipped_keys,
+    validate_options,
+)
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
 
@@ -52,13 +57,15 @@ def build_template(
     annotations: Mapping[str, Any] | None = None,
     bindings: Mapping[str, Binding] | None = None,
     source: str | None = None,
+    source_function: str | None = None,
     has_types: bool = True,
 ) -> tuple[ToolTemplate, Function]:
     """Return the template of a callable, and the body to call.
 
     `namespace` and `definition_namespace` resolve string annotations (see `annotation_namespace`), `annotations` are
-    resolved already; `docstring` replaces the function's, `bindings` those of the options. `has_types` is False if the
-    option `input_schema` alone validates. Raises DefinitionError for an object that cannot be a tool.
+    resolved already; `docstring` replaces the function's, `bindings` those of the options; `source` and
+    `source_function` are as in ToolTemplate. `has_types` is False if the option `input_schema` alone validates. Raises
+    DefinitionError for an object that cannot be a tool.
     """
     options = validate_options(options)
     body, constants = _unwrap(function)
@@ -123,9 +130,13 @@ def build_template(
         max_items=options.get("max_items", MAX_ITEMS),
         max_bytes=options.get("max_bytes", MAX_BYTES),
         run_in_thread=run_in_thread,
+        is_movable=injection is None,
         isolation=options.get("isolation"),
         keep_children=options.get("keep_children") or False,
+        ship=to_shipped_keys(name, options.get("ship"), bindings),
+        ship_secrets=options.get("ship_secrets") or False,
         source=source,
+        source_function=source_function,
         bindings=bindings,
         options={**options, "name": name, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
         rebuild=build_template,
@@ -133,6 +144,7 @@ def build_template(
             "docstring": docstring,
             "annotations": _changed_annotations(raw, resolved),
             "source": source,
+            "source_function": source_function,
             "has_types": has_types,
         },
     )

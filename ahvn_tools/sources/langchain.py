@@ -35,7 +35,7 @@ _TOOL_CALL: Final = "tool_call"
 
 _UNKNOWN_OPTIONS = frozenset({
     "parse_docstring", "include_long_description", "description_separator", "include_var_positional",
-    "include_var_keyword", "convert",
+    "include_var_keyword", "convert", "ship",
 })  # fmt: skip
 
 
@@ -98,6 +98,7 @@ def build_template(
         timeout=chosen.get("timeout"),
         run_in_thread=chosen.get("run_in_thread", True),
         isolation=chosen.get("isolation"),
+        ship_secrets=chosen.get("ship_secrets", False),
         keep_children=chosen.get("keep_children", False),
         bindings=bindings,
         options={**options, **({"arguments": changes.without_hidden_defaults()} if changes else {})},

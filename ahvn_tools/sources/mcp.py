@@ -30,7 +30,8 @@ DEFAULT_TIMEOUT = 30.0
 
 _FUNCTION_ONLY_OPTIONS = frozenset({
     "parse_docstring", "include_long_description", "description_separator", "include_var_positional",
-    "include_var_keyword", "run_in_thread", "isolation", "keep_children", "convert", "output", "render",
+    "include_var_keyword", "run_in_thread", "isolation", "ship", "ship_secrets", "keep_children", "convert", "output",
+    "render",
 })  # fmt: skip
 
 
@@ -96,6 +97,7 @@ def build_template(
         output=Output(schema=options.get("output_schema", tool.output_schema)),
         is_async=True,
         is_coroutine=True,
+        is_movable=False,
         **to_definition_fields({**own, **chosen}),
         is_repeatable=is_repeatable,
         timeout=options.get("timeout", None if send is None else DEFAULT_TIMEOUT),

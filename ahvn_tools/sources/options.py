@@ -9,13 +9,18 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict, get_args
 
+from ahvn_tools.binding import Binding
+from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange
+from ahvn_tools.state import StateKey
 from ahvn_tools.template import Isolation, is_count, is_duration
 
 OutputForm = Literal["json", "raw"]
 """What the value of a result is: the JSON form of what the function returned, or that object itself."""
+
+_CONTEXT_RESOLVERS = frozenset({resolve_context, resolve_transport_context})
 
 _SERVING_OPTIONS = frozenset({"auth", "task"})
 
@@ -77,7 +82,12 @@ class UnboundToolOptions(DefinitionOptions, total=False):
     max_bytes: int | None
     """How large these items may be together, about, in bytes of memory, 100,000,000 by default; None: no limit."""
     isolation: Isolation | None
-    """`"process"`: the body runs in a worker process; a timeout or a cancellation kills its whole process tree."""
+    """`"process"`: the body runs in a worker process; a timeout or a cancellation kills its whole process tree.
+    `"executor"`: it runs in a worker of the toolkit's executor."""
+    ship: Iterable[str]
+    """Dotted keys of the state that the ToolContext of a body in a worker of an executor gets; none by default."""
+    ship_secrets: bool
+    """Whether secret values may be sent to a worker of an executor; False by default."""
     keep_children: bool
     """Whether processes that an isolated body has started run on after its call, until its worker ends."""
 
@@ -103,8 +113,8 @@ def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
             raise DefinitionError(f"{name!r} is an option of serving, not of a tool; pass it where you serve the tool.")
         if name not in ToolOptions.__annotations__:
             raise DefinitionError(f"Unknown option {name!r}. {near_misses(name, ToolOptions.__annotations__)}")
-        if options[name] is not None and name in _CHECKS:
-            _CHECKS[name](name, options[name])
+        if options[name] is not None:
+            check_option(name, options[name])
     if options.get("timeout") is not None and not options.get("run_in_thread", True):
         raise DefinitionError(
             "A timeout cannot interrupt a body in the event loop's thread: remove run_in_thread=False or the timeout."
@@ -115,7 +125,32 @@ def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
         )
     if options.get("keep_children") and options.get("isolation") is None:
         raise DefinitionError('keep_children is an option of isolated tools: add isolation="process", or remove it.')
+    if options.get("keep_children") and options.get("isolation") == "executor":
+        raise DefinitionError('keep_children needs isolation="process": the executor decides about its workers.')
     return options
+
+
+def check_option(name: str, value: Any) -> None:
+    """Raise DefinitionError for a value that an option cannot have."""
+    if name in _CHECKS:
+        _CHECKS[name](name, value)
+
+
+def to_shipped_keys(name: str, keys: Iterable[str] | None, bindings: Mapping[str, Binding]) -> tuple[StateKey, ...]:
+    """Return the keys of the option `ship` of a tool.
+
+    Raises StateKeyError for a malformed key, DefinitionError for an index, and for a tool that takes no ToolContext.
+    """
+    parsed = tuple(map(StateKey.parse, keys or ()))
+    for key in parsed:
+        if not all(isinstance(step, str) for step in key.steps):
+            raise DefinitionError(f"ship has {key.text!r}; name the whole list: a part of it would have another index.")
+    if parsed and _CONTEXT_RESOLVERS.isdisjoint(binding.resolver for binding in bindings.values()):
+        raise DefinitionError(
+            f"{name!r} has the option ship, and takes no ToolContext that gets this state: add a parameter "
+            "`context: ToolContext`, or remove ship. Bound parameters are sent without it."
+        )
+    return parsed
 
 
 def refuse_unknown_bindings(names: Iterable[str], parameters: Iterable[str]) -> None:
@@ -132,14 +167,14 @@ def _check_kind(name: str, value: Any) -> None:
 
 
 def _is_set_of_str(value: Any) -> bool:
-    return not isinstance(value, str) and all(isinstance(tag, str) for tag in value)
+    return isinstance(value, Iterable) and not isinstance(value, str) and all(isinstance(tag, str) for tag in value)
 
 
 def check_isolation(_name: str, value: Any) -> None:
-    """Raise DefinitionError for a value that is not `"process"`, and if psutil is not installed."""
-    if value != "process":
-        raise DefinitionError(f"isolation must be 'process' or None, not {value!r}.")
-    if importlib.util.find_spec("psutil") is None:
+    """Raise DefinitionError for an unknown value, and if psutil is not installed for `"process"`."""
+    if value not in get_args(Isolation):
+        raise DefinitionError(f"isolation must be 'process', 'executor' or None, not {value!r}.")
+    if value == "process" and importlib.util.find_spec("psutil") is None:
         raise DefinitionError('isolation="process" needs psutil: pip install "ahvn-tools[process]"')
 
 
@@ -216,11 +251,13 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         (lambda value: isinstance(value, str), "a str"),
     ),
     **dict.fromkeys(
-        ("coerce_numbers_to_str", "convert", "keep_children"), (lambda value: isinstance(value, bool), "True or False")
+        ("coerce_numbers_to_str", "convert", "keep_children", "ship_secrets"),
+        (lambda value: isinstance(value, bool), "True or False"),
     ),
     "timeout": (lambda value: is_duration(value) and value > 0, "a number of seconds greater than 0"),
     **dict.fromkeys(("max_items", "max_bytes"), (is_count, "a whole number of at least 1, or None for no limit")),
     "render": (callable, "a function of the returned value"),
+    "ship": (_is_set_of_str, "a list of state keys, such as ['user.locale']"),
     "tags": (_is_set_of_str, "a set of strings, such as {'search', 'read-only'}"),
     "binds": (lambda value: isinstance(value, Mapping), "a dict such as {'parameter': 'state.key'}"),
     "icons": (

@@ -126,7 +126,7 @@ class Batch:
         """Raise ToolkitError when a timeout cannot interrupt a body in the caller's thread."""
         for call in [] if self.run_in_thread else self._calls_to_run().values():
             plan = self._plan(call)
-            if plan is not None and plan.timeout is not None and not (plan.is_async or plan.is_isolated):
+            if plan is not None and plan.timeout is not None and not (plan.is_async or plan.isolation is not None):
                 raise ToolkitError(
                     f"{call.name!r} has a timeout, which cannot interrupt it in the caller's thread: leave out "
                     "run_in_thread=False, or the timeouts of the tool and its toolkit."

@@ -35,6 +35,8 @@ from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
+    from concurrent.futures import Executor
+
     from ahvn_tools.execution.call import Call, EmitChunk, Middleware
     from ahvn_tools.execution.questions import QuestionApprover
     from ahvn_tools.execution.scope import CallScope
@@ -65,6 +67,8 @@ class CallOptions:
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
     report: ProgressCallback | None = None
     emit: EmitChunk | None = None
+    executor: Executor | None = None
+    """Where the body runs; None: where the tool says, which may be the toolkit's executor."""
     roots: tuple[Path, ...] | None = None
     """The folders that the tool, and what it calls in its toolkit, may use; None: those of the session or toolkit."""
 
@@ -228,13 +232,9 @@ def _find(
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
         )
-    if options is not DEFAULT_OPTIONS:
-        if options.timeout is not None:
-            entry.refuse_uninterruptible(options.timeout)
-            plan = plan.with_timeout(options.timeout)
-        plan = plan.with_seconds(options.seconds)
-        if not options.run_in_thread:
-            plan = plan.without_thread()
+    plan = _apply_options(plan, entry, options)
+    if plan.isolation == "executor" or options.executor is not None:
+        plan = _move(plan, options.executor or view.store.executor or entry.executor, view)
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
@@ -244,6 +244,22 @@ def _find(
     if entry.server_access is not None and not arguments.keys().isdisjoint(view.store.bindings):
         _refuse_bound_names(view, entry, arguments)
     return entry, plan, arguments
+
+
+def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
+    """Return the plan of a call with these options. Raises ToolkitError for a timeout that cannot be enforced."""
+    if options is DEFAULT_OPTIONS:
+        return plan
+    if options.timeout is not None:
+        entry.refuse_uninterruptible(options.timeout)
+        plan = plan.with_timeout(options.timeout)
+    plan = plan.with_seconds(options.seconds)
+    return plan if options.run_in_thread else plan.without_thread()
+
+
+def _move(plan: Plan, executor: Executor | None, view: StoreView) -> Plan:
+    """Return the plan of a call whose body runs in an executor; without one, the call will say so."""
+    return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
 
 
 def _refuse_bound_names(view: StoreView, entry: Entry, arguments: Arguments) -> None:

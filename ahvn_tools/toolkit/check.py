@@ -52,6 +52,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *_find_missing_descriptions(entries),
         *_find_unreadable_results(entries),
         *_find_unbound_parameters(store, entries),
+        *_find_tools_without_executor(store, entries),
         *[finding for imported in servers for finding in _find_unmatched_options(imported)],
         *[finding for imported in servers for finding in _find_unmatched_tools(imported, entries)],
     ]
@@ -158,11 +159,20 @@ def _find_unreadable_results(entries: Iterable[Entry]) -> Iterator[Finding]:
 
 def _find_unbound_parameters(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
     for entry in entries:
-        parameter = entry.compiled_tool(store.bindings, store.timeout).plan.unbound_parameter
-        if parameter is not None:
+        compiled = entry.compiled_tool(store.bindings, store.timeout)
+        if not compiled.is_usable and (parameter := compiled.plan.unbound_parameter) is not None:
             problem = f"its parameter {parameter.name!r} is not bound, and {parameter.expected!r} has no JSON form"
             fix = f"Bind it: toolkit.bind({parameter.name!r}), or add the tool with preset={{{parameter.name!r}: …}}."
             yield _tool_finding("unbound-parameter", entry, problem, fix, "error")
+
+
+def _find_tools_without_executor(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
+    for entry in entries if store.executor is None else ():
+        plan = entry.compiled_tool(store.bindings, store.timeout).plan
+        if plan.isolation == "executor" and entry.executor is None:
+            fix = "Pass one: Toolkit(…, executor=…), or load(…, executor=…)."
+            problem = 'it has isolation="executor", and the toolkit has no executor'
+            yield _tool_finding("no-executor", entry, problem, fix, "error")
 
 
 def _find_unmatched_options(imported: ImportedServer) -> Iterator[Finding]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import BindError, ToolkitError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.spec import ToolSpec
@@ -22,6 +22,8 @@ from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from ahvn_tools.execution.call import Call, Middleware
     from ahvn_tools.middleware.postprocess import Postprocess
     from ahvn_tools.toolkit.exclusive import Exclusive
@@ -49,6 +51,9 @@ class _CompiledCache:
 
 class Entry:
     """One tool in a toolkit."""
+
+    executor: Executor | None = None
+    """The executor of the toolkit that it comes from; the one of its own toolkit has priority."""
 
     def __init__(
         self,
@@ -98,21 +103,16 @@ class Entry:
         self.timeout = entry_options.validate_timeout(options.get("timeout"))
         self.item_limits = entry_options.to_item_limits(options)
         self.isolation = entry_options.validate_isolation(spec, name, options.get("isolation"))
+        self.shipping = entry_options.to_shipping(spec, name, options)
+        """What of `ship` and `ship_secrets` is set here, as a template has it."""
         self.keep_children = entry_options.validate_keep_children(
             spec, name, options.get("keep_children"), self.isolation
         )
         self.exclusive: Exclusive = entry_options.validate_exclusive(spec, name, options.get("exclusive", False))
-        self.requires_approval = options.get("requires_approval", False)
-        if not (isinstance(self.requires_approval, bool) or callable(self.requires_approval)):
-            raise ToolkitError(f"`requires_approval` of {name!r} is True, False or a function of the arguments.")
-        if (postprocess := options.get("postprocess")) is not None:
-            signature = "a function `(call, result) -> ToolResult | None`"
-            entry_options.validate_callable(f"`postprocess` of {name!r}", signature, postprocess)
+        self.task = entry_options.validate_task(name, options.get("task"))
+        self.requires_approval = entry_options.validate_requires_approval(name, options.get("requires_approval", False))
         self._inherited_middleware = inherited_middleware
-        self._option_middleware: tuple[Middleware, ...] = (
-            *map(entry_options.validate_middleware, options.get("middleware", ())),
-            *([] if postprocess is None else [_to_middleware(postprocess)]),
-        )
+        self._option_middleware = _to_option_middleware(name, options)
         self._lock_middleware = () if self.exclusive is False else (_lock(self.exclusive, locks),)
         self._own_middleware = (*self._option_middleware, *self._lock_middleware)
         self._preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
@@ -262,18 +262,22 @@ class Entry:
             for name, binding in bindings.items()
         }
         timeouts = [seconds for seconds in (template.timeout, self.timeout, timeout) if seconds is not None]
-        settings = {
+        settings: dict[str, Any] = {
             "name": self.name,
             "tags": self.tags,
             "timeout": min(timeouts, default=None),
             **self.item_limits,
             "isolation": self.isolation or template.isolation,
+            **self.shipping,
             "keep_children": template.keep_children if self.keep_children is None else self.keep_children,
         }
         changed = {key: value for key, value in settings.items() if getattr(template, key) != value}
         if not added and not changed:
             return base
-        template = replace(template, options={**template.options, **changed}, **changed)  # type: ignore[arg-type]  # fields of a template
+        options = {**template.options, **changed}
+        if "ship" in changed:
+            options["ship"] = [key.text for key in self.shipping["ship"]]
+        template = replace(template, options=options, **changed)
         return CompiledTool(template, {**base.bindings, **added})
 
     def secret_keys(self, toolkit_bindings: Bindings, timeout: float | None) -> frozenset[StateKey]:
@@ -322,6 +326,18 @@ def _applicable_bindings(base: CompiledTool, bindings: Bindings) -> Bindings:
 
 def _are_same(first: Bindings, second: Bindings) -> bool:
     return first.keys() == second.keys() and all(second[name] is binding for name, binding in first.items())
+
+
+def _to_option_middleware(name: str, options: EntryOptions) -> tuple[Middleware, ...]:
+    """Return the middleware that the options name, outermost first. Raises ToolkitError."""
+    middleware = tuple(map(entry_options.validate_middleware, options.get("middleware", ())))
+    if (postprocess := options.get("postprocess")) is None:
+        return middleware
+    signature = "a function `(call, result) -> ToolResult | None`"
+    return (
+        *middleware,
+        _to_middleware(entry_options.validate_callable(f"`postprocess` of {name!r}", signature, postprocess)),
+    )
 
 
 def _to_middleware(postprocess: Postprocess) -> Middleware:

@@ -79,9 +79,10 @@ def to_entries(
     specs = [tool.spec for tool in added]
     names = _apply_rename([spec.name for spec in specs], rename)
     presets = _split_preset(specs, options.get("preset"))
+    own_options = [_own_options(spec, entry_options, len(specs)) for spec in specs]
     entries = [
-        tool.to_entry(prefix + validate_name("name of a tool", name), {**entry_options, **preset}, locks)
-        for name, tool, preset in zip(names, added, presets, strict=True)
+        tool.to_entry(prefix + validate_name("name of a tool", name), {**own, **preset}, locks)
+        for name, tool, own, preset in zip(names, added, own_options, presets, strict=True)
     ]
     if "on_duplicate" in options:
         on_duplicate = validate_on_duplicate(options["on_duplicate"])
@@ -131,6 +132,7 @@ class _AddedTool:
                 server_access=access,
                 server_name=tool.server_name,
             )
+            entry.executor = tool.executor
         else:
             entry = Entry(self.spec, name, self.origin, options, locks)
         entry.own_bindings = to_key_bindings(self.spec, name, self.binds)
@@ -240,6 +242,13 @@ def _split_preset(specs: Sequence[ToolSpec], preset: Any) -> list[EntryOptions]:
         if name not in names:
             raise BindError(f"None of these tools has a parameter {name!r} to preset. {near_misses(str(name), names)}")
     return [{"preset": {name: value for name, value in preset.items() if name in parameters}} for parameters in known]
+
+
+def _own_options(spec: ToolSpec, options: Any, count: int) -> Any:
+    """Return the options without `ship`, among several tools, for one that takes no ToolContext."""
+    if count == 1 or "ship" not in options or spec.compiled.plan.takes_context:
+        return options
+    return {name: value for name, value in options.items() if name != "ship"}
 
 
 def _apply_rename(names: list[str], rename: Rename) -> list[str]:

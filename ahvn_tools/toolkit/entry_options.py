@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, get_args
 
 from ahvn_tools.binding import Binding, bindable_parameters
-from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
+from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError, near_misses
 from ahvn_tools.redaction import contains_secret, reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChange
-from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.sources.options import DefinitionOptions, ToolOptions, check_isolation
+from ahvn_tools.sources.options import DefinitionOptions, ToolOptions, check_isolation, check_option, to_shipped_keys
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
 from ahvn_tools.template import Isolation, is_count, is_duration
@@ -22,6 +21,9 @@ if TYPE_CHECKING:  # slow, and few tools need it
     from ahvn_tools.toolkit.exclusive import Exclusive
 
 Value = TypeVar("Value")
+
+TaskMode = Literal["optional", "required"]
+"""How clients of a server call a tool as an MCP task."""
 
 BASIC_GROUP: Final = "basic"
 """The group of a tool that was added without one; always active."""
@@ -45,6 +47,9 @@ class SharedOptions(TypedDict, total=False):
     exclusive: Exclusive
     """True: a call runs alone among those of one answer. A parameter's name, or a function of the validated arguments,
     sync or async: calls of this toolkit with the same key never run at once."""
+    task: TaskMode | None
+    """How clients of a server with `tasks` may call the tools: `"optional"`: as MCP tasks, too; `"required"`: only as
+    MCP tasks; None: only in plain calls."""
 
 
 class EntryOptions(SharedOptions, total=False):
@@ -60,7 +65,13 @@ class EntryOptions(SharedOptions, total=False):
     max_bytes: int | None
     """How large these items may be together, in bytes, instead of the tool's own limit; None: no limit."""
     isolation: Isolation | None
-    """`"process"`: the bodies run in worker processes, whatever the tools' own setting is."""
+    """`"process"`: the bodies run in worker processes, `"executor"`: in workers of the toolkit's executor, whatever the
+    tools' own setting is."""
+    ship: Iterable[str]
+    """Dotted keys of the state that the ToolContext of a body in a worker of an executor gets, instead of the tool's
+    own keys."""
+    ship_secrets: bool
+    """Whether secret values may be sent to a worker of an executor; by default as the tools say."""
     keep_children: bool
     """Whether processes that isolated bodies have started run on after their calls; by default as the tools say."""
 
@@ -128,6 +139,13 @@ def validate_timeout(timeout: float | None) -> float | None:
     return timeout
 
 
+def validate_max_concurrency(value: int) -> int:
+    """Return how many calls may run at once. Raises ToolkitError unless it is a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # type: ignore[redundant-expr]  # callers may pass anything
+        raise ToolkitError(f"max_concurrency must be a whole number, at least 1, not {value!r}.")
+    return value
+
+
 def to_item_limits(options: Mapping[str, Any]) -> dict[str, int | None]:
     """Return the limits of items among the options. Raises ToolkitError unless they are positive numbers or None."""
     limits = {name: options[name] for name in ("max_items", "max_bytes") if name in options}
@@ -180,6 +198,20 @@ def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
     return exclusive  # type: ignore[no-any-return]  # it is a bool or a function
 
 
+def validate_requires_approval(name: str, value: Any) -> bool | Callable[[dict[str, Any]], bool]:
+    """Return whether calls need an approval. Raises ToolkitError for anything but a bool or a function."""
+    if not (isinstance(value, bool) or callable(value)):
+        raise ToolkitError(f"`requires_approval` of {name!r} is True, False or a function of the arguments.")
+    return value  # type: ignore[no-any-return]  # it is a bool or a function
+
+
+def validate_task(name: str, task: Any) -> TaskMode | None:
+    """Return whether calls may be MCP tasks. Raises ToolkitError for what is no mode."""
+    if task is not None and task not in get_args(TaskMode):
+        raise ToolkitError(f"`task` of {name!r} is 'optional', 'required' or None, not {task!r}.")
+    return task  # type: ignore[no-any-return]  # one of the modes
+
+
 def validate_isolation(spec: ToolSpec, name: str, isolation: Isolation | None) -> Isolation | None:
     """Return where bodies run. Raises ToolkitError for a body that cannot run in a worker process."""
     if isolation is None:
@@ -189,7 +221,7 @@ def validate_isolation(spec: ToolSpec, name: str, isolation: Isolation | None) -
     except DefinitionError as error:
         raise ToolkitError(str(error)) from None
     template = spec.compiled.template
-    if "tool" in template.rebuild_arguments or isinstance(spec.body, InjectedBody):
+    if not template.is_movable:
         raise ToolkitError(f"{name!r} runs in MCP or FastMCP, not in a worker process: leave out isolation.")
     if not template.run_in_thread:
         raise ToolkitError(f"{name!r} has run_in_thread=False, so it stays in its event loop: leave out isolation.")
@@ -199,12 +231,33 @@ def validate_isolation(spec: ToolSpec, name: str, isolation: Isolation | None) -
 def validate_keep_children(
     spec: ToolSpec, name: str, keep_children: bool | None, isolation: Isolation | None
 ) -> bool | None:
-    """Return whether children of bodies run on. Raises ToolkitError for a body that is not isolated."""
+    """Return whether children of bodies run on. Raises ToolkitError for a body that is not in a worker process."""
     if keep_children not in (None, True, False):
         raise ToolkitError(f"`keep_children` of {name!r} is True or False, not {keep_children!r}.")
-    if keep_children and isolation is None and spec.compiled.template.isolation is None:
+    applied = isolation or spec.compiled.template.isolation
+    if keep_children and applied is None:
         raise ToolkitError(f'{name!r} is not isolated: add isolation="process", or leave out keep_children.')
+    if keep_children and applied == "executor":
+        raise ToolkitError(f"{name!r} runs in an executor, which decides about its workers: leave out keep_children.")
     return keep_children
+
+
+def to_shipping(spec: ToolSpec, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `ship` and `ship_secrets`, where they are set, as a template has them.
+
+    Raises ToolkitError for what does not fit, and for keys that a tool without a ToolContext would get.
+    """
+    shipping: dict[str, Any] = {}
+    try:
+        for option in ("ship", "ship_secrets"):
+            if options.get(option) is not None:
+                check_option(option, options[option])
+                shipping[option] = options[option]
+        if "ship" in shipping:
+            shipping["ship"] = to_shipped_keys(name, shipping["ship"], spec.compiled.bindings)
+    except (DefinitionError, StateKeyError) as error:
+        raise ToolkitError(str(error)) from None
+    return shipping
 
 
 def to_key_bindings(spec: ToolSpec, name: str, binds: Mapping[str, str]) -> dict[str, Binding]:

@@ -33,7 +33,7 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
 
 def _has_definition(view: StoreView, entry: Entry) -> bool:
     """Return whether a tool can be shown to a model; `check` finds one with a parameter that must be bound first."""
-    return view.compiled_tool(entry).plan.unbound_parameter is None
+    return view.compiled_tool(entry).is_usable
 
 
 def _find_duplicates(view: StoreView) -> Iterator[Finding]:

@@ -56,6 +56,9 @@ class ToolkitServerOptions(TypedDict, total=False):
     mask_errors: bool
     """False: the client receives the text of an exception, and not only that the tool failed. By default as the
     toolkit's."""
+    tasks: bool | str | None
+    """True or `"memory://"`: clients may call tools that have the option `task` as MCP tasks, which are kept in memory;
+    the URL of a Redis: they are kept there. Needs the extra `tasks`. None and False: there are no tasks."""
     auth: Any
     """A FastMCP auth provider or token verifier, for HTTP."""
     fastmcp: Mapping[str, Any]
@@ -69,8 +72,13 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     """
     refuse_unknown_options(options, ToolkitServerOptions)
     check.report_changes(view)
+    tasks = options.get("tasks")
     for entry in view.listed_entries():
-        view.compiled_tool(entry).plan.require_bound()
+        view.compiled_tool(entry).require_bound()
+        if entry.task == "required" and tasks in (None, False):
+            raise ToolkitError(
+                f"{entry.name!r} only runs as a task: serve it with tasks=True, or add it with task='optional'."
+            )
     if (auth := options.get("auth")) is not None and not hasattr(auth, "verify_token"):
         raise ToolkitError(
             f"`auth` of a server is a FastMCP auth provider or token verifier, such as JWTVerifier, "
@@ -84,6 +92,7 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
         options.get("name", toolkit_name),
         instructions=options.get("instructions", notes or None),
         version=options.get("version"),
+        tasks=tasks,
         auth=auth,
         **options.get("fastmcp", {}),
     )
@@ -142,6 +151,15 @@ class ToolkitServer:
     def get_revision(self) -> tuple[Any, ...]:
         """Return a value that differs whenever the tool list of any client may have changed."""
         return _list_revision(self._view)
+
+    def task_mode(self, name: str) -> Literal["forbidden", "optional", "required"] | None:
+        """Return whether calls of a tool may be tasks; None if no tool of that name is served."""
+        entry = self._view.store.entries.get(name)
+        return None if entry is None or not self._view.is_selected(entry) else entry.task or "forbidden"
+
+    def task_tools(self) -> list[ToolDefinition]:
+        """Return the tools whose calls may be tasks, for any client."""
+        return [self._view.definition(e) for e in self._view.selected_entries() if e.task is not None]
 
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call in its own session, and notify the client when its list of tools has changed."""

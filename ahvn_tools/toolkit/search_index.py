@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 
 if TYPE_CHECKING:
     import sqlite3
@@ -168,7 +168,7 @@ def _columns(compiled: CompiledTool) -> tuple[str, str, str]:
 
     They are those of its definition, which takes ten times as long to make.
     """
-    compiled.plan.require_bound()
+    compiled.require_bound()
     template, hidden = compiled.template, frozenset(compiled.bindings)
     name = template.name + " " + re.sub(r"[\W_]+", "", template.name)
     description = f"{template.title or ''}\n{template.texts.description}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError, near_misses, quote_name
+from ahvn_tools.formats.read_only import ReadOnlyExports
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.sources.options import OutputForm
 from ahvn_tools.spec import ToolSpec
@@ -21,7 +22,13 @@ from ahvn_tools.toolkit.approval_store import ApprovalStore, MemoryApprovalStore
 from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING
 from ahvn_tools.toolkit.duplicates import Duplicate, OnDuplicate, validate_on_duplicate
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_options import BASIC_GROUP, validate_middleware, validate_name, validate_timeout
+from ahvn_tools.toolkit.entry_options import (
+    BASIC_GROUP,
+    validate_max_concurrency,
+    validate_middleware,
+    validate_name,
+    validate_timeout,
+)
 from ahvn_tools.toolkit.finding_log import FindingLog
 from ahvn_tools.toolkit.group import Group
 from ahvn_tools.toolkit.locks import KeyedLocks
@@ -29,11 +36,14 @@ from ahvn_tools.toolkit.name_clashes import NameClashes
 from ahvn_tools.toolkit.redefinition import keep_bindings
 from ahvn_tools.toolkit.search_index import SearchIndex
 from ahvn_tools.toolkit.search_listing import SearchListing
+from ahvn_tools.toolkit.secret_keys import SecretKeys
 from ahvn_tools.toolkit.selection import Toolset
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 from ahvn_tools.toolkit.wire_names import WireNames
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from ahvn_tools.execution.call import Middleware
     from ahvn_tools.middleware.approve import Approver
     from ahvn_tools.toolkit.structured_output import StructuredOutput
@@ -81,6 +91,8 @@ class ToolStore:
         self.make_toolkit: Callable[[Any], Any] = lambda view: view
         """Returns the toolkit of a StoreView."""
         self.approver: Approver | None = None
+        self.executor: Executor | None = None
+        """In which the bodies of tools with `isolation="executor"` run."""
         self.masks_errors = True
         """Whether results hide the text of an exception that is no ToolError."""
         self.middleware_timeout: float | None = None
@@ -96,6 +108,7 @@ class ToolStore:
         self.imported_servers: dict[str, Any] = {}
         """The MCP servers by name; MCPImports manages them."""
         self.import_lock = threading.Lock()
+        self.exports = ReadOnlyExports()
         self.search_index = SearchIndex()
         self.search_listing: SearchListing | None = None
         """The tools that are listed to a model; None: every visible tool."""
@@ -106,10 +119,7 @@ class ToolStore:
         """Changes whenever tools or groups are added or removed."""
         self.bindings_revision = 0
         """Changes whenever a parameter is bound or unbound, or a tool's tags change."""
-        self.secrets: frozenset[StateKey] = frozenset()
-        """Keys that a binding once marked as secret."""
-        self._own_secrets: frozenset[StateKey] = frozenset()
-        """Those among them that the host has marked, and not the definition of a server's tool."""
+        self.secrets = SecretKeys()
 
     def add(self, entries: list[Entry], groups: Mapping[str, Group], *, refuses_server_clashes: bool = False) -> None:
         """Add all of these tools or none; `groups` are the groups of the toolkit that they come from.
@@ -149,7 +159,7 @@ class ToolStore:
             self.entries.update(added)
             self._names.add(added.values())
         if any(entry.has_secret_parameter(name) for name in self.bindings for entry in added.values()):
-            self._mark_secrets(self.bindings, added.values())
+            self.bindings = self.secrets.mark(self.bindings, self.bindings, added.values())
         self.tools_revision += 1
         new = [
             duplicate
@@ -282,16 +292,13 @@ class ToolStore:
     def bind(self, binding: Binding, entry: Entry | None = None) -> None:
         """Bind a parameter of one tool or, without an entry, of every tool that has it, now and later."""
         with self._lock:
-            if binding.is_secret and binding.key is not None:
-                self.secrets |= {binding.key}
-                if entry is None or entry.server_access is None:
-                    self._own_secrets |= {binding.key}
+            self.secrets.add(binding, entry)
             if entry is None:
                 self.bindings = {**self.bindings, binding.parameter: binding}
-                self._mark_secrets([binding.parameter], self.entries.values())
+                self.bindings = self.secrets.mark(self.bindings, [binding.parameter], self.entries.values())
             else:
                 entry.bind(binding)
-                self._mark_secrets([], [])
+                self.bindings = self.secrets.mark(self.bindings, [], [])
             self.bindings_revision += 1
         self.block_unaccepted_tools()
 
@@ -306,20 +313,6 @@ class ToolStore:
             self.bindings_revision += 1
         self.block_unaccepted_tools()
 
-    def _mark_secrets(self, parameters: Iterable[str], entries: Collection[Entry]) -> None:
-        """Mark the bindings of state keys that the host has bound as secret, and those of secret parameters of tools.
-
-        Such a binding reaches a server only where it was named for it.
-        """
-        marked = {name for name in parameters if any(entry.has_secret_parameter(name) for entry in entries)}
-        secret = {
-            name: replace(binding, is_secret=True)
-            for name, binding in self.bindings.items()
-            if not binding.is_secret and (name in marked or binding.key in self._own_secrets)
-        }
-        if secret:  # compiled tools remember which mapping they were compiled from
-            self.bindings = {**self.bindings, **secret}
-
     def block_unaccepted_tools(self) -> None:
         """Block the tools of servers that have a bound parameter which the host has not accepted.
 
@@ -330,14 +323,16 @@ class ToolStore:
 
     def secret_keys(self) -> frozenset[StateKey]:
         """Return the state keys that a binding or a parameter marks as secret, or has marked so."""
-        return self._secrets_with(list(self.entries.values()))
+        return self.secrets.find(list(self.entries.values()), self.bindings, self.timeout)
+
+    def secret_keys_for_executor(self) -> frozenset[StateKey]:
+        """Return the same keys, at the cost of a look at each tool."""
+        return self.secrets.find_unchanged(self.entries.values(), self.bindings, self.timeout)
 
     def _remember_secrets(self, names: Iterable[str]) -> None:
-        """Remember the secret keys of tools that are about to change or go: the state may still hold the values."""
-        self.secrets = self._secrets_with([self.entries[name] for name in names if name in self.entries])
-
-    def _secrets_with(self, entries: list[Entry]) -> frozenset[StateKey]:
-        return self.secrets.union(*[entry.secret_keys(self.bindings, self.timeout) for entry in entries])
+        """Remember the secret keys of tools that are about to change or go."""
+        entries = [self.entries[name] for name in names if name in self.entries]
+        self.secrets.remember(entries, self.bindings, self.timeout)
 
     def use(self, middleware: Middleware) -> Callable[[], None]:
         """Add a middleware inside the existing ones. Return a function that removes it once."""
@@ -359,13 +354,6 @@ def lookup(kind: str, name: str, known: Mapping[str, Item], hint: str = "") -> I
     if name not in known:
         raise ToolLookupError(f"There is no {kind} {quote_name(name)}. {near_misses(name, known)}{hint}")
     return known[name]
-
-
-def validate_max_concurrency(value: int) -> int:
-    """Return how many calls may run at once. Raises ToolkitError unless it is a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # type: ignore[redundant-expr]  # callers may pass anything
-        raise ToolkitError(f"max_concurrency must be a whole number, at least 1, not {value!r}.")
-    return value
 
 
 def _validate_is_active(group: str, is_active: bool) -> bool:

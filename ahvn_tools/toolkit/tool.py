@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.sources.options import ToolOptions
@@ -27,6 +27,8 @@ from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from ahvn_tools.execution.call import Middleware
 
 
@@ -60,7 +62,7 @@ class ToolkitTool(ToolSpec):
 
     @property
     def _secrets(self) -> frozenset[StateKey]:  # type: ignore[override]  # as above
-        return self._view.store.secrets | self._entry.spec._secrets  # noqa: SLF001  # of another spec
+        return self._view.store.secrets.known | self._entry.spec._secrets  # noqa: SLF001  # of another spec
 
     @property
     def state_scopes(self) -> StateScopes:  # type: ignore[override]  # as above
@@ -96,6 +98,7 @@ class ToolkitTool(ToolSpec):
             "audience": entry.audience,
             "requires_approval": entry.requires_approval,
             "exclusive": entry.exclusive,
+            "task": entry.task,
         }
 
     @property
@@ -108,6 +111,11 @@ class ToolkitTool(ToolSpec):
     def server_name(self) -> str | None:
         """The MCP server with all tools of which the tool was added; None for other tools."""
         return self._entry.server_name
+
+    @property
+    def executor(self) -> Executor | None:
+        """Where the body runs if the tool has `isolation="executor"`."""
+        return self._view.store.executor or self._entry.executor
 
     def effective_middleware(self) -> tuple[Middleware, ...]:
         """Return the middleware of its calls, outermost first; another toolkit that takes the tool runs it, too."""
@@ -156,7 +164,7 @@ class ToolkitTool(ToolSpec):
         """Return a spec outside of the toolkit, with the same bindings and the state of the spec that was added."""
         twin = self._entry.spec.clone()
         twin.compiled = self.compiled
-        twin._secrets |= self._view.store.secrets  # noqa: SLF001  # of another spec
+        twin._secrets |= self._view.store.secrets.known  # noqa: SLF001  # of another spec
         return twin
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -164,6 +172,13 @@ class ToolkitTool(ToolSpec):
         raise PickleError(
             f"{self.name!r} belongs to a toolkit, which cannot be pickled: pickle `tool.clone()`, "
             "which has its bindings and the state of the spec that was added."
+        )
+
+    def to_dict(self, *, values: bool = False) -> NoReturn:  # noqa: ARG002  # as of a spec
+        """Refuse: the data would lose what the toolkit demands of the tool. Raises ToolkitError."""
+        raise ToolkitError(
+            f"{self.name!r} belongs to a toolkit: write the toolkit with `manifest.dump(toolkit)`, or write "
+            "`tool.clone().to_dict()`."
         )
 
     def _clear_cache(self) -> None:
@@ -195,6 +210,15 @@ class ToolkitTool(ToolSpec):
     def astream(self, /, *args: Any, **arguments: Any) -> AsyncGenerator[ToolResult, None]:
         """Call in the toolkit and yield results as `stream` does."""
         return calls.astream(self._view, self._entry.name, arguments, _call_options(args))
+
+    def submit(self, executor: Executor, /, *args: Any, **arguments: Any) -> Future[ToolResult]:
+        """Start a call in the toolkit whose body runs in a worker of an executor; as a spec does, with its middleware.
+
+        The state is read when the call starts, which may be after this returns.
+        """
+        from ahvn_tools.toolkit import mapped_calls  # few calls need it
+
+        return mapped_calls.submit(self._view, executor, self._entry.name, args, arguments)
 
     async def _serve(self, arguments: JsonObject) -> ToolResult:
         """Run the call of an MCP client."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
@@ -28,6 +28,7 @@ from ahvn_tools.toolkit.entry_options import (
     to_name_set,
     validate_callable,
     validate_flag,
+    validate_max_concurrency,
     validate_name,
     validate_timeout,
 )
@@ -36,22 +37,21 @@ from ahvn_tools.toolkit.search_listing import SearchListing
 from ahvn_tools.toolkit.search_rank import Rank
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import ToolStore, validate_max_concurrency
-from ahvn_tools.toolkit.toolkit_view import ToolkitView, validate_state
+from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.toolkit_servers import ToolkitServers
+from ahvn_tools.toolkit.toolkit_view import validate_state
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:  # slow, and few toolkits need it
+    from concurrent.futures import Executor
+
     from ahvn_tools.execution.call import Middleware
-    from ahvn_tools.mcp.client.remote_server import RemoteServer
-    from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.middleware.approve import Approver
-    from ahvn_tools.toolkit.imported_server import ImportOptions
-    from ahvn_tools.toolkit.mcp_imports import MCPImports
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Toolkit(ToolkitView):
+class Toolkit(ToolkitServers):
     """Many tools as one collection: label them, select from them, bind session context, run what a model asks for.
 
     >>> kit = Toolkit("notes", state={"user": "host"})
@@ -85,6 +85,7 @@ class Toolkit(ToolkitView):
         max_concurrency: int = 16,
         max_background: int = DEFAULT_MAX_RUNNING,
         roots: Roots | None = None,
+        executor: Executor | None = None,
         on_duplicate: OnDuplicate = "raise",
         mask_errors: bool = True,
         strict: bool = False,
@@ -101,14 +102,15 @@ class Toolkit(ToolkitView):
         request can be approved (7 days; None: forever). `timeout` is how many seconds any call may take without its
         middleware, `middleware_timeout` how many its middleware may take. `max_concurrency` is how many calls of one
         answer run at once, `max_background` how many background calls of one session run at once. `roots` are the
-        folders, as paths or `file:` URIs, that a tool finds in its ToolContext. `on_duplicate` decides about a second
-        tool of the same name: `"raise"` ToolkitError, `"keep"` the first, `"replace"` it, or `"rename"` the second;
-        `add` and `add_mcp` have this option, too. `mask_errors=False` lets a result contain the text of any exception,
-        and not only of a ToolError. With `strict` a finding of `check` raises ToolkitError in `to`, in `add_mcp` and
-        when the toolkit is served. `output="raw"` applies to functions that are added without `output` and
-        `output_schema`: the value of a result is the object that the function returned. `spec_class`, a subclass of
-        ToolSpec, is the class of the specs that the toolkit makes. Raises ToolkitError, and DefinitionError for an
-        unknown `output` and for another class, for what does not fit.
+        folders, as paths or `file:` URIs, that a tool finds in its ToolContext. `executor`, any of
+        `concurrent.futures`, is where the bodies of tools with `isolation="executor"` run; the host shuts it down.
+        `on_duplicate` decides about a second tool of the same name: `"raise"` ToolkitError, `"keep"` the first,
+        `"replace"` it, or `"rename"` the second; `add` and `add_mcp` have this option, too. `mask_errors=False` lets a
+        result contain the text of any exception, and not only of a ToolError. With `strict` a finding of `check` raises
+        ToolkitError in `to`, in `add_mcp` and when the toolkit is served. `output="raw"` applies to functions that are
+        added without `output` and `output_schema`: the value of a result is the object that the function returned.
+        `spec_class`, a subclass of ToolSpec, is the class of the specs that the toolkit makes. Raises ToolkitError, and
+        DefinitionError for an unknown `output` and for another class or executor, for what does not fit.
         """
         if approver is not None:
             validate_callable("An approver", "a function of the request", approver)
@@ -117,6 +119,10 @@ class Toolkit(ToolkitView):
         own_state = SessionState(validate_state({} if state is None else state))
         self._view = StoreView(store, (own_state,), roots=None if roots is None else to_roots(roots))
         store.approver = approver
+        if executor is not None:
+            from ahvn_tools.execution.executor_option import validate_executor
+
+            store.executor = validate_executor(executor)
         check_output("output", output)
         store.output = output
         store.spec_class = validate_spec_class(spec_class)
@@ -131,11 +137,6 @@ class Toolkit(ToolkitView):
         store.make_toolkit = unheld._with_view  # noqa: SLF001  # of this class
         for layer in middleware:
             self.use(layer)
-
-    def _store_for(self, action: str) -> ToolStore:
-        """Return the store to change it. Raises ToolkitError on a session or a selection."""
-        self._view.refuse_change(action)
-        return self._view.store
 
     def add(
         self,
@@ -194,73 +195,6 @@ class Toolkit(ToolkitView):
         """Remove tools; active calls finish. Raises ToolLookupError for an unknown name, and removes none then."""
         self._store_for("remove").remove(list(names))
         return self
-
-    def add_mcp(
-        self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
-    ) -> Self:
-        """Add the tools of an MCP server, or of all servers of an `mcp.json`; `servers` describes each.
-
-        `server` is a URL, a command as a string or as a list of words, an `mcp.json` (its path or its data), the path
-        of a script, a FastMCP server, client or transport, or what `mcp.connect` returned. `name` is for `remove_mcp`
-        and messages; `timeout`, in seconds, applies to each call. A tool whose name is taken is refused, unless
-        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `binds` names the parameters that secret
-        bindings may fill, and any binding in later tools.
-
-        Raises ToolConnectionError when no server can be reached, ToolkitError, ToolLookupError and BindError for what
-        does not fit; nothing is added then.
-        """
-        imports = self._mcp_imports("add an MCP server")
-        _run_async(imports.add, server, name, timeout, options)
-        return self
-
-    async def aadd_mcp(
-        self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
-    ) -> Self:
-        """Add the tools of an MCP server from async code, as `add_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        await background_loop.arun(self._mcp_imports("add an MCP server").add, server, name, timeout, options)
-        return self
-
-    def remove_mcp(self, name: str | None = None) -> Self:
-        """Remove an MCP server, or all of them, with its tools, and close it. Raises ToolLookupError."""
-        _run_async(self._mcp_imports("remove an MCP server").remove, name)
-        return self
-
-    async def aremove_mcp(self, name: str | None = None) -> Self:
-        """Remove an MCP server, or all of them, from async code, as `remove_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        await background_loop.arun(self._mcp_imports("remove an MCP server").remove, name)
-        return self
-
-    def refresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
-        """List the tools of an MCP server, or of all of them, again, and return what has changed, by server.
-
-        What is bound here stays bound, what was removed here stays removed. Raises ToolLookupError, and for a server
-        that is named ToolConnectionError.
-        """
-        changes: dict[str, Changes] = _run_async(self._mcp_imports().refresh, name)
-        return changes
-
-    async def arefresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
-        """List the tools of an MCP server, or of all of them, again from async code, as `refresh_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        return await background_loop.arun(self._mcp_imports().refresh, name)
-
-    @property
-    def servers(self) -> dict[str, RemoteServer]:
-        """The MCP servers by name: the tools of each, which of them wait to be accepted, and what it receives."""
-        return {name: imported.server for name, imported in self._view.store.imported_servers.items()}
-
-    def _mcp_imports(self, action: str | None = None) -> MCPImports:
-        """Return the MCP servers, for an action that only the toolkit itself allows."""
-        from ahvn_tools.toolkit.mcp_imports import MCPImports  # few toolkits have a server
-
-        store = self._view.store if action is None else self._store_for(action)
-        toolkit_state = self._view.session_states[-1]
-        return MCPImports(store, lambda: toolkit_state.state)
 
     def bind(
         self,
@@ -386,11 +320,3 @@ def _to_tags(tags: tuple[str, ...]) -> frozenset[str]:
     if not tags:
         raise ToolkitError('Name at least one tag after the tool: tag("find", "read").')
     return to_name_set("tags of a tool", tags)
-
-
-def _run_async(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """Run an async function on the background loop and return its value."""
-    from ahvn_tools.execution import background_loop
-    from ahvn_tools.execution.runner import capture_outcome
-
-    return background_loop.run(capture_outcome, function, *arguments).get()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.json_types import JsonObject
@@ -12,8 +12,11 @@ from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.toolkit_background import ToolkitBackground
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from ahvn_tools.formats import FormatName
     from ahvn_tools.toolkit.batch import Batch
+    from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
     from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
     from ahvn_tools.toolkit.run import Run
@@ -135,6 +138,39 @@ class ToolkitCalls(ToolkitBackground):
         """
         cancelled = self._view.background_calls.cancel(call_id)
         return self._view.store.active_calls.cancel(call_id, self._view.session_state) or cancelled
+
+    def map(
+        self,
+        executor: Executor,
+        calls: Iterable[MappedCall],
+        *,
+        timeout: float | None = None,
+        buffersize: int = 256,
+    ) -> Generator[ToolResult, None, None]:
+        """Run many calls, their bodies in the workers of an executor, and yield the results in the order of the calls.
+
+        A call is a ToolCall, or a pair of a tool's name and its arguments. `buffersize` is how many calls are read
+        ahead of the result that is yielded, and run. Everything but the body runs here: groups, state, middleware.
+        Leaving the loop cancels the calls that have no result yet. `timeout`, in seconds, is that of each call. Raises
+        ToolkitError for what is no call and no number, DefinitionError for what is no executor and for a tool that
+        cannot run in one.
+        """
+        from ahvn_tools.toolkit import mapped_calls
+
+        return mapped_calls.map_calls(self._view, executor, calls, timeout, buffersize)
+
+    def amap(
+        self,
+        executor: Executor,
+        calls: Iterable[MappedCall],
+        *,
+        timeout: float | None = None,
+        buffersize: int = 256,
+    ) -> AsyncGenerator[ToolResult, None]:
+        """Run many calls from async code, their bodies in the workers of an executor, as `map` does."""
+        from ahvn_tools.toolkit import mapped_calls
+
+        return mapped_calls.amap_calls(self._view, executor, calls, timeout, buffersize)
 
     def run(self, answer: Any, *, format: FormatName | str | None = None, run_in_thread: bool = True) -> Run:  # noqa: A002  # the word for it
         """Run all calls of a model's answer, in parallel, and return the messages that answer them.

@@ -274,23 +274,38 @@ class ToolkitView(ToolkitCalls):
         return [self._view.definition(entry) for entry in self._view.listed_entries()]
 
     @overload
-    def to(self, format: Literal["anthropic"], /, **options: Any) -> list[sdk_types.AnthropicTool]: ...
+    def to(
+        self, format: Literal["anthropic"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.AnthropicTool]: ...
     @overload
-    def to(self, format: Literal["gemini"], /, **options: Any) -> list[sdk_types.GeminiTool]: ...
+    def to(
+        self, format: Literal["gemini"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.GeminiTool]: ...
     @overload
-    def to(self, format: Literal["mistral"], /, **options: Any) -> list[sdk_types.MistralTool]: ...
+    def to(
+        self, format: Literal["mistral"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.MistralTool]: ...
     @overload
-    def to(self, format: Literal["openai"], /, **options: Any) -> list[sdk_types.OpenAITool]: ...
+    def to(
+        self, format: Literal["openai"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.OpenAITool]: ...
     @overload
-    def to(self, format: Literal["openai-responses"], /, **options: Any) -> list[sdk_types.OpenAIResponsesTool]: ...
+    def to(
+        self, format: Literal["openai-responses"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.OpenAIResponsesTool]: ...
     @overload
-    def to(self, format: FormatName | str, /, **options: Any) -> list[JsonObject]: ...
-    def to(self, format: str, /, **options: Any) -> Any:  # noqa: A002  # the word for it
+    def to(self, format: FormatName | str, /, *, read_only: bool = ..., **options: Any) -> list[JsonObject]: ...
+    def to(self, format: str, /, *, read_only: bool = False, **options: Any) -> Any:  # noqa: A002  # the word for it
         """Return the tools in a format such as `"openai"`; the options are those of the format's `export`.
+
+        Each export is a new object. With `read_only`, it is the same object until a tool here changes: a list that
+        refuses changes at any depth with a TypeError.
 
         Findings of `check` are logged as warnings, each once. Raises ToolkitError for them in a strict toolkit.
         """
         check.report_changes(self._view)
+        if read_only:
+            return self._view.store.exports.export(format, self.definitions(), options)
         return formats.get(format).export(self.definitions(), **options)
 
     def to_prompt(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.toolkit.background_calls import BackgroundCalls, session_ended_error
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
@@ -152,7 +152,7 @@ class StoreView:
     def known_definitions(self) -> list[ToolDefinition]:
         """Return the definitions of all tools, visible or not, except those with a parameter that must be bound."""
         entries = list(self.store.entries.values())
-        return [self.definition(e) for e in entries if self.compiled_tool(e).plan.unbound_parameter is None]
+        return [self.definition(e) for e in entries if self.compiled_tool(e).is_usable]
 
     def structured_output(self, entry: Entry) -> StructuredOutput | None:
         """Return the model whose fields a tool also takes here."""

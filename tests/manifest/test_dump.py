@@ -299,6 +299,14 @@ def test_no_limit_is_written_and_loaded(tmp_path):
     assert limits == {"put": {}, "take_item": no_items, "find": {**no_items, "max_bytes": None}, "open_box": no_items}
 
 
+def test_how_clients_may_call_a_tool_is_written_and_loaded(tmp_path):
+    kit = Toolkit("k").add(shelf.find, task="optional").add(shelf.large_box, task="required").add(shelf.Shelf())
+    round_trip(kit, tmp_path)
+    again = manifest.load(str(tmp_path / "dumped.yaml"))
+    modes = {name: entry.task for name, entry in again._view.store.entries.items()}
+    assert modes == {"find": "optional", "open_box": "required", "put": None, "take_item": None}
+
+
 @pytest.mark.parametrize("build", UNWRITABLE.values(), ids=UNWRITABLE)
 def test_what_cannot_be_written_is_an_error_that_names_it_and_the_fix(build, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -34,7 +34,7 @@ kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sour
     ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `path`, `module`, `package`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`. Did you mean 'path'?")),
     ("sources: [{path: notes.py, module: notes}]", snapshot("kit.yaml:1: sources[0].module: the source has `path` already: it has only one of `source`, `path`, `module`, `package`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`.")),
     ("sources: [{path: notes.py, tag: a}]", snapshot("kit.yaml:1: sources[0].tag: there is no such key. Did you mean 'tags'?")),
-    ("sources: [{path: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `describe`, `arguments`, `presets`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `path`.")),
+    ("sources: [{path: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `describe`, `arguments`, `presets`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `path`.")),
     ("sources: [{path: ''}, {module: ''}]", snapshot("""\
 kit.yaml:1: sources[0]: `path` is empty.
 kit.yaml:1: sources[1]: `module` is empty.\
@@ -65,7 +65,7 @@ kit.yaml:1: sources[0].exclusive: 'restore' has no argument 'nte' to be exclusiv
 """)),
     ("sources: [{path: notes.py, on_duplicate: kep}]", snapshot("kit.yaml:1: sources[0].on_duplicate: it is one of 'raise', 'keep', 'replace', 'rename'. Did you mean 'keep'?")),
     ("sources: [{path: notes.py, timeout: -1}]", snapshot("kit.yaml:1: sources[0].timeout: must be greater than 0.")),
-    ("sources: [{path: notes.py, isolation: thread}]", snapshot("kit.yaml:1: sources[0].isolation: it can only be 'process'.")),
+    ("sources: [{path: notes.py, isolation: thread}]", snapshot("kit.yaml:1: sources[0].isolation: it is one of 'process', 'executor'.")),
     ("sources: [{path: notes.py, middleware: [lgo]}]", snapshot("kit.yaml:1: sources[0].middleware[0]: there is no middleware 'lgo'. Known: 'approve', 'cache', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate'. Name your own as `module:name`.")),
     ("sources: [{server: 'no-such-program --now'}]", snapshot("kit.yaml:1: sources[0]: There is no program 'no-such-program', which would be the command of an MCP server, and no such file.")),
     ("sources: [{server: {command: python, args: 3}}]", snapshot("kit.yaml:1: sources[0]: The mcp.json: Server 'python': `args` is a list of texts, not a int.")),

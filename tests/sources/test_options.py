@@ -84,6 +84,7 @@ def test_from_code_refuses_an_option_before_the_code_runs():
         ({"timeout": 1, "run_in_thread": False}, "remove run_in_thread=False"),
         ({"tags": "search"}, "set of strings"),
         ({"tags": [1]}, "set of strings"),
+        ({"tags": True}, "set of strings"),
         ({"binds": "query"}, "a dict such as"),
         ({"binds": {"nope": "a"}}, "'nope'"),
         ({"binds": {"querry": "a"}}, "Did you mean 'query'"),

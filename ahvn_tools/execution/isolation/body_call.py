@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError, LimitExceededError, PickleError, UnboundStateError
 from ahvn_tools.execution.isolation import replies
-from ahvn_tools.execution.isolation.request import CallRequest, ContextSnapshot, ResolvedByWorker
+from ahvn_tools.execution.isolation.request import CallRequest, ContextSnapshot
 from ahvn_tools.execution.outcome import Outcome, is_consumable
 from ahvn_tools.execution.pickling import dumps, is_picklable, to_import_path
 from ahvn_tools.execution.plan import Arguments, Body, Plan
@@ -65,10 +64,10 @@ class BodyCall:
         tool, error_type = self.plan.name, type(error).__name__
         for name, value in values.items():
             if not is_picklable(value):
-                kind = "resolver" if isinstance(value, ResolvedByWorker) else type(value).__name__
                 return PickleError(
-                    f"Parameter {name!r} of {tool!r} got a {kind}, which cannot be sent to a {self.place} "
-                    f"({error_type}): pass the data that it is made from, and create it in the tool."
+                    f"Parameter {name!r} of {tool!r} got a {type(value).__name__}, which cannot be sent to a "
+                    f"{self.place} ({error_type}): pass the data that it is made from, and create it in the tool, or "
+                    "bind the parameter to a WorkerResolver."
                 )
         return PickleError(
             f"The function of {tool!r} cannot be sent to a {self.place} ({error_type}): "
@@ -135,7 +134,9 @@ class BodyCall:
                 return Outcome(error=InvalidResultError(INVALID_RESULT, tool=tool, explanation=text))
             return Outcome(value)
         if kind == "error":
-            return Outcome(error=self._unpickle_error(*payload))
+            *pickled, text = payload
+            error = self._unpickle_error(*pickled)
+            return Outcome(error=error, error_text=text, is_runner_error=self._is_of_resolver(error))
         if kind == "too_large":
             message = f"Tool {tool!r} made a result of more than {payload[0]:,} bytes: ask it for less."
             explanation = f"{message} Its host can raise `max_bytes`."
@@ -151,15 +152,21 @@ class BodyCall:
         )
         return Outcome(error=PickleError(message))
 
+    def _is_of_resolver(self, error: BaseException) -> bool:
+        """Return whether a WorkerResolver has failed, and so the body has not run."""
+        resolved = [bound.parameter.name for bound in self.plan.bound_parameters if bound.is_resolved_by_worker]
+        return isinstance(error, UnboundStateError) and error.parameter in resolved
+
     def _unpickle_error(self, pickled: bytes, fallback: bytes, trace: str) -> BaseException:
-        try:
-            error: BaseException = pickle.loads(pickled)  # noqa: S301  # from the process that ran this call
-        except BaseException:  # noqa: BLE001  # a user's __setstate__ may raise anything, SystemExit, too
-            error = pickle.loads(fallback)  # noqa: S301  # as above
+        error = replies.decode_error(pickled, fallback)
         if isinstance(error, UnboundStateError):
             error.tool = self.plan.name
         error.__cause__ = WorkerTraceback(trace)
         return error
+
+
+class WorkerLostError(Exception):
+    """The worker did not start, or has ended before it returned a result. The text says what it did."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818  # a traceback as the cause of an exception

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from ahvn_tools.binding import WorkerResolver
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import MISSING_VALUE, UnboundStateError
 from ahvn_tools.execution.consume import aconsume, consume
+from ahvn_tools.execution.error_text import error_text
 from ahvn_tools.execution.isolation import replies
-from ahvn_tools.execution.isolation.request import CallRequest, ContextSnapshot, ResolvedByWorker
+from ahvn_tools.execution.isolation.request import CallRequest, ContextSnapshot
 from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
 from ahvn_tools.execution.pickling import ImportPath, SizeLimitError
+from ahvn_tools.redaction import redact
 
 
 class CallerLink(Protocol):
     """How a body reaches its caller while it runs. Any thread may use it."""
+
+    def on_cancel(self, cancel: Callable[[], None]) -> None:
+        """Call `cancel` when the caller no longer needs the result, if it can say so."""
 
     def send(self, reply: bytes) -> None:
         """Send a reply, unless the call has ended."""
@@ -32,16 +38,30 @@ class CallerLink(Protocol):
         """
 
 
-def load_body_run(pickled: bytes, link: CallerLink) -> Callable[[], bytes]:
-    """Return a function that runs the body of a pickled CallRequest, and returns the reply that ends the call."""
+def load_body_run(pickled: bytes, link: CallerLink) -> BodyRun | FailedLoad:
+    """Return the run of the body of a pickled CallRequest."""
     try:
         request: CallRequest = pickle.loads(pickled)  # noqa: S301  # from the process whose call this is
         body = request.body.load() if isinstance(request.body, ImportPath) else request.body
     except BaseException as error:  # noqa: BLE001  # a user's __setstate__ or module may raise anything
-        reply = replies.encode_load_failure(error)
-        return lambda: reply
+        return FailedLoad(error)
     link.send(replies.encode("started"))
-    return BodyRun(link, request, body).run
+    return BodyRun(link, request, body)
+
+
+class FailedLoad:
+    """Takes the place of the run of a body that could not be loaded, or whose arguments could not."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._reply = replies.encode_load_failure(error)
+        self.contexts: list[ToolContext] = []
+
+    def run(self) -> bytes:
+        """Return the reply that ends the call."""
+        return self._reply
+
+    def cancel(self) -> None:
+        """Do nothing: nothing runs."""
 
 
 class BodyRun:
@@ -54,10 +74,18 @@ class BodyRun:
         self._emit = self._send_chunk if request.has_reader else None
         self.contexts: list[ToolContext] = []
         """Those that the body gets."""
+        self._resolved: dict[str, Any] = {}
+        """The bound values that were made here, by parameter: the caller cannot hide them in texts."""
         asker = _LinkedAsker(link)
         for value in (*request.positional, *request.named.values()):
             if isinstance(value, ContextSnapshot):
                 self.contexts.append(value.restore(self._send, asker))
+        link.on_cancel(self.cancel)
+
+    def cancel(self) -> None:
+        """Mark the ToolContext of the body as cancelled."""
+        for context in self.contexts:
+            context.cancel()
 
     def run(self) -> bytes:
         """Run the body to its end and return the reply that ends the call."""
@@ -69,7 +97,9 @@ class BodyRun:
         if isinstance(error, ChunkSizeError):
             return replies.encode("too_large", ends_session, max_bytes)
         if error is not None:
-            return replies.encode_error(error, ends_session=ends_session, max_bytes=max_bytes)
+            resolved = self._resolved
+            text = redact(error_text(error, resolved), resolved) if resolved else None
+            return replies.encode_error(error, text, ends_session=ends_session, max_bytes=max_bytes)
         return replies.encode_value(outcome.value, ends_session=ends_session, max_bytes=max_bytes)
 
     def _send(self, kind: str, *payload: Any) -> None:
@@ -87,14 +117,23 @@ class BodyRun:
 
     def _run_body(self) -> Any:
         contexts = iter(self.contexts)
-        positional = [_restore(value, contexts) for value in self._request.positional]
-        named = {name: _restore(value, contexts) for name, value in self._request.named.items()}
+        positional = [self._restore("", value, contexts) for value in self._request.positional]
+        named = {name: self._restore(name, value, contexts) for name, value in self._request.named.items()}
         if self._request.is_async:
             return self._run_async(lambda: self._body(*positional, **named))
         returned = self._body(*positional, **named)
         if is_iterator(returned):
             return consume(returned, self._request.limits, self._emit)
         return self._run_async(lambda: returned) if is_consumable(returned) else returned
+
+    def _restore(self, name: str, value: Any, contexts: Iterator[ToolContext]) -> Any:
+        """Return the argument for the body."""
+        if isinstance(value, ContextSnapshot):
+            return next(contexts)
+        if not isinstance(value, WorkerResolver):
+            return value
+        resolved = self._resolved[name] = _resolve(value, name)
+        return resolved
 
     def _run_async(self, start: Callable[[], Any]) -> Any:
         """Await or iterate the return value of `start` in an event loop."""
@@ -143,27 +182,21 @@ class ChunkSizeError(Exception):
     """A chunk is larger than a reply may be."""
 
 
-def _restore(value: Any, contexts: Any) -> Any:
-    """Return the argument for the body."""
-    if isinstance(value, ContextSnapshot):
-        return next(contexts)
-    return _resolve(value) if isinstance(value, ResolvedByWorker) else value
-
-
-def _resolve(value: ResolvedByWorker) -> Any:
-    """Call the resolver of a bound parameter. Raises UnboundStateError, without its text, if it fails."""
-    import asyncio
-
+def _resolve(resolver: WorkerResolver, name: str) -> Any:
+    """Return the bound value of a parameter. Raises UnboundStateError, without the text of what the resolver raised."""
     try:
-        resolved = value.resolver()
-        return asyncio.run(_await(resolved)) if inspect.isawaitable(resolved) else resolved
+        resolved = resolver()
+        if not inspect.isawaitable(resolved):
+            return resolved
+        import asyncio
+
+        return asyncio.run(_await(resolved))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
-        name = value.parameter
-        reason = f"its resolver raised {type(error).__name__} in the worker; check the resolver of {name!r}."
-        explanation = f"Parameter {name!r} is bound to {name!r}: {reason}"
-        raise UnboundStateError(MISSING_VALUE, parameter=name, key=name, explanation=explanation) from error
+    except BaseException as error:  # noqa: BLE001  # as in the process of the caller
+        reason = f"its resolver raised {type(error).__name__} in the worker; check the resolver."
+        explanation = f"Parameter {name!r} is bound: {reason}"
+        raise UnboundStateError(MISSING_VALUE, parameter=name, key=name, explanation=explanation) from None
 
 
 async def _await(awaitable: Any) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.execution.isolation import slots
-from ahvn_tools.execution.isolation.body_call import BodyCall
-from ahvn_tools.execution.isolation.worker_run import Send, WorkerLostError, WorkerRun
+from ahvn_tools.execution.isolation.body_call import BodyCall, WorkerLostError
+from ahvn_tools.execution.isolation.worker_run import Send, WorkerRun
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync

@@ -35,6 +35,21 @@ def is_final(reply: bytes) -> bool:
     return reply.partition(b"\n")[0] in FINAL_KINDS
 
 
+def is_chunk(reply: bytes) -> bool:
+    """Return whether a reply is a chunk: the body waits until the next one is requested."""
+    return reply.startswith(b"chunk\n")
+
+
+def is_output(reply: bytes) -> bool:
+    """Return whether a reply is output of the body for the reader."""
+    return reply.startswith(b"output\n")
+
+
+def is_question(reply: bytes) -> bool:
+    """Return whether a reply is a question: the body waits for the answer."""
+    return reply.startswith(b"ask\n")
+
+
 def encode_value(value: Any, *, ends_session: bool, max_bytes: int | None) -> bytes:
     """Return the reply that ends a call with a value, or with what is wrong with it."""
     try:
@@ -45,22 +60,41 @@ def encode_value(value: Any, *, ends_session: bool, max_bytes: int | None) -> by
         return encode("unpicklable", ends_session, type(value).__name__, type(error).__name__)
 
 
-def encode_error(error: BaseException, *, ends_session: bool, max_bytes: int | None) -> bytes:
+def encode_error(error: BaseException, text: str | None, *, ends_session: bool, max_bytes: int | None) -> bytes:
     """Return the reply that ends a call with an exception.
 
-    It has the exception, one of the same name and text for callers that cannot unpickle it, and its traceback.
+    It has the exception, one of the same name and text for callers that cannot unpickle it, its traceback, and the
+    `text` to show instead of its own.
     """
     base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
     fallback = type(type(error).__name__, (base,), {})(exception_text(error))
-    try:
-        pickled = dumps(error, max_bytes)
-    except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
-        pickled = b""
     trace = "".join(traceback.format_exception(error))
+    pickled = _pickle_error(error, max_bytes)
     try:
-        return encode("error", ends_session, pickled, dumps(fallback), trace, max_bytes=max_bytes)
+        return encode("error", ends_session, pickled, dumps(fallback), trace, text, max_bytes=max_bytes)
     except SizeLimitError:
         return encode("too_large", ends_session, max_bytes)
+
+
+def _pickle_error(error: BaseException, max_bytes: int | None) -> bytes:
+    """Return a pickled exception, or nothing if it cannot be pickled."""
+    try:
+        return dumps(error, max_bytes)
+    except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
+        error.__cause__ = error.__context__ = error.__traceback__ = None  # tblib, which Dask imports, pickles them
+    try:
+        return dumps(error, max_bytes)
+    except Exception:  # noqa: BLE001  # as above
+        return b""
+
+
+def decode_error(pickled: bytes, fallback: bytes) -> BaseException:
+    """Return the exception of a reply, or one of the same name and text if it cannot be unpickled."""
+    try:
+        error: BaseException = pickle.loads(pickled)  # noqa: S301  # from the process that ran this call
+    except BaseException:  # noqa: BLE001  # a user's __setstate__ may raise anything, SystemExit, too
+        error = pickle.loads(fallback)  # noqa: S301  # as above
+    return error
 
 
 def encode_load_failure(error: BaseException) -> bytes:

@@ -52,11 +52,3 @@ class ContextSnapshot:
             report=lambda *progress: send("progress", *progress),
             asker=asker,
         )
-
-
-@dataclass(frozen=True)
-class ResolvedByWorker:
-    """Takes the place of a bound value that the worker makes itself, by calling `resolver`."""
-
-    parameter: str
-    resolver: Callable[[], Any]

@@ -16,8 +16,8 @@ from typing import Any
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import CallCancelledError
-from ahvn_tools.execution.isolation import leftovers, replies
-from ahvn_tools.execution.isolation.body_run import load_body_run
+from ahvn_tools.execution.isolation import leftovers
+from ahvn_tools.execution.isolation.body_run import FailedLoad, load_body_run
 from ahvn_tools.execution.isolation.protocol import (
     ACCEPTED,
     ANSWER,
@@ -180,9 +180,8 @@ class Worker:
             environment, pickled = pickle.loads(frame.content)  # noqa: S301  # from the process that started this one
             environment.apply()
         except BaseException as error:  # noqa: BLE001  # a user's module may raise anything
-            reply = replies.encode_load_failure(error)
-            return lambda: reply
-        return load_body_run(pickled, _PipeLink(self, frame.call_id))
+            return FailedLoad(error).run
+        return load_body_run(pickled, _PipeLink(self, frame.call_id)).run
 
 
 class _PipeLink:
@@ -191,6 +190,9 @@ class _PipeLink:
     def __init__(self, worker: Worker, call_id: bytes) -> None:
         self._worker = worker
         self._call_id = call_id
+
+    def on_cancel(self, cancel: Callable[[], None]) -> None:
+        """Do nothing: the process of a cancelled call is killed."""
 
     def send(self, reply: bytes) -> None:
         """Send a reply, unless the call has ended."""

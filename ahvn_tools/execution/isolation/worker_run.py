@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 
 from ahvn_tools.execution.isolation import pool, protocol
+from ahvn_tools.execution.isolation.body_call import WorkerLostError
 from ahvn_tools.execution.isolation.slots import ProcessSlots
 from ahvn_tools.execution.isolation.worker_process import WorkerProcess
 from ahvn_tools.execution.pickling import dumps
@@ -21,10 +22,6 @@ Result = TypeVar("Result")
 
 Send = Callable[[bytes], object]
 """Answers the worker: b"" requests the next chunk, anything else answers a question."""
-
-
-class WorkerLostError(Exception):
-    """The worker did not start, or has ended before it returned a result. The text says what it did."""
 
 
 class WorkerRun(Generic[Result]):

@@ -29,7 +29,7 @@ _NAMES: Final = frozenset({"audience", "binds", "exclude", "include", "tags"})
 
 _PLAIN: Final = (
     "arguments", "coerce_numbers_to_str", "describe", "exclusive", "group", "on_duplicate", "prefix", "rename",
-    "requires_approval",
+    "requires_approval", "task", "tasks",
 )  # fmt: skip
 
 _FUNCTIONS: Final = ("elicitation", "on_change", "postprocess", "sampling")

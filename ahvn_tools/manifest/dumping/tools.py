@@ -135,6 +135,8 @@ def _to_restrictions(entry: Entry, folder: Path) -> JsonObject:
         raise UndumpableError("its `requires_approval` is a function: write True, or decide in the approver")
     if entry.requires_approval:
         options["requires_approval"] = True
+    if entry.task is not None:
+        options["task"] = entry.task
     if isinstance(entry.exclusive, ParameterKey):
         options["exclusive"] = entry.exclusive.parameter
     elif callable(entry.exclusive):
@@ -143,12 +145,15 @@ def _to_restrictions(entry: Entry, folder: Path) -> JsonObject:
         options["exclusive"] = entry.exclusive
     if entry.option_middleware:
         options["middleware"] = to_items(entry.option_middleware, folder)
-    options |= entry.item_limits
-    if entry.isolation is not None:
-        options["isolation"] = entry.isolation
-    if entry.keep_children is not None:
-        options["keep_children"] = entry.keep_children
-    return options
+    return {**options, **entry.item_limits, **_to_place(entry)}
+
+
+def _to_place(entry: Entry) -> JsonObject:
+    """Return the options that say where the body runs, and what is sent there."""
+    options = {"isolation": entry.isolation, **entry.shipping, "keep_children": entry.keep_children}
+    if "ship" in options:
+        options["ship"] = [key.text for key in entry.shipping["ship"]]
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _own_bindings(entry: Entry, spec: ToolSpec, base: ToolSpec | None) -> Mapping[str, Binding]:

@@ -48,6 +48,8 @@ class ClientSettings:
     """Answers a question to the user; without it the client declines."""
     sampling: Callable[..., Any] | None = None
     """Answers a request to a model; without it the client answers that sampling is not supported."""
+    tasks: bool = False
+    """Whether the client says that it knows tasks."""
     on_message: Callable[[Any], None] = field(default=lambda _: None)
     """Called with every notification."""
     on_connection_lost: Callable[[str], None] = field(default=lambda _: None)

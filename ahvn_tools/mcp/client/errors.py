@@ -16,6 +16,9 @@ INTERNAL_ERROR = -32603
 MISSING_REQUIRED_CLIENT_CAPABILITY = -32021
 PARSE_ERROR = -32700
 
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+"""The name of the capability to receive tasks as results."""
+
 MAX_ERROR_CHARS = 2_000
 """A server's error text is cut after this many characters."""
 
@@ -76,8 +79,16 @@ def _from_mcp_error(
         )
     refusal = ToolError(sanitize_text(message.strip()) or f"The server refused the request (error {code}).", tool=tool)
     if code == MISSING_REQUIRED_CLIENT_CAPABILITY:
+        if _requires_tasks(getattr(error, "data", None)):
+            return ToolError("The tool only runs as an MCP task: add its server with tasks=True.", tool=tool)
         refusal.mcp_response = _make_capability_error(getattr(error, "data", None))
     return refusal
+
+
+def _requires_tasks(data: Any) -> bool:
+    required = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    extensions = required.get("extensions") if isinstance(required, dict) else None
+    return isinstance(extensions, dict) and TASKS_EXTENSION in extensions
 
 
 def _make_capability_error(data: Any) -> Exception:

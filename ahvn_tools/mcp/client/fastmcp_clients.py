@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fastmcp import Client
+from fastmcp.client.elicitation import create_elicitation_callback
 from fastmcp.client.transports import (
     ClientTransport,
     SSETransport,
@@ -84,15 +85,33 @@ async def _decline_elicitation(_context: Any, _params: Any) -> ElicitResult:
     return ElicitResult(action="decline")
 
 
+class _Client(Client[Any]):
+    """A client that announces tasks only if its settings say so; FastMCP decides by what was imported."""
+
+    _auto_internal_extensions = False
+
+
 def make_client(transport: ClientTransport, settings: ClientSettings) -> Client[Any]:
     """Return a client with a new transport."""
-    return Client(
+    return _Client(
         ObservedTransport(transport, settings),
         elicitation_handler=settings.elicitation,
         sampling_handler=settings.sampling,
         timeout=FASTMCP_TIMEOUT,
         init_timeout=FASTMCP_TIMEOUT,
+        extensions=_make_extensions(settings),
     )
+
+
+def _make_extensions(settings: ClientSettings) -> list[Any]:
+    if not settings.tasks:
+        return []
+    from ahvn_tools.mcp.client.tasks import Tasks  # it needs an extra
+
+    callback: Any = _decline_elicitation
+    if settings.elicitation is not None:
+        callback = create_elicitation_callback(settings.elicitation)
+    return [Tasks(callback)]
 
 
 def make_stdio_transport(

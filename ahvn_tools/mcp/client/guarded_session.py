@@ -78,8 +78,11 @@ class GuardedStream(ObjectReceiveStream[Any]):
         await self._stream.aclose()
 
     def _check_response(self, item: Any, message: JSONRPCResponse) -> Any:
+        task_result = message.result.get("result")
         try:
             check_result(message.result, self._settings.limits)
+            if isinstance(task_result, dict):  # of a task, in its status
+                check_result(task_result, self._settings.limits)
         except ToolCallError as error:  # `errors.to_call_error` reads it from `data`
             details = ErrorData(code=INTERNAL_ERROR, message=error.message, data=error)
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=details))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
 from typing import Any, TypedDict, TypeGuard
@@ -37,6 +38,8 @@ class ConnectOptions(TypedDict, total=False):
     """Answers the server's questions to the user; without it the client declines."""
     sampling: Callable[..., Any] | None
     """Answers the server's requests to a model; without it the client answers that sampling is not supported."""
+    tasks: bool
+    """True: the server may run a call as an MCP task, as it must for some tools. Needs the extra `tasks`."""
     on_change: ChangeListener | None
     """Called when a new listing of the server's tools differs from the previous one."""
     budgets: Budgets
@@ -57,6 +60,10 @@ def check_options(options: ConnectOptions) -> None:
         if not (value is None or isinstance(value, kind)):
             expected = "mapping" if kind is Mapping else kind.__name__
             raise DefinitionError(f"`{option}` of a server is a {expected}, not a {type(value).__name__}.")
+    if (tasks := options.get("tasks", False)) not in (True, False):
+        raise DefinitionError(f"`tasks` of a server is True or False, not a {type(tasks).__name__}.")
+    if tasks and importlib.util.find_spec("fastmcp_tasks") is None:
+        raise DefinitionError('tasks=True needs fastmcp-tasks: pip install "ahvn-tools[tasks]"')
     for option in ("elicitation", "sampling", "on_change"):
         if not ((value := options.get(option)) is None or callable(value)):
             raise DefinitionError(f"`{option}` of a server is a function, not a {type(value).__name__}.")

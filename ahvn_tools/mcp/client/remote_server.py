@@ -108,6 +108,7 @@ class RemoteServer:
             ClientSettings(
                 elicitation=options.get("elicitation"),
                 sampling=options.get("sampling"),
+                tasks=options.get("tasks", False),
                 limits=options.get("limits") or Limits(),
             ),
             verify_tool=None if pin is None else self._verify_tool,

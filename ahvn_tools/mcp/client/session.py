@@ -165,7 +165,7 @@ class Session:
     async def _run(self, target: Target, settings: ClientSettings) -> None:
         client = watch_task = None
         try:
-            await run_in_thread(_import_fastmcp)
+            await run_in_thread(_import_tasks if settings.tasks else _import_fastmcp)
             # after the import, whose time is not the server's
             reason = f"there was no connection within {self._limits.connect:g} s"
             self._timer = self.loop.call_later(self._limits.connect, self.fail, reason)
@@ -219,6 +219,10 @@ async def _skip_validation(_name: str, _result: Any) -> None:
 def _import_fastmcp(_: object) -> None:
     """Import FastMCP, which takes about a second, so in a thread."""
     from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # for the cost of it
+
+
+def _import_tasks(_: object) -> None:
+    from ahvn_tools.mcp.client import fastmcp_clients, tasks  # noqa: F401  # as above
 
 
 def _abandon(request: asyncio.Future[Any]) -> None:

@@ -6,13 +6,15 @@ import asyncio
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.tools import Tool
+from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.tasks import TaskMode
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ServerEvent, ToolsListChanged
 from mcp.shared.exceptions import MCPError
@@ -21,7 +23,7 @@ from starlette.middleware import Middleware
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import MAX_NAME_CHARS, ToolCallError, quote_name
+from ahvn_tools.errors import MAX_NAME_CHARS, DefinitionError, ToolCallError, quote_name
 from ahvn_tools.execution import convert
 from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.runner import capture_outcome
@@ -31,6 +33,9 @@ from ahvn_tools.mcp.server.http_guards import HostSyntaxGuard, UniqueRequestIdGu
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
 from ahvn_tools.results import ToolResult
+
+if TYPE_CHECKING:  # tasks need an extra
+    from ahvn_tools.mcp.server.tasks import FindTool, Tasks
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +58,12 @@ class ServedTools(Protocol):
     def get_revision(self) -> Any:
         """Return a value that differs whenever the list of tools may have changed."""
 
+    def task_mode(self, name: str) -> TaskMode | None:
+        """Return whether calls of a tool may be tasks; None if there is no tool of that name."""
+
+    def task_tools(self) -> Iterable[ToolDefinition]:
+        """Return the tools whose calls may be tasks, without a request."""
+
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call. Errors of all kinds are results."""
 
@@ -64,13 +75,25 @@ class ServedToolsServer(FastMCP):
     tools cannot be listed, that is an error; FastMCP ignores a provider that fails.
     """
 
-    def __init__(self, served_tools: ServedTools, name: str, **options: Any) -> None:
-        """Serve these tools; `options` are those of FastMCP."""
+    def __init__(
+        self, served_tools: ServedTools, name: str, *, tasks: bool | str | None = None, **options: Any
+    ) -> None:
+        """Serve these tools; `tasks` is True or the URL where tasks are kept, `options` are those of FastMCP.
+
+        Raises DefinitionError when the extra of tasks is not installed, ToolSpecError for another value of `tasks`.
+        """
         super().__init__(name, **{"dereference_schemas": False, "mask_error_details": True, **options})
         self._served_tools = served_tools
         self._spec_tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
         self._listen_handler = ListenHandler(PollingSubscriptionBus(served_tools.get_revision))
         self._install_handlers()
+        self._tasks = None if tasks in (None, False) else _create_tasks(tasks, name, served_tools, self._get_tool)
+        if self._tasks is not None:
+            self.add_extension(self._tasks)
+
+    async def get_tasks(self) -> Sequence[FastMCPComponent]:
+        """Return the tools that FastMCP's task extension may run."""
+        return [*await super().get_tasks(), *([] if self._tasks is None else self._tasks.components())]
 
     def close_subscriptions(self) -> None:
         """End the streams of subscribed clients, which would delay the end of a server over HTTP."""
@@ -107,14 +130,22 @@ class ServedToolsServer(FastMCP):
 
     def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
         """Return the FastMCP tool of a definition, created once for equal definitions."""
-        tool = self._spec_tools.get(definition)
-        if tool is None:
+        tool, mode = self._spec_tools.get(definition), self._task_mode(definition.name)
+        if tool is None or tool.task_config.mode != mode:
             run = functools.partial(self._call_served_tool, definition.name)
-            tool = self._spec_tools[definition] = to_fastmcp_tool(definition, run)
+            tool = self._spec_tools[definition] = to_fastmcp_tool(definition, run, task_mode=mode)
         return tool
+
+    def _task_mode(self, name: str) -> TaskMode:
+        if self._tasks is None or not self._tasks.is_running:  # a server that another one mounts has no tasks
+            return "forbidden"
+        return self._served_tools.task_mode(name) or "forbidden"
 
     async def _call_served_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run a call in its own task, so that a call which ignores its cancellation does not block the server."""
+        if self._task_mode(name) == "forbidden" and self._served_tools.task_mode(name) == "required":
+            message = f"Tool {name!r} only runs as a task, and this server runs no tasks."
+            return ToolResult(error=ErrorDetail(code="not_available", message=message))
         task = asyncio.create_task(capture_outcome(self._served_tools.call_tool, name, arguments, Request.current()))
         try:
             await asyncio.wait({task})
@@ -148,6 +179,16 @@ class ServedToolsServer(FastMCP):
     def _get_input_schema(self, name: str) -> Mapping[str, Any] | None:
         definition = self._served_tools.find_for_any_client(name)
         return None if definition is None else self._to_spec_tool(definition).parameters
+
+
+def _create_tasks(tasks: Any, name: str, served_tools: ServedTools, find_tool: FindTool) -> Tasks:
+    try:
+        from ahvn_tools.mcp.server.tasks import Tasks, to_url
+    except ModuleNotFoundError as missing:
+        raise DefinitionError('tasks= needs fastmcp-tasks: pip install "ahvn-tools[tasks]"') from missing
+    return Tasks(
+        to_url(tasks), name, task_tools=served_tools.task_tools, find_tool=find_tool, find_mode=served_tools.task_mode
+    )
 
 
 class PollingSubscriptionBus(InMemorySubscriptionBus):

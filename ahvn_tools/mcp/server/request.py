@@ -28,6 +28,9 @@ from ahvn_tools.results import input_required_error
 class Request:
     """What one request contains. Read it while the request is served; its repr shows no values."""
 
+    is_of_task = False
+    """Whether it has been answered with a task, which runs now."""
+
     def __init__(self, context: Context | None) -> None:
         """Use FastMCP's context of the request; None when the host's own code calls, outside of any request."""
         self._context = context
@@ -36,16 +39,20 @@ class Request:
 
     @classmethod
     def current(cls) -> Request:
-        """Return the request that is being served, the same object at each step."""
+        """Return the request that is being served, the same object at each step; in a task the one that started it."""
+        request = _current.get()
         try:
             context = get_context()
         except RuntimeError:  # there is no request
-            return cls(None)
-        request = _current.get()
+            return request if request is not None and request.is_of_task else cls(None)
         if request is None or request._context is not context:  # noqa: SLF001  # of this class
             request = cls(context)
             _current.set(request)
         return request
+
+    def make_current(self) -> None:
+        """Make `current` return this request, in the context of this call and what it starts."""
+        _current.set(self)
 
     @functools.cached_property
     def headers(self) -> Mapping[str, str]:
@@ -149,14 +156,18 @@ class Request:
         Clients of the newest protocol answer in another request: this raises InputRequiredError until then. The `key`
         identifies the question there, and the client sends the `state` back.
         """
-        assert self._context is not None  # noqa: S101  # `can_elicit`
         if not self._is_modern:
+            assert self._context is not None  # noqa: S101  # `can_elicit`
             return await self._context.session.elicit_form(message, schema, self._context.request_id)
-        answer = (self._context.input_responses or {}).get(key)
+        answer = self._answers.get(key)
         if isinstance(answer, ElicitResult):
             return answer
         form = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
         raise input_required_error(InputRequiredResult(input_requests={key: form}, request_state=state))
+
+    @property
+    def _answers(self) -> Mapping[str, Any]:
+        return (None if self._context is None else self._context.input_responses) or {}
 
     @property
     def _is_modern(self) -> bool:

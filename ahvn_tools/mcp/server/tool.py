@@ -9,6 +9,7 @@ from typing import Any, Final
 from fastmcp.tools import Tool
 from fastmcp.tools.base import InputRequiredToolResult
 from fastmcp.tools.base import ToolResult as FastMCPResult
+from fastmcp.utilities.tasks import TaskConfig, TaskMode
 from mcp.shared.exceptions import MCPError
 from mcp_types import InputRequiredResult
 from pydantic import PrivateAttr
@@ -57,16 +58,7 @@ class SpecTool(Tool):
         if not result.is_error and not self._fits_output_schema(result):
             message = f"Tool {self.name!r} returned a value that does not fit its output schema."
             result = ToolResult(error=ErrorDetail(code="invalid_result", message=message), meta=result.meta)
-        # blocks that were made from the value are valid: FastMCP need not validate them again
-        create = FastMCPResult.model_construct if result.blocks is None else FastMCPResult
-        # reserved metadata comes from another server, whose tool this is, and does not describe this one
-        meta = {key: value for key, value in sent_meta(result).items() if not key.startswith(RESERVED_META_PREFIX)}
-        return create(
-            content=result.content,
-            structured_content=result.structured_content,
-            meta=meta or None,
-            is_error=result.is_error,
-        )
+        return to_fastmcp_result(result)
 
     def _fits_output_schema(self, result: ToolResult) -> bool:
         if self.output_schema is None:
@@ -78,9 +70,26 @@ class SpecTool(Tool):
         return compile_validator(self.output_schema or {})
 
 
-def to_fastmcp_tool(definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None) -> SpecTool:
+def to_fastmcp_result(result: ToolResult) -> FastMCPResult:
+    """Return a result that can be sent as FastMCP's."""
+    # blocks that were made from the value are valid: FastMCP need not validate them again
+    create = FastMCPResult.model_construct if result.blocks is None else FastMCPResult
+    # reserved metadata comes from another server, whose tool this is, and does not describe this one
+    meta = {key: value for key, value in sent_meta(result).items() if not key.startswith(RESERVED_META_PREFIX)}
+    return create(
+        content=result.content,
+        structured_content=result.structured_content,
+        meta=meta or None,
+        is_error=result.is_error,
+    )
+
+
+def to_fastmcp_tool(
+    definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None, task_mode: TaskMode = "forbidden"
+) -> SpecTool:
     """Return the FastMCP tool of a definition; `run` receives the arguments as the client sent them."""
-    tool = SpecTool(**definition.memoize(_to_json_fields), timeout=timeout)
+    task_config = TaskConfig(mode=task_mode)
+    tool = SpecTool(**definition.memoize(_to_json_fields), timeout=timeout, task_config=task_config)
     tool._run_spec = run  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
     return tool
 

@@ -46,6 +46,8 @@ _ANY_TYPE_NAMES = frozenset({"any", "anything", "*", ""})
 
 def normalize(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
     """Return an object schema, changed in place, in normal form, and findings on what was not valid."""
+    if _is_plain_object(schema):
+        return schema, []
     normalizer = _Normalizer(normalize_refs(schema))
     return normalizer.normalize_root(schema), normalizer.findings
 
@@ -90,16 +92,18 @@ _REMOVED_KEYWORDS = frozenset({
 })  # fmt: skip
 _BOOLEAN_SCHEMA_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties", "unevaluatedItems"})
 _KEYWORDS_BY_TYPE = {
-    frozenset({"array"}): (
+    frozenset({"array"}): frozenset({
         "items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains",
         "unevaluatedItems",
-    ),
-    frozenset({"object"}): (
+    }),
+    frozenset({"object"}): frozenset({
         "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
         "maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties",
-    ),
-    frozenset({"string"}): ("minLength", "maxLength", "pattern"),
-    frozenset({"integer", "number"}): ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    }),
+    frozenset({"string"}): frozenset({"minLength", "maxLength", "pattern"}),
+    frozenset({"integer", "number"}): frozenset({
+        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    }),
 }  # fmt: skip
 """The keywords that apply only to these types."""
 _IMPLIED_TYPES: Final = {"properties": "object", "items": "array", "prefixItems": "array"}
@@ -108,6 +112,10 @@ _SAME_VALUE_KEYWORDS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then"
 """The keywords whose schemas apply to the same value as the schema that contains them."""
 _KEYWORDS_BESIDE_ROOT_REFERENCE = frozenset({"type", "$defs", "title", "description", "$comment", "examples"})
 _TYPING_KEYWORDS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"})
+
+_SCALAR_TYPES = frozenset({"string", "integer", "number", "boolean"})
+_PLAIN_OBJECT_KEYWORDS = frozenset({"type", "properties", "required", "additionalProperties"})
+_PLAIN_KEYWORDS = frozenset({"type", "title", "description", "default"})
 
 
 class _Normalizer:
@@ -141,6 +149,8 @@ class _Normalizer:
         if level > MAX_DEPTH:
             self._add_finding("warning", path, f"it is nested more than {MAX_DEPTH} levels deep", "Make it flatter.")
             return {}
+        if _is_plain_scalar(node):
+            return dict(node)
         normalized = {key: value for key, value in node.items() if key not in _REMOVED_KEYWORDS}
         _upgrade_keywords(normalized)
         if node.get("nullable") is True:
@@ -297,6 +307,25 @@ def _resolve_root(root: JsonObject) -> JsonObject:
     return root
 
 
+def _is_plain_object(schema: JsonObject) -> bool:
+    """Whether a schema is in normal form, as those of most functions are: an object with plain scalars as members."""
+    properties, required = schema.get("properties"), schema.get("required", [])
+    if schema.get("type") != "object" or not isinstance(properties, dict) or not _is_string_list(required):
+        return False
+    is_plain = schema.keys() <= _PLAIN_OBJECT_KEYWORDS and schema.get("additionalProperties") is False
+    is_distinct = len(set(required)) == len(required)
+    return is_plain and is_distinct and all(map(_is_plain_scalar, properties.values()))
+
+
+def _is_plain_scalar(node: Any) -> bool:
+    """Whether a schema is in normal form, as most are: a type with at most texts and a default."""
+    if not isinstance(node, dict):
+        return False
+    kind, texts = node.get("type"), (node.get("title", ""), node.get("description", ""))
+    is_scalar = isinstance(kind, str) and kind in _SCALAR_TYPES and node.keys() <= _PLAIN_KEYWORDS
+    return is_scalar and all(isinstance(text, str) for text in texts)
+
+
 def _upgrade_keywords(node: JsonObject) -> None:
     """Replace keywords of older drafts by those of draft 2020-12, in place."""
     for exclusive, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
@@ -313,8 +342,8 @@ def drop_irrelevant_keywords(node: JsonObject) -> None:
     """Drop, in place, the keywords that apply only to other types than the stated ones."""
     for types, keywords in _KEYWORDS_BY_TYPE.items():
         if types.isdisjoint(type_names(node)):
-            for keyword in keywords:
-                node.pop(keyword, None)
+            for keyword in node.keys() & keywords:
+                del node[keyword]
 
 
 def _value_key(value: Any) -> str:

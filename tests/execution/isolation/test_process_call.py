@@ -210,9 +210,9 @@ class TestOption:
 
     @pytest.mark.parametrize("isolation", ["thread", True, ""])
     def test_unknown_values_are_refused(self, isolation: Any) -> None:
-        with pytest.raises(DefinitionError, match="isolation must be 'process' or None"):
+        with pytest.raises(DefinitionError, match="isolation must be 'process', 'executor' or None"):
             ToolSpec.from_function(get_pid, isolation=isolation)
-        with pytest.raises(ToolkitError, match="isolation must be 'process' or None"):
+        with pytest.raises(ToolkitError, match="isolation must be 'process', 'executor' or None"):
             Toolkit("kit").add(get_pid, isolation=isolation)
 
     def test_none_runs_in_this_process(self) -> None:

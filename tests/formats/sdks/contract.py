@@ -9,6 +9,7 @@ import pytest
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec, formats
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats.read_only import ReadOnlyExports
 from examples.loopback import Loopback
 from tests.formats.sdks.cases import DEFINITIONS, PIXEL, draw, forecast, sink, spec_of
 
@@ -189,6 +190,12 @@ class Contract:
         self.check_tools(tools)
         self.ask(client, self.request([self.QUESTION], tools, {}))
         assert self.received(server.requests[0]) == self.without_dropped_fields(self.export(DEFINITIONS, **options))
+
+    def test_a_read_only_export_arrives_as_a_fresh_one(self, server, client, options):
+        tools = ReadOnlyExports().export(self.FORMAT, DEFINITIONS, options)
+        self.ask(client, self.request([self.QUESTION], tools, {}))
+        assert self.received(server.requests[0]) == self.without_dropped_fields(self.export(DEFINITIONS, **options))
+        assert tools == self.export(DEFINITIONS, **options)
 
     @pytest.mark.parametrize("parallel", [None, False, True])
     @pytest.mark.parametrize("word", WORDS)

@@ -45,6 +45,7 @@ from langgraph.types import Command, interrupt
 
 from ahvn_tools import Toolkit, ToolSpec, formats, load
 from ahvn_tools.errors import DefinitionError, SourceError, UnboundStateError
+from ahvn_tools.formats.read_only import to_read_only
 from ahvn_tools.langchain import SpecTool
 from tests.formats.sdks.cases import DEFINITIONS, PIXEL, draw, forecast, sink, spec_of
 
@@ -85,6 +86,7 @@ def test_langchain_takes_an_exported_tool_as_it_is(definition):
     for options in ({}, {"strict": True}):
         (exported,) = langchain.export([definition], **options)
         assert convert_to_openai_tool(exported) == exported
+        assert convert_to_openai_tool(to_read_only(exported)) == exported
 
 
 def test_a_tool_has_the_name_the_description_and_the_schema_of_the_format():

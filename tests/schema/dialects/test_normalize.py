@@ -281,3 +281,33 @@ def test_the_normal_form_of_any_schema_is_a_valid_object_schema(schema):
     again, findings = normalize(json.loads(json.dumps(normalized)))
     assert again == normalized
     assert [finding for finding in findings if "leads nowhere" in finding.problem] == []
+
+
+PLAIN_MEMBERS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "integer", "number", "boolean", "int", "null", ["string"], 1])},
+    optional={
+        "title": st.sampled_from(["A", None]),
+        "description": st.sampled_from(["A text.", 1]),
+        "default": st.sampled_from([None, 1, "a", [1]]),
+        "minLength": st.just(1),
+    },
+)
+PLAIN_OBJECTS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["object", "dict"]), "properties": st.dictionaries(KEYS, PLAIN_MEMBERS | st.just(True))},
+    optional={
+        "required": st.lists(KEYS, max_size=3) | st.just(True),
+        "additionalProperties": st.sampled_from([False, False, True, {}]),
+        "$schema": st.just("http://json-schema.org/draft-07/schema#"),
+    },
+)
+
+
+@given(PLAIN_OBJECTS)
+def test_a_schema_that_is_in_normal_form_already_is_left_as_it_is(schema):
+    found = normalize(json.loads(json.dumps(schema)))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_is_plain_object", "_is_plain_scalar"):
+            patch.setattr(f"ahvn_tools.schema.dialects.normalize.{name}", lambda _: False)
+        normalized, findings = normalize(json.loads(json.dumps(schema)))
+    assert json.dumps(found[0]) == json.dumps(normalized)
+    assert found[1] == findings

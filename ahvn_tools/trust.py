@@ -1,4 +1,4 @@
-"""Trust: which code a source may run in this process, and which commands it may start."""
+"""Trust: which code a source may run in this process, which commands it may start, and what it may send where."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from ahvn_tools.errors import SourceError
 
@@ -15,13 +16,13 @@ CODE: Final = "<code>"
 
 
 class Trust:
-    """The modules, files and programs that may be run; without a list, those that the source names."""
+    """The modules, files and programs that may be run, and what may be sent; without a list, what the source names."""
 
     def __init__(self, patterns: Iterable[str | os.PathLike[str]] | None = None) -> None:
         """Trust modules by name (`"acme.tools"`, `"acme.*"`), files and folders by path, programs by name (`"npx"`).
 
-        `"<code>"` trusts code that is a text. Nothing may run with an empty list. Raises SourceError for a pattern that
-        is no text, or empty.
+        `"<code>"` trusts code that is a text, `"${API_KEY}"` an environment variable, `"https://api.example"` a server.
+        Nothing may run with an empty list. Raises SourceError for a pattern that is no text, or empty.
         """
         if isinstance(patterns, str | os.PathLike):
             patterns = [patterns]
@@ -56,12 +57,30 @@ class Trust:
         if not (self._patterns is None or CODE in self._patterns):
             raise _refusal("Code that is a text", CODE)
 
+    def require_variable(self, name: str) -> None:
+        """Raise SourceError unless this environment variable may be read."""
+        if not self._matches(pattern := f"${{{name}}}"):
+            raise _refusal(f"The environment variable {name!r}", pattern)
+
+    def require_server(self, url: str) -> None:
+        """Raise SourceError unless requests may be sent to the server of this URL: its scheme, host and port."""
+        if not self._matches(server := _to_origin(url)):
+            raise _refusal(f"The server {server!r}", server)
+
     def _matches(self, name: str) -> bool:
-        return self._patterns is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in self._patterns)
+        return self._patterns is None or any(
+            pattern == name or fnmatch.fnmatchcase(name, pattern) for pattern in self._patterns
+        )
 
 
 def _is_path(text: str) -> bool:
     return os.sep in text or "/" in text
+
+
+def _to_origin(url: str) -> str:
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}" + ("" if parts.port is None else f":{parts.port}")
 
 
 def _refusal(thing: str, pattern: str) -> SourceError:

@@ -1,0 +1,227 @@
+"""A channel between a caller and the worker that runs its call, where both are processes of one user on one computer.
+
+It is a connection of `multiprocessing.connection`, authenticated by a key that is made for this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
+from typing import Any, Final
+
+from ahvn_tools.after_fork import reset_after_fork
+from ahvn_tools.execution.threads import thread_pool
+
+CONNECT_SECONDS: Final = 5.0
+"""How long a worker tries to reach its caller, and how long a caller waits for what a new connection sends."""
+
+POLL_SECONDS: Final = 0.5
+"""How soon a connection whose worker does not end is closed after its call."""
+
+START: Final = b"s"
+"""The first message to a worker: the call has not been cancelled meanwhile."""
+NEXT: Final = b"n"
+CANCEL: Final = b"c"
+ANSWER: Final = b"a"
+"""The beginning of an answer."""
+END: Final = b""
+"""The last message of a worker. A process that it has forked may keep the connection open."""
+
+
+@dataclass(frozen=True)
+class ChannelAddress:
+    """Where a worker reaches the caller of one call."""
+
+    address: Any
+    key: bytes = field(repr=False)
+    token: bytes = field(repr=False)
+    """Names the call."""
+
+
+class Channel:
+    """The caller's end of one channel."""
+
+    def __init__(
+        self, address: ChannelAddress, deliver: Callable[[bytes], None], on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """`deliver` takes what the worker sends, and `on_end` is called when it sends no more, in another thread."""
+        self.address = address
+        self._deliver = deliver
+        self._on_end = on_end
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._waiting: list[bytes] = []
+        self._is_closed = False
+
+    def send(self, content: bytes) -> None:
+        """Send to the worker, now or when it connects; nothing if the channel is closed."""
+        with self._lock:
+            if self._is_closed:
+                return
+            if self._connection is None:
+                self._waiting.append(content)
+            else:
+                self._send(self._connection, content)
+
+    def close(self) -> None:
+        """Send and deliver no more. The connection, if there is one, is closed within POLL_SECONDS."""
+        with self._lock:
+            self._is_closed = True
+            self._waiting.clear()
+
+    def serve(self, connection: Connection) -> None:
+        """Deliver what the worker sends, until one of the two ends the channel; then close the connection."""
+        try:
+            with self._lock:
+                if self._is_closed:
+                    return
+                self._connection = connection
+                for content in (START, *self._waiting):
+                    self._send(connection, content)
+                self._waiting.clear()
+            self._receive_all(connection)
+        finally:
+            self.close()
+            connection.close()
+        self._on_end()
+
+    def _receive_all(self, connection: Connection) -> None:
+        with contextlib.suppress(EOFError, OSError):  # the worker has ended
+            while not self._is_closed:
+                if connection.poll(POLL_SECONDS):
+                    if (content := connection.recv_bytes()) == END:
+                        return
+                    self._deliver(content)
+
+    @staticmethod
+    def _send(connection: Connection, content: bytes) -> None:
+        with contextlib.suppress(OSError):  # the worker has ended
+            connection.send_bytes(content)
+
+
+class ChannelListener:
+    """Accepts the connections of the workers of all calls of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listener: Listener | None = None
+        self._key = secrets.token_bytes(32)
+        self._channels: dict[bytes, Channel] = {}
+        self._connections: set[Connection] = set()
+
+    def open(self, deliver: Callable[[bytes], None], on_end: Callable[[], None] = lambda: None) -> Channel:
+        """Return a new channel, to which a worker can connect until it is closed. Raises OSError."""
+        with self._lock:
+            if self._listener is None:
+                self._listener = Listener(backlog=128)
+                threading.Thread(
+                    target=self._accept, args=(self._listener,), name="ahvn-tools-channels", daemon=True
+                ).start()
+            address = ChannelAddress(self._listener.address, self._key, secrets.token_bytes(16))
+            channel = self._channels[address.token] = Channel(address, deliver, on_end)
+        return channel
+
+    def close(self, channel: Channel) -> None:
+        """Close a channel. No worker can connect to it any more."""
+        with self._lock:
+            self._channels.pop(channel.address.token, None)
+        channel.close()
+
+    def close_copies(self) -> None:
+        """In a forked child: close its copies of the parent's connections, which would keep them open."""
+        for connection in self._connections:
+            connection.close()
+        if self._listener is not None:
+            self._listener.close()
+
+    def _accept(self, listener: Listener) -> None:
+        while True:
+            try:
+                connection = listener.accept()
+            except (OSError, EOFError):  # this one failed, perhaps for want of descriptors; others may not
+                time.sleep(0.05)
+                continue
+            thread_pool.run(functools.partial(self._serve, connection))
+
+    def _serve(self, connection: Connection) -> None:
+        """Serve the channel that a new connection names. One without the key, or that is silent, is closed."""
+        self._connections.add(connection)
+        try:
+            with contextlib.suppress(EOFError, OSError, multiprocessing.AuthenticationError):
+                timed = _TimedConnection(connection)
+                deliver_challenge(timed, self._key)  # type: ignore[arg-type]  # it has the two methods that are used
+                answer_challenge(timed, self._key)  # type: ignore[arg-type]  # as above
+                token = timed.recv_bytes(64)
+                with self._lock:
+                    channel = self._channels.pop(token, None)
+                if channel is not None:
+                    channel.serve(connection)
+        finally:
+            self._connections.discard(connection)
+            connection.close()
+
+
+class _TimedConnection:
+    """A connection whose other end must send within CONNECT_SECONDS."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.send_bytes = connection.send_bytes
+
+    def recv_bytes(self, maxlength: int | None = None) -> bytes:
+        """Receive one message. Raises OSError when there is none in time."""
+        if not self._connection.poll(CONNECT_SECONDS):
+            raise TimeoutError
+        return self._connection.recv_bytes(maxlength)
+
+
+channel_listener = ChannelListener()
+
+
+@reset_after_fork
+def _replace_listener() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+    global channel_listener  # noqa: PLW0603
+    channel_listener.close_copies()
+    channel_listener = ChannelListener()
+
+
+def connect(address: ChannelAddress) -> Connection | None:
+    """In a worker: connect to the caller. Return None if it cannot be reached, as from another computer.
+
+    Raises ConnectionAbortedError if it is there, and has no such call any more.
+    """
+    found: list[Connection | ConnectionAbortedError | None] = []
+
+    def try_to_connect() -> None:
+        found.append(_connect(address))
+
+    thread = threading.Thread(target=try_to_connect, name="ahvn-tools-connect", daemon=True)
+    thread.start()
+    thread.join(CONNECT_SECONDS)
+    connection = found[0] if found else None
+    if isinstance(connection, ConnectionAbortedError):
+        raise connection
+    return connection
+
+
+def _connect(address: ChannelAddress) -> Connection | ConnectionAbortedError | None:
+    try:
+        connection = Client(address.address, authkey=address.key)
+    except (OSError, EOFError, multiprocessing.AuthenticationError):
+        return None
+    try:
+        connection.send_bytes(address.token)
+        if connection.poll(CONNECT_SECONDS) and connection.recv_bytes() == START:
+            return connection
+    except (OSError, EOFError):
+        connection.close()
+        return ConnectionAbortedError()
+    connection.close()
+    return None

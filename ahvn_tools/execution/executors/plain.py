@@ -1,0 +1,132 @@
+"""PlainCall: a call in any `concurrent.futures.Executor`, which can only run a function and return its result."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from concurrent.futures import Executor
+
+from ahvn_tools.execution.executors import channel
+from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
+from ahvn_tools.execution.executors.channel import Channel
+from ahvn_tools.execution.executors.task import PlainTask, TaskResult, run_task
+from ahvn_tools.execution.isolation import replies
+
+
+def start_call(executor: Executor, task: CallTask, observer: CallObserver) -> RunningCall:
+    """Run a task in any executor. Raises what the executor raises if it takes no more work."""
+    if isinstance(executor, CallExecutor):
+        return executor.start_call(task, observer)
+    return PlainCall(executor, task, observer)
+
+
+class PlainCall:
+    """A call in any executor.
+
+    A body that may send something while it runs gets a channel to this process, which it reaches on this computer; on
+    another one, all that it sends comes when it has ended. A body that runs cannot be ended: its ToolContext is
+    cancelled, and nothing waits for it.
+    """
+
+    def __init__(self, executor: Executor, task: CallTask, observer: CallObserver) -> None:
+        self._observer = observer
+        self._lock = threading.Lock()
+        self._received = 0
+        self._result: TaskResult | None = None
+        self._is_over = False
+        self._has_channel_ended = False
+        self._listener = channel.channel_listener
+        self._channel = self._open_channel() if task.is_connected else None
+        plain_task = PlainTask(
+            request=task.request,
+            address=None if self._channel is None else self._channel.address,
+            seconds=task.seconds if task.is_connected else None,
+        )
+        try:
+            self._future = _require_future(executor.submit(run_task, plain_task))
+        except BaseException:
+            self._close_channel()
+            raise
+        self._future.add_done_callback(self._take_result)
+
+    def send(self, answer: bytes) -> None:
+        """Answer the body."""
+        if self._channel is not None:
+            self._channel.send(channel.ANSWER + answer if answer else channel.NEXT)
+
+    def cancel(self) -> None:
+        """Remove the call from the queue of the executor, or cancel the ToolContext of its body."""
+        with self._lock:
+            self._is_over = True
+        self._future.cancel()
+        if self._channel is not None:
+            self._channel.send(channel.CANCEL)
+        self._close_channel()
+
+    def _open_channel(self) -> Channel | None:
+        try:
+            return self._listener.open(self._receive, self._end_channel)
+        except OSError:  # no process can connect here; what the body sends comes when it has ended
+            return None
+
+    def _close_channel(self) -> None:
+        if self._channel is not None:
+            self._listener.close(self._channel)
+
+    def _receive(self, reply: bytes) -> None:
+        """Deliver a reply that came through the channel."""
+        with self._lock:
+            if not self._is_over:
+                self._received += 1
+                self._observer.deliver(reply)
+                self._deliver_rest()
+
+    def _end_channel(self) -> None:
+        with self._lock:
+            self._has_channel_ended = True
+            if not self._is_over:
+                self._deliver_rest()
+
+    def _take_result(self, future: concurrent.futures.Future[TaskResult]) -> None:
+        try:
+            result, failure = future.result(), None
+        except BaseException as error:  # noqa: BLE001  # an executor may raise anything
+            result, failure = None, f"ended ({_describe(error)}) before it returned a result"
+        with self._lock:
+            if self._is_over:
+                return
+            if failure is not None:
+                self._fail(failure)
+            elif not isinstance(result, TaskResult) or not (result.replies and replies.is_final(result.replies[-1])):
+                self._fail(f"returned a {type(result).__name__} in place of its result")
+            else:
+                self._result = result
+                self._deliver_rest()
+
+    def _deliver_rest(self) -> None:
+        """Deliver what the task returned, once all that it sent before has come through the channel."""
+        if self._result is None:
+            return
+        if self._received >= self._result.sent:
+            self._is_over = True
+            for reply in self._result.replies:
+                self._observer.deliver(reply)
+            self._close_channel()
+        elif self._has_channel_ended:
+            self._fail("lost its connection before all that it sent had arrived")
+
+    def _fail(self, reason: str) -> None:
+        self._is_over = True
+        self._observer.fail(reason)
+        self._close_channel()
+
+
+def _require_future(future: object) -> concurrent.futures.Future[TaskResult]:
+    if not hasattr(future, "add_done_callback"):
+        raise TypeError(f"its `submit` returned a {type(future).__name__}, and no Future")
+    return future  # type: ignore[return-value]  # it behaves like one
+
+
+def _describe(error: BaseException) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

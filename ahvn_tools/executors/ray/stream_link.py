@@ -1,0 +1,157 @@
+"""StreamLink: how a body in a thread of a Ray worker reaches its caller, through a stream of batches of replies."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+
+from ahvn_tools.errors import CallCancelledError, ToolConnectionError
+from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
+from ahvn_tools.execution.isolation import replies
+
+POLL_SECONDS: Final = 0.05
+"""How often a wait is interrupted: Ray's cancellation of a task does not end a wait of its thread."""
+
+MAX_WAITING_BYTES: Final = 16_000_000
+"""How many bytes of replies may wait for the caller; a body that sends more waits, too."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One item of a stream."""
+
+    replies: list[bytes]
+    """What the body has sent. A chunk, or a question, is the last one."""
+    mailbox: Any = None
+    """The actor that takes the answer to a question."""
+
+
+class Mailbox:
+    """An actor that passes answers from the caller to the body."""
+
+    def __init__(self) -> None:
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def put(self, answer: bytes) -> None:
+        """Pass an answer."""
+        await self._answers.put(answer)
+
+    async def take(self) -> bytes:
+        """Return the next answer."""
+        return await self._answers.get()
+
+
+class StreamLink:
+    """The link of a body to its caller. The body and its threads send; the thread of the task takes."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._ask_lock = threading.Lock()
+        self._waiting: list[bytes] = []
+        self._sent_chunks = self._requested_chunks = 0
+        self._is_asking = False
+        self._used_seconds = 0.0
+        self._mailbox: Any = None
+        self._cancel: Callable[[], None] | None = None
+        self._is_finished = self._has_ended = False
+
+    def on_cancel(self, cancel: Callable[[], None]) -> None:
+        """Call `cancel` when the caller no longer needs the result."""
+        with self._condition:
+            self._cancel = cancel
+            has_ended = self._has_ended
+        if has_ended:
+            cancel()
+
+    def send(self, reply: bytes) -> None:
+        """Send a reply, unless the call has ended. Waits until the caller has taken most of what was sent before."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._has_ended or sum(map(len, self._waiting)) < MAX_WAITING_BYTES)
+            if not self._has_ended:
+                self._waiting.append(reply)
+                self._condition.notify_all()
+
+    def send_chunk(self, reply: bytes) -> None:
+        """Send a chunk, and wait until the next one is requested. Raises CallCancelledError."""
+        self.send(reply)
+        with self._condition:
+            self._sent_chunks += 1
+            number = self._sent_chunks
+            self._condition.wait_for(lambda: self._has_ended or self._requested_chunks >= number)
+            if self._has_ended:
+                raise CallCancelledError("The call was cancelled.")
+
+    def ask(self, question: bytes) -> bytes:
+        """Send a question, and return the answer. Raises CallCancelledError, and ToolConnectionError."""
+        import ray
+
+        with self._ask_lock:
+            try:
+                self._mailbox = self._mailbox or ray.remote(num_cpus=0)(Mailbox).remote()
+                answer = self._mailbox.take.remote()
+                self._is_asking = True
+                self.send(question)
+                while not ray.wait([answer], timeout=POLL_SECONDS)[0]:
+                    if self._has_ended:
+                        raise CallCancelledError("The call that asks for an approval has ended.")
+                received: bytes = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                raise ToolConnectionError(f"The question got no answer: {type(error).__name__}.") from error
+            finally:
+                self._is_asking = False
+        return received
+
+    def take(self, max_seconds: float | None) -> Batch:
+        """Wait for replies and return them; none when the body has finished, or has run for more than `max_seconds`.
+
+        The time does not count in which the body waits for the caller.
+        """
+        with self._condition:
+            while not self._waiting and not self._is_finished:
+                started = monotonic()
+                self._condition.wait(POLL_SECONDS)
+                if not self._is_asking:
+                    self._used_seconds += monotonic() - started
+                if max_seconds is not None and self._used_seconds > max_seconds + CANCEL_GRACE_SECONDS:
+                    return Batch([])
+            return self._take_batch()
+
+    def request_chunk(self) -> None:
+        """Let the body make its next chunk."""
+        with self._condition:
+            self._requested_chunks += 1
+            self._condition.notify_all()
+
+    def finish(self) -> None:
+        """The body has sent its last reply."""
+        with self._condition:
+            self._is_finished = True
+            self._condition.notify_all()
+
+    def end(self) -> None:
+        """The caller needs nothing more: cancel the body, if it runs, and remove the actor."""
+        with self._condition:
+            self._has_ended = True
+            cancel = None if self._is_finished else self._cancel
+            self._condition.notify_all()
+        if cancel is not None:
+            cancel()
+        if self._mailbox is not None:
+            import ray
+
+            ray.kill(self._mailbox)
+
+    def _take_batch(self) -> Batch:
+        """Return the replies up to the first chunk or question."""
+        number = next((n for n, reply in enumerate(self._waiting, 1) if _is_last(reply)), len(self._waiting))
+        taken, self._waiting = self._waiting[:number], self._waiting[number:]
+        self._condition.notify_all()
+        return Batch(taken, self._mailbox if taken and replies.is_question(taken[-1]) else None)
+
+
+def _is_last(reply: bytes) -> bool:
+    return replies.is_chunk(reply) or replies.is_question(reply)

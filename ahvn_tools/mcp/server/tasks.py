@@ -1,0 +1,270 @@
+"""Served tools as MCP tasks: FastMCP's task extension keeps the tasks, and their calls run as all served calls do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from docket import CurrentExecution, Docket, Execution
+from fastmcp.server.context import Context
+from fastmcp.server.extensions import MethodBinding, ToolCallContinuation, ToolCallOutcome
+from fastmcp.tools import Tool
+from fastmcp.tools.base import ToolResult as FastMCPResult
+from fastmcp.utilities.tasks import TaskConfig, TaskMode
+from fastmcp_tasks import TasksExtension
+from fastmcp_tasks.components import register_component_with_docket
+from fastmcp_tasks.context import make_task_context
+from fastmcp_tasks.encryption import snapshot_codec
+from fastmcp_tasks.input_loop import reentrant_task_fn
+from fastmcp_tasks.models import GetTaskResult
+from fastmcp_tasks.settings import tasks_settings
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, CallToolRequestParams
+from pydantic import PrivateAttr
+from redis.exceptions import RedisError
+
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.error_detail import ErrorDetail
+from ahvn_tools.errors import ToolSpecError, quote_name
+from ahvn_tools.execution.deadline import cancel_and_wait
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.mcp.server.task_request import TaskRequest
+from ahvn_tools.mcp.server.tool import to_fastmcp_result
+from ahvn_tools.results import ToolResult
+
+log = logging.getLogger(__name__)
+
+MEMORY_URL: Final = "memory://"
+
+ANSWER_SECONDS: Final = 10.0
+"""Seconds that Redis may take to answer."""
+
+_REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "unix"})
+
+_REPEATABLE_HINTS: Final = ("readOnlyHint", "idempotentHint")
+
+TaskTools = Callable[[], Iterable[ToolDefinition]]
+FindTool = Callable[[str], Awaitable[Tool | None]]
+FindMode = Callable[[str], TaskMode | None]
+
+
+class Tasks(TasksExtension):
+    """FastMCP's task extension for the tools that a server looks up for each request."""
+
+    def __init__(self, url: str, name: str, *, task_tools: TaskTools, find_tool: FindTool, find_mode: FindMode) -> None:
+        """Keep tasks at `url`; servers of one name at one Redis share them.
+
+        `find_mode` returns None for a tool that is not served by the functions here.
+        """
+        if url == MEMORY_URL:  # FastMCP's in-memory store is one per URL
+            url += secrets.token_hex(8)
+        self.url = url
+        super().__init__(url=url, name=name)
+        self._task_tools, self._find_tool, self._find_mode = task_tools, find_tool, find_mode
+        self._calls: set[asyncio.Task[FastMCPResult]] = set()
+        self._docket: Docket
+        self.is_running = False
+        """Whether this server itself runs; the task extension of a mounted server does not."""
+
+    def components(self) -> list[Tool]:
+        """Return what the worker registers: at least one, as FastMCP starts no worker for none."""
+        if not self.is_running:
+            return []
+        return [self._component("task", None), *(self._component(d.name, d.version) for d in self._task_tools())]
+
+    def _component(self, name: str, version: str | None) -> Tool:
+        component = TaskRunner(name=name, version=version, parameters={}, task_config=TaskConfig(mode="optional"))
+        component._run_task = self._run_task  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
+        return component
+
+    async def intercept_tool_call(
+        self, params: CallToolRequestParams, context: Context, call_next: ToolCallContinuation
+    ) -> ToolCallOutcome:
+        """Answer a call with a task if its tool and its client want one."""
+        mode = self._find_mode(params.name)
+        if mode == "forbidden" or (mode is not None and not self.is_running):  # a mounted server
+            return await call_next()
+        if mode is None:
+            return await super().intercept_tool_call(params, context, call_next)
+        self._register(params.name)
+        request = snapshot_codec().encode(json.dumps(TaskRequest.to_snapshot(Request.current())))
+        payload = {"name": params.name, "arguments": params.arguments or {}, "request": request}
+        async with self._limit_waiting() as timeout:
+
+            async def call_without_task() -> ToolCallOutcome:
+                timeout.reschedule(None)
+                return await call_next()
+
+            params = params.model_copy(update={"arguments": payload})
+            return await super().intercept_tool_call(params, context, call_without_task)
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """Return FastMCP's methods. They wait for Redis for a limited time, and mask errors of the worker."""
+
+        def limit(handler: Any) -> Any:
+            async def handle(*arguments: Any) -> Any:
+                async with self._limit_waiting():
+                    return _mask_error(await handler(*arguments))
+
+            return handle
+
+        return [replace(binding, handler=limit(binding.handler)) for binding in super().methods()]
+
+    @asynccontextmanager
+    async def _limit_waiting(self) -> AsyncIterator[asyncio.Timeout]:
+        """Raise MCPError when the store of the tasks does not answer in time."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS) as timeout:
+                yield timeout
+        except (RedisError, OSError) as error:
+            log.error(  # noqa: TRY400  # the traceback may show the password of the URL
+                "The tasks at %s are not available: %s.", _describe(self.url), type(error).__name__
+            )
+            raise MCPError(INTERNAL_ERROR, "The server cannot reach its tasks at present. Try again later.") from None
+
+    def _register(self, name: str) -> None:
+        """Register a tool that was added while the server runs."""
+        for definition in self._task_tools():
+            if definition.name == name:
+                component = self._component(name, definition.version)
+                if component.key not in self._docket.tasks:
+                    register_component_with_docket(component, self._docket)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Run the worker of this server. Raises ToolSpecError when Redis does not answer."""
+        async with AsyncExitStack() as stack:
+            self.is_running = True  # FastMCP asks for the components
+            stack.callback(self._set_stopped)
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await _ping(self.url)
+                    await stack.enter_async_context(super().lifespan())
+            except (RedisError, OSError) as error:
+                raise ToolSpecError(
+                    f"The tasks of server {self.server.name!r} cannot be kept at {_describe(self.url)} "
+                    f"({type(error).__name__}): start Redis there, or pass tasks=True to keep them in memory."
+                ) from None
+            if not self.url.startswith(MEMORY_URL) and tasks_settings.encryption_key is None:
+                log.warning("Redis stores the headers and tokens of clients as text: set FASTMCP_TASKS_ENCRYPTION_KEY.")
+            server: Any = self.server  # FastMCP has no public names for these
+            self._docket, worker = server._docket, server._worker  # noqa: SLF001  # as above
+            # another process may have started a task of a tool that was added while it ran
+            worker.fallback_task = reentrant_task_fn(self._component("task", None).run, "task")
+            stack.push_async_callback(self._stop)
+            yield
+
+    def _set_stopped(self) -> None:
+        self.is_running = False
+
+    async def _stop(self) -> None:
+        """End the calls that run: FastMCP would wait for them."""
+        self._set_stopped()
+        for call in self._calls:
+            call.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls)
+
+    async def _run_task(self, payload: JsonObject, execution: Execution) -> FastMCPResult:
+        """Run the call of a task, until this server stops."""
+        if self.is_running:
+            call = asyncio.create_task(self._call(payload, execution))
+            self._calls.add(call)
+            try:
+                await asyncio.wait({call})
+            finally:
+                self._calls.discard(call)
+                await cancel_and_wait(call)
+            if not call.cancelled():
+                return call.result()
+        return _error("cancelled", f"The server was stopped while {quote_name(payload['name'])} ran.")
+
+    async def _call(self, payload: JsonObject, execution: Execution) -> FastMCPResult:
+        """Run the call of a task as the client's request would have run it."""
+        name: str = payload["name"]
+        snapshot: JsonObject = json.loads(snapshot_codec().decode(payload["request"]))
+
+        async def set_status(text: str) -> None:
+            await execution.progress.set_message(text)
+
+        request = TaskRequest(await _read_context(), snapshot, set_status)
+        if not request.is_restored:
+            message = f"The headers or the token of the request for {quote_name(name)} are lost or have expired."
+            return _error("not_available", message)
+        request.make_current()
+        tool = await self._find_tool(name)
+        if tool is None:
+            return _error("not_found", f"Unknown tool: {quote_name(name)}")
+        hints = {} if tool.annotations is None else tool.annotations.model_dump(by_alias=True)
+        if execution.redelivered and not any(hints.get(hint) for hint in _REPEATABLE_HINTS):
+            return _error("connection", f"The server ended while {quote_name(name)} ran. It may have had an effect.")
+        return await tool.run(payload["arguments"])
+
+
+class TaskRunner(Tool):
+    """What the worker of FastMCP's task extension runs for a tool."""
+
+    _run_task: Callable[[JsonObject, Execution], Awaitable[FastMCPResult]] = PrivateAttr()
+
+    async def run(
+        self,
+        arguments: dict[str, Any],
+        execution: Execution = CurrentExecution(),  # noqa: B008  # the worker finds it by its default
+    ) -> FastMCPResult:
+        """Run the call that a payload of `Tasks` describes."""
+        return await self._run_task(arguments, execution)
+
+
+def to_url(tasks: Any) -> str:
+    """Return the URL of `tasks`, which is True or a URL. Raises ToolSpecError for anything else."""
+    if tasks is True:
+        return MEMORY_URL
+    scheme = urlsplit(tasks).scheme if isinstance(tasks, str) else None
+    if tasks == MEMORY_URL or scheme in _REDIS_SCHEMES:
+        return str(tasks)
+    given = f"a {type(tasks).__name__}" if scheme is None else "another text"  # which may contain a password
+    raise ToolSpecError(f"`tasks` is True, 'memory://' or the URL of a Redis, 'redis://host:6379', not {given}.")
+
+
+async def _read_context() -> Context:
+    """Return FastMCP's context of the task, left again: a tool that asks for one enters and leaves its own."""
+    context = await make_task_context()
+    if context is None:  # pragma: no cover  # this runs in a task
+        raise RuntimeError("There is no task.")
+    await context.__aexit__(None, None, None)
+    return context
+
+
+async def _ping(url: str) -> None:
+    """Raise RedisError or OSError unless there is a Redis: FastMCP would start, and log an error once a second."""
+    if not url.startswith(MEMORY_URL):
+        async with Docket(url=url) as docket, docket.redis() as redis:
+            await redis.get(docket.key("ping"))
+
+
+def _describe(url: str) -> str:
+    """Return a URL without its user, its password and its options."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _mask_error(answer: Any) -> Any:
+    """Return the answer to a request without the text of an exception of the worker: tools raise none."""
+    if isinstance(answer, GetTaskResult) and (answer.error or {}).get("code") == INTERNAL_ERROR:
+        message = "The server could not finish the task."
+        return answer.model_copy(
+            update={"error": {"code": INTERNAL_ERROR, "message": message}, "status_message": message}
+        )
+    return answer
+
+
+def _error(code: str, message: str) -> FastMCPResult:
+    return to_fastmcp_result(ToolResult(error=ErrorDetail(code=code, message=message)))

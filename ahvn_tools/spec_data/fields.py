@@ -1,0 +1,50 @@
+"""Reading of JSON data field by field: what is unknown, missing or of another type is an error that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from ahvn_tools.errors import SourceError, near_misses, quote_name
+from ahvn_tools.json_types import JsonObject
+
+_WORDS: Final[Mapping[type, str]] = {
+    dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a whole number",
+}  # fmt: skip
+
+
+def error(problem: str) -> SourceError:
+    """Return the error about data of a tool."""
+    return SourceError(f"This is not the data of a tool as to_dict() writes it: {problem}")
+
+
+def join(path: str, name: object) -> str:
+    """Return the path of a member, as errors name it."""
+    return f"{path}.{name}" if path else str(name)
+
+
+def read_object(value: Any, path: str, required: Collection[str] = (), optional: Collection[str] = ()) -> JsonObject:
+    """Return an object that has all required fields and no unknown ones. Raises SourceError."""
+    read(value, path, dict)
+    known = [*required, *optional]
+    for name in value:
+        if name not in known:
+            raise error(f"unknown field {quote_name(join(path, name))}. {near_misses(name, known)}")
+    for name in required:
+        if name not in value:
+            raise error(f"the field {join(path, name)!r} is missing. Write the data again with to_dict().")
+    checked: JsonObject = value
+    return checked
+
+
+def read_true(fields: JsonObject, path: str, name: str) -> None:
+    """Raise SourceError for a field that is there and not true: its absence means false."""
+    if fields.get(name, True) is not True:
+        raise error(f"{join(path, name)!r} can only be true: leave it out instead.")
+
+
+def read(value: Any, path: str, kind: type) -> Any:
+    """Return a value that is of one JSON type. Raises SourceError."""
+    if type(value) is not kind:
+        raise error(f"{quote_name(path) if path else 'it'} must be {_WORDS[kind]}, not {type(value).__name__}.")
+    return value

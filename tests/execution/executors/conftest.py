@@ -1,0 +1,82 @@
+"""Executors of several kinds, which the tests of this folder share."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from multiprocessing import forkserver, resource_tracker
+
+import psutil
+import pytest
+
+from ahvn_tools.execution.executors import channel
+from ahvn_tools.execution.isolation.pool import process_pool
+from tests.execution.entry_points import until
+
+
+def open_executor(kind: str, workers: int = 2) -> Executor:
+    if kind == "threads":
+        return ThreadPoolExecutor(workers)
+    if kind == "processes":
+        from ahvn_tools.executors import ProcessExecutor
+
+        return ProcessExecutor(workers)
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context(kind))
+
+
+@pytest.fixture(scope="package", autouse=True)
+def no_server_of_processes_is_left() -> Iterator[None]:
+    """Stop the processes that `multiprocessing` starts for itself: other tests count the children of this one."""
+    yield
+    server = forkserver._forkserver._forkserver_pid
+    for child in psutil.Process(server).children() if server is not None else ():
+        child.kill()  # left by a test that failed; the server waits for it
+    forkserver._forkserver._stop()
+    resource_tracker._resource_tracker._stop()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def open_executors(no_server_of_processes_is_left: None) -> Iterator[dict[str, Executor]]:
+    """Start the executors, with all of their workers: other fixtures count what runs here."""
+    with ExitStack() as stack:
+        opened = {}
+        for kind in ("forkserver", "threads"):
+            opened[kind] = stack.enter_context(open_executor(kind))
+            for started in [opened[kind].submit(time.sleep, 0.1) for _ in range(2)]:
+                started.result()
+        yield opened
+
+
+@pytest.fixture(
+    params=[
+        "threads",
+        "forkserver",
+        pytest.param("spawn", marks=pytest.mark.exhaustive),
+        pytest.param("fork", marks=pytest.mark.exhaustive),
+        pytest.param("processes", marks=pytest.mark.exhaustive),
+    ]
+)
+def executor(request: pytest.FixtureRequest, open_executors: dict[str, Executor]) -> Iterator[Executor]:
+    """Yield an executor that other tests use, too."""
+    if request.param in open_executors:
+        yield open_executors[request.param]
+        return
+    with open_executor(request.param) as opened:
+        yield opened
+    process_pool.end_idle()
+
+
+@pytest.fixture
+def pool(open_executors: dict[str, Executor]) -> Executor:
+    """Return a shared pool of processes."""
+    return open_executors["forkserver"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_channel_is_left() -> Iterator[None]:
+    yield
+    listener = channel.channel_listener
+    assert until(lambda: not listener._channels and not listener._connections)

@@ -1,0 +1,244 @@
+"""The channel between a caller and its worker: other processes, forged replies, lost ends, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ahvn_tools import Toolkit, ToolSpec
+from ahvn_tools.execution.executors import channel
+from ahvn_tools.execution.executors.channel import ChannelAddress, ChannelListener, connect
+from ahvn_tools.execution.isolation import replies
+from tests.execution.entry_points import until
+from tests.execution.executors import bodies
+from tests.execution.executors.conftest import open_executor
+
+
+class Received(list[bytes]):
+    """What a channel delivered, and whether it ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_ended = threading.Event()
+
+
+@pytest.fixture
+def listener() -> ChannelListener:
+    return channel.channel_listener
+
+
+def open_channel(listener: ChannelListener) -> tuple[channel.Channel, Received]:
+    received = Received()
+    return listener.open(received.append, received.has_ended.set), received
+
+
+def test_a_worker_exchanges_messages_until_it_ends(listener):
+    opened, received = open_channel(listener)
+    opened.send(b"early")
+    connection = connect(opened.address)
+    assert connection.recv_bytes() == b"early"
+    connection.send_bytes(b"reply")
+    assert until(lambda: received == [b"reply"])
+    connection.send_bytes(channel.END)
+    with pytest.raises(EOFError):
+        connection.recv_bytes()
+    assert received.has_ended.wait(5)
+
+
+def test_messages_reach_a_worker_in_their_order(listener):
+    opened, _ = open_channel(listener)
+    numbers = [str(number).encode() for number in range(200)]
+    sending = threading.Thread(target=lambda: [opened.send(number) for number in numbers])
+    sending.start()
+    connection = connect(opened.address)
+    assert [connection.recv_bytes() for _ in numbers] == numbers
+    sending.join()
+    connection.close()
+
+
+def test_a_process_without_the_key_reaches_no_call_and_holds_up_no_worker(listener, monkeypatch):
+    monkeypatch.setattr(channel, "CONNECT_SECONDS", 0.3)
+    opened, received = open_channel(listener)
+    silent = socket.socket(socket.AF_UNIX)
+    silent.connect(opened.address.address)  # it says nothing
+    with pytest.raises(Exception, match=r"digest|closed|reset|^$"):
+        Client(opened.address.address, authkey=b"guessed").recv_bytes()
+    monkeypatch.setattr(channel, "CONNECT_SECONDS", 5.0)
+    connection = connect(opened.address)
+    connection.send_bytes(b"mine")
+    assert until(lambda: received == [b"mine"])
+    connection.close()
+    silent.close()
+    assert until(lambda: not listener._connections)
+
+
+def test_the_key_without_the_token_of_a_call_reaches_no_call(listener):
+    opened, received = open_channel(listener)
+    other = ChannelAddress(opened.address.address, opened.address.key, b"0" * 16)
+    with pytest.raises(ConnectionAbortedError):
+        connect(other)
+    assert not received.has_ended.is_set()
+    listener.close(opened)
+
+
+def test_a_second_connection_with_the_token_of_a_call_is_refused(listener):
+    opened, received = open_channel(listener)
+    first = connect(opened.address)
+    with pytest.raises(ConnectionAbortedError):
+        connect(opened.address)
+    first.send_bytes(b"first")
+    assert until(lambda: received == [b"first"])
+    first.close()
+
+
+def test_closing_a_channel_closes_the_connection_of_a_worker_that_does_not(listener):
+    opened, received = open_channel(listener)
+    connection = connect(opened.address)
+    listener.close(opened)
+    with pytest.raises(EOFError):
+        connection.recv_bytes()
+    assert until(lambda: not listener._connections and not listener._channels)
+    assert received == []
+
+
+def test_a_worker_of_a_caller_that_cannot_be_reached_gets_no_connection(tmp_path):
+    address = ChannelAddress(str(tmp_path / "nothing"), b"key", b"token")
+    assert connect(address) is None
+
+
+def test_a_body_that_forges_replies_changes_no_other_call(pool):
+    def forging(context: Any) -> str:
+        context.append_output(1)
+        import gc
+
+        from ahvn_tools.execution.executors.links import ChannelLink
+
+        links = [found for found in gc.get_objects() if isinstance(found, ChannelLink)]
+        for link in links:
+            link.send(replies.encode("value", False, "forged"))
+        return "own"
+
+    from ahvn_tools import ToolContext
+
+    forging.__annotations__ = {"context": ToolContext, "return": str}
+    kit = Toolkit("k", executor=pool).add(forging, bodies.report, isolation="executor")
+    for _ in range(5):
+        forged = kit.start("forging", {})
+        assert kit.call("report", {"n": 3}) == {}
+        assert kit.wait(forged).result.value in {"own", "forged"}  # its own result is what it says
+
+
+def test_an_address_and_a_task_show_no_key_and_no_value():
+    from ahvn_tools.execution.executors.task import PlainTask, TaskResult
+
+    address = ChannelAddress("/tmp/x", b"key-of-channel", b"token-of-call")
+    shown = repr([PlainTask(request=b"secret-request", address=address, seconds=1.0), TaskResult(1, [b"secret-reply"])])
+    assert not any(text in shown for text in ("key-of", "token-of", "secret-re"))
+
+
+def test_calls_and_cancelled_calls_leave_nothing_behind(pool, tmp_path):
+    kit = Toolkit("k", executor=pool).add(
+        bodies.report, bodies.wait_until_cancelled, bodies.count, isolation="executor"
+    )
+
+    def run_calls(number: int) -> None:
+        for _ in range(number):
+            assert kit.call("report", {"n": 2}) == {}
+            kit.exec("wait_until_cancelled", {"path": str(tmp_path / "p")}, timeout=0.05)
+            stream = kit.stream("count", {"n": 9})
+            next(stream)
+            stream.close()
+
+    def measure() -> tuple[int, ...]:
+        process = psutil.Process()
+        workers = [
+            found for found in process.children(recursive=True) if "multiprocessing" in " ".join(found.cmdline())
+        ]
+        used = [process, *workers]
+        return sum(found.num_fds() for found in used), sum(found.num_threads() for found in workers)
+
+    run_calls(3)
+    before = measure()
+    run_calls(10)
+    assert until(lambda: measure() <= before)
+    listener = channel.channel_listener
+    assert until(lambda: (listener._channels, listener._connections) == ({}, set()))
+
+
+def test_many_calls_at_once_all_end(executor):
+    kit = Toolkit("k", executor=executor).add(bodies.add, bodies.report, isolation="executor")
+    calls = [("report", {"n": 1}) if number % 10 == 0 else ("add", {"a": number}) for number in range(200)]
+    results = list(kit.map(executor, calls))
+    assert [result.value for result in results[1:10]] == list(range(2, 11))
+    assert all(result.error is None for result in results)
+
+
+@pytest.mark.exhaustive
+def test_a_thousand_mapped_calls_all_end(executor):
+    kit = Toolkit("k").add(bodies.add)
+    results = kit.map(executor, (("add", {"a": number}) for number in range(1_000)))
+    assert [result.value for result in results] == list(range(1, 1_001))
+
+
+CALLER = """
+    import sys
+    from concurrent.futures import ThreadPoolExecutor
+    from multiprocessing import get_context
+    from concurrent.futures import ProcessPoolExecutor
+    from ahvn_tools import Toolkit
+    from tests.execution.executors import bodies
+
+    if __name__ == "__main__":
+        pool = ProcessPoolExecutor(1, mp_context=get_context("forkserver"))
+        Toolkit("k", executor=pool).add(bodies.wait_until_cancelled, isolation="executor").call(
+            "wait_until_cancelled", {"path": sys.argv[1]}
+        )
+"""
+
+
+def test_a_body_is_cancelled_when_the_process_of_its_caller_has_ended(tmp_path):
+    (tmp_path / "caller.py").write_text(textwrap.dedent(CALLER))
+    path, root = tmp_path / "state", Path(__file__).parents[3]
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "caller.py"), str(path)], env={**os.environ, "PYTHONPATH": str(root)}, cwd=root
+    )
+    assert until(path.exists)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    assert until(lambda: path.read_text() == "cancelled")
+    for child in children:  # the standard library leaves the workers of a killed process running
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+
+
+def test_a_child_that_a_body_forks_keeps_no_connection_open(tmp_path):
+    def fork(context: Any) -> int:
+        context.append_output(1)
+        child = os.fork()
+        if child == 0:
+            while not Path(str(tmp_path / "end")).exists():
+                threading.Event().wait(0.05)
+            os._exit(0)
+        return child
+
+    from ahvn_tools import ToolContext
+
+    fork.__annotations__ = {"context": ToolContext, "return": int}
+    with open_executor("forkserver", 1) as executor:
+        child = ToolSpec.from_function(fork).submit(executor).result(20).value
+        assert psutil.pid_exists(child)
+        assert until(lambda: not channel.channel_listener._connections)
+        (tmp_path / "end").touch()

@@ -1,0 +1,445 @@
+"""Served tools as MCP tasks: their calls do what plain calls do, for the client that started them alone."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import re
+import sys
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import pytest
+
+pytest.importorskip("fastmcp_tasks", reason='tasks need pip install "ahvn-tools[tasks]"')
+
+from fastmcp import Client, Context, FastMCP
+from fastmcp.client.elicitation import ElicitResult
+from fastmcp.client.transports import StreamableHttpTransport
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.tools import ToolResult as FastMCPResult
+from fastmcp.utilities.types import Image
+from fastmcp_tasks import TasksExtension, ToolTask, call_tool_task
+from mcp.shared.exceptions import MCPError
+from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY, ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from redis.exceptions import ResponseError
+
+from ahvn_tools import Secret, ToolContext, ToolError, Toolkit, ToolResult
+from ahvn_tools.errors import DefinitionError, ToolkitError, ToolSpecError
+from ahvn_tools.execution.call import Call, Next
+from tests.mcp.serving import over_http
+
+SECRET = "bound-value-that-must-not-be-stored"
+USERS = {"token-a": {"client_id": "ann", "role": "clerk"}, "token-b": {"client_id": "bob", "role": "guest"}}
+
+
+@asynccontextmanager
+async def connect(kit: Toolkit, *, client: Mapping[str, Any] | None = None, **options: Any) -> AsyncIterator[Client]:
+    """Yield a client of a served toolkit."""
+    async with Client(kit.to_fastmcp_server(**{"tasks": True, **options}), **(client or {})) as connected:
+        yield connected
+
+
+async def start(client: Client, tool: str, **arguments: Any) -> ToolTask:
+    """Start a task."""
+    return await call_tool_task(client, tool, arguments, raise_on_error=False)
+
+
+class Body:
+    """A tool that runs until it is released, and says whether it has started or was cancelled."""
+
+    def __init__(self) -> None:
+        self.started, self.released, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def wait(self) -> str:
+        """Wait."""
+        self.started.set()
+        try:
+            await self.released.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return "released"
+
+
+def kit_of(*tools: Any, **options: Any) -> Toolkit:
+    """Return a toolkit whose tools may be tasks."""
+    return Toolkit("long").add(*tools, **{"task": "optional", **options})
+
+
+def double(number: int) -> dict[str, int]:
+    """Double a number."""
+    return {"doubled": 2 * number}
+
+
+def refuse() -> None:
+    """Refuse."""
+    raise ToolError("Not on Sundays.")
+
+
+def break_down() -> None:
+    """Raise an exception that the client must not read."""
+    raise RuntimeError(SECRET)
+
+
+async def hang() -> None:
+    """Exceed the timeout."""
+    await asyncio.sleep(60)
+
+
+def draw() -> list[Any]:
+    """Return content."""
+    return ["text", Image(data=b"png", format="png")]
+
+
+def exit_process() -> None:
+    """Try to end the server."""
+    sys.exit(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("double", {"number": 4}),
+        ("double", {"number": "many"}),
+        ("double", {"number": 4, "secret": "x"}),
+        ("refuse", {}),
+        ("break_down", {}),
+        ("hang", {}),
+        ("draw", {}),
+        ("exit_process", {}),
+        ("ask", {}),
+    ],
+    ids=["value", "invalid", "bound", "ToolError", "masked", "timeout", "content", "SystemExit", "approval"],
+)
+async def test_the_result_of_a_task_is_that_of_a_plain_call(name, arguments):
+    kit = kit_of(double, refuse, break_down, draw, exit_process).add(hang, task="optional", timeout=0.05)
+    kit.add(double, rename="ask", task="optional", requires_approval=True)
+    async with connect(kit) as client, connect(kit, client={"mode": "legacy"}) as plain_client:
+        task = await start(client, name, **arguments)
+        plain = await plain_client.call_tool(name, arguments, raise_on_error=False)
+        result = await task.result()
+        assert (await task.status()).status == "completed"
+    assert (result.is_error, result.structured_content) == (plain.is_error, plain.structured_content)
+    assert [block.model_dump() for block in result.content] == [block.model_dump() for block in plain.content]
+    assert (result.meta or {}).keys() == (plain.meta or {}).keys()
+    assert SECRET not in str(result)
+
+
+async def test_a_client_that_knows_tasks_gets_the_result_of_the_tool_from_a_call():
+    async with connect(kit_of(double, task="required")) as client:
+        assert (await client.call_tool("double", {"number": 4})).data == {"doubled": 8}
+
+
+async def test_only_tools_with_the_option_become_tasks():
+    async with connect(Toolkit("short").add(double)) as client:
+        assert (await client.call_tool("double", {"number": 1})).data == {"doubled": 2}
+        with pytest.raises(Exception, match="did not run as a task"):
+            await start(client, "double", number=1)
+
+
+async def test_a_client_without_tasks_cannot_call_a_tool_that_requires_them():
+    async with connect(kit_of(double, task="required"), client={"mode": "legacy"}) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.call_tool("double", {"number": 1})
+    assert refusal.value.code == MISSING_REQUIRED_CLIENT_CAPABILITY
+
+
+async def test_the_state_function_reads_the_request_that_started_the_task():
+    kit = kit_of(orders).bind("user")
+
+    def read_state(request: Any) -> dict[str, Any]:
+        return {"user": [request.headers["x-user"], request.meta["table"], request.client["name"], request.transport]}
+
+    async with over_http(kit, tasks=True, state=read_state) as url:
+        transport = StreamableHttpTransport(url, headers={"X-User": "ann"})
+        async with Client(transport) as client:
+            task = await call_tool_task(client, "orders", meta={"table": 5})
+            assert (await task.result()).data == {"user": ["ann", 5, "mcp", "streamable-http"]}
+
+
+def orders(user: list[Any]) -> dict[str, list[Any]]:
+    """Return the user."""
+    return {"user": user}
+
+
+async def test_a_task_is_for_the_user_who_started_it():
+    body = Body()
+    kit = kit_of(body.wait).add(orders, task="optional", audience="clerk").bind("user")
+    options = {
+        "auth": StaticTokenVerifier(USERS),
+        "state": lambda request: {"user": [request.client_id, request.claims["role"], sorted(request.scopes)]},
+        "audience": lambda request: request.claims["role"],
+    }
+    async with (
+        over_http(kit, tasks=True, **options) as url,
+        Client(url, auth="token-a") as ann,
+        Client(url, auth="token-b") as bob,
+    ):
+        task = await start(ann, "wait")
+        await asyncio.wait_for(body.started.wait(), 5)
+        stolen = ToolTask(bob, "wait", task.create_result)
+        for attempt in (stolen.status, stolen.cancel, stolen.result):
+            with pytest.raises(MCPError, match="not found"):
+                await attempt()
+        assert (await task.status()).status == "working"
+        body.released.set()
+        assert (await task.result()).data == "released"
+        assert (await (await start(ann, "orders")).result()).data == {"user": ["ann", "clerk", []]}
+        unknown = await bob.call_tool("orders", raise_on_error=False)
+        assert "Unknown tool" in unknown.content[0].text
+
+
+async def test_bound_values_are_not_stored():
+    def use(key: Annotated[str, Secret], user: str, text: str) -> str:
+        """Use the bound values."""
+        assert key == user == SECRET
+        return f"{text} is read"
+
+    kit = kit_of(use).bind("key").bind("user")
+    server = kit.to_fastmcp_server(tasks=True, state=lambda request: {"key": SECRET, "user": SECRET})
+    async with Client(server) as client:
+        task = await start(client, "use", text="an argument")
+        assert (await task.result()).data == "an argument is read"
+        stored = await read_store(server)
+    assert "an argument" in stored
+    assert "an argument is read" in stored
+    assert SECRET not in stored
+
+
+async def read_store(server: Any) -> str:
+    """Return all that the tasks of a server have stored; base64 is decoded, too."""
+    stored = b""
+    async with server._docket.redis() as redis:
+        for key in await redis.keys("*"):
+            for read in (redis.get, redis.hgetall, redis.xrange):
+                with contextlib.suppress(ResponseError):  # the key is of another type
+                    stored += key + repr(await read(key)).encode()
+    encoded = re.findall(rb"[A-Za-z0-9+/]{24,}={0,2}", stored)
+    return repr([stored, *(base64.b64decode(text[: len(text) // 4 * 4]) for text in encoded)])
+
+
+async def test_middleware_wraps_the_call_of_a_task():
+    names = []
+
+    async def note(call: Call, next: Next) -> ToolResult:
+        names.append(call.name)
+        return await next(call)
+
+    kit = Toolkit("long", middleware=[note]).add(double, task="optional")
+    async with connect(kit) as client:
+        await (await start(client, "double", number=1)).result()
+    assert names == ["double"]
+
+
+async def test_progress_is_the_status_message_of_a_task():
+    reported, released = asyncio.Event(), asyncio.Event()
+
+    async def count(context: ToolContext) -> int:
+        """Count."""
+        await context.report_progress(1, 3, "a" * 5000)
+        await context.report_progress(2, 3)
+        reported.set()
+        await released.wait()
+        return 3
+
+    async with connect(kit_of(count)) as client:
+        task = await start(client, "count")
+        await asyncio.wait_for(reported.wait(), 5)
+        while (message := (await task.status()).status_message) != "2/3":
+            assert message is None or message == "a" * 1000
+            await asyncio.sleep(0.01)
+        released.set()
+        assert (await task.result()).data == 3
+
+
+async def test_cancelling_a_task_cancels_an_async_body():
+    body = Body()
+    async with connect(kit_of(body.wait)) as client:
+        task = await start(client, "wait")
+        await asyncio.wait_for(body.started.wait(), 5)
+        await task.cancel()
+        await asyncio.wait_for(body.cancelled.wait(), 5)
+        assert (await task.wait()).status == "cancelled"
+
+
+async def test_cancelling_a_task_tells_a_sync_body():
+    started, cancelled = threading.Event(), threading.Event()
+
+    def wait(context: ToolContext) -> None:
+        """Wait."""
+        started.set()
+        while not context.cancelled:
+            pass
+        cancelled.set()
+
+    async with connect(kit_of(wait)) as client:
+        task = await start(client, "wait")
+        assert await asyncio.to_thread(started.wait, 5)
+        await task.cancel()
+        assert await asyncio.to_thread(cancelled.wait, 5)
+
+
+async def test_a_server_that_stops_ends_its_tasks():
+    body = Body()
+    async with connect(kit_of(body.wait)) as client:
+        await start(client, "wait")
+        await asyncio.wait_for(body.started.wait(), 5)
+    assert body.cancelled.is_set()
+
+
+async def test_a_tool_that_is_added_later_can_run_as_a_task():
+    kit = Toolkit("later")
+    async with connect(kit) as client:
+        kit.add(double, task="optional")
+        assert (await (await start(client, "double", number=2)).result()).data == {"doubled": 4}
+        kit.remove("double")
+        kit.add(double, rename="double")
+        with pytest.raises(Exception, match="did not run as a task"):
+            await start(client, "double", number=2)
+
+
+async def test_a_tool_that_is_removed_before_its_task_starts_is_unknown(monkeypatch):
+    monkeypatch.setenv("FASTMCP_DOCKET_CONCURRENCY", "1")
+    body = Body()
+    kit = kit_of(body.wait, double)
+    async with connect(kit) as client:
+        first = await start(client, "wait")
+        await asyncio.wait_for(body.started.wait(), 5)
+        second = await start(client, "double", number=1)
+        kit.remove("double")
+        kit.add(refuse, rename="double", task="optional")
+        body.released.set()
+        assert (await first.result()).data == "released"
+        assert (await second.result()).content[0].text != "Not on Sundays."
+
+
+async def test_a_task_whose_request_is_lost_does_not_run(monkeypatch):
+    monkeypatch.setenv("FASTMCP_DOCKET_CONCURRENCY", "1")
+    body, ran = Body(), []
+
+    def run() -> None:
+        """Run."""
+        ran.append(1)
+
+    kit = kit_of(body.wait, run)
+    servers: list[Any] = []
+    monkeypatch.setattr(TasksExtension, "settings", lambda self: servers.append(self.server) or {})
+    async with over_http(kit, tasks=True) as url, Client(url) as client:
+        await start(client, "wait")
+        await asyncio.wait_for(body.started.wait(), 5)
+        task = await start(client, "run")
+        async with servers[0]._docket.redis() as redis:
+            keys = [key for key in await redis.keys("*") if task.task_id.encode() in key and b"snapshot" in key]
+            assert await redis.delete(*keys) == 1
+        body.released.set()
+        result = await task.result()
+    assert result.is_error
+    assert "request" in result.content[0].text
+    assert not ran
+
+
+async def answer_yes(message: str, response_type: Any, params: Any, context: Any) -> ElicitResult[Any]:
+    """Approve."""
+    return ElicitResult(action="accept", content={"approve": True, "name": "Ann"})
+
+
+async def delete(name: str, context: ToolContext) -> str:
+    """Delete a file."""
+    await context.ask("Delete?", {"name": name})
+    return f"{name} is deleted"
+
+
+async def greet(context: Context) -> str | InputRequiredResult:
+    """Greet the user."""
+    answer: Any = (context.input_responses or {}).get("user")
+    if answer is not None and answer.content:
+        return f"Hello {answer.content['name']}"
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    form = ElicitRequestFormParams(message="Name?", requested_schema=schema)
+    return InputRequiredResult(input_requests={"user": ElicitRequest(params=form)})
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [(delete, {"name": "a.txt"}, "a.txt is deleted"), (greet, {}, "Hello Ann")],
+    ids=["ask", "InputRequiredResult"],
+)
+async def test_a_task_may_ask_the_user_of_its_client(tool, arguments, expected):
+    async with connect(kit_of(tool), client={"elicitation_handler": answer_yes}) as client:
+        task = await start(client, tool.__name__, **arguments)
+        assert (await task.wait(state="input_required", timeout=5)).input_requests
+        assert (await task.result()).data == expected
+
+
+async def test_a_question_to_a_client_without_forms_is_an_error_result():
+    async with connect(kit_of(delete)) as client:
+        result = await (await start(client, "delete", name="a.txt")).result()
+    assert result.is_error
+    assert "approval" in result.content[0].text
+
+
+async def test_a_mounted_server_has_no_tasks():
+    outer = FastMCP("outer")
+    outer.mount(kit_of(double).add(double, rename="only", task="required").to_fastmcp_server(tasks=True))
+    async with Client(outer) as client:
+        assert (await client.call_tool("double", {"number": 1})).data == {"doubled": 2}
+        refused = await client.call_tool("only", {"number": 1}, raise_on_error=False)
+    assert "only runs as a task" in refused.content[0].text
+
+
+async def test_tools_that_the_host_adds_to_the_server_can_be_tasks():
+    server = Toolkit("long").to_fastmcp_server(tasks=True)
+
+    @server.tool(task=True)
+    async def own(number: int) -> FastMCPResult:
+        return FastMCPResult(structured_content={"n": number})
+
+    async with Client(server) as client:
+        assert (await (await start(client, "own", number=1)).result()).structured_content == {"n": 1}
+
+
+def test_a_tool_that_requires_tasks_needs_a_server_with_tasks():
+    with pytest.raises(ToolkitError, match="tasks=True"):
+        kit_of(double, task="required").to_fastmcp_server()
+
+
+@pytest.mark.parametrize("tasks", ["localhost:6379", "http://:pass-word@host", 1, "memory://x"], ids=str)
+def test_another_value_of_tasks_is_an_error_that_shows_no_password(tasks):
+    with pytest.raises(ToolSpecError, match="the URL of a Redis") as error:
+        Toolkit("long").to_fastmcp_server(tasks=tasks)
+    assert "pass-word" not in str(error.value)
+
+
+def test_another_mode_of_a_tool_is_an_error():
+    with pytest.raises(ToolkitError, match="'optional', 'required' or None"):
+        Toolkit("long").add(double, task="sometimes")  # type: ignore[call-overload]
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastmcp_tasks", None)
+    monkeypatch.delitem(sys.modules, "ahvn_tools.mcp.server.tasks", raising=False)
+    with pytest.raises(DefinitionError, match=r'pip install "ahvn-tools\[tasks\]"'):
+        Toolkit("long").to_fastmcp_server(tasks=True)
+
+
+def test_a_redis_that_does_not_answer_is_an_error_that_shows_no_password():
+    server = Toolkit("long").to_fastmcp_server(tasks="redis://:pass-word@127.0.0.1:1/0")
+
+    async def run() -> None:
+        async with server._lifespan_manager():
+            pass
+
+    with pytest.raises(ToolSpecError, match=r"redis://127\.0\.0\.1:1/0 \(ConnectionError\)") as error:
+        asyncio.run(run())
+    assert "pass-word" not in repr(error.value)
+
+
+async def test_another_toolkit_keeps_the_mode_of_a_tool():
+    inner = kit_of(double)
+    assert inner["double"].labels["task"] == "optional"
+    async with connect(Toolkit("outer").add(inner)) as client:
+        assert (await (await start(client, "double", number=2)).result()).data == {"doubled": 4}

@@ -1,0 +1,123 @@
+"""Trust: patterns of modules, files, programs, code, environment variables and servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ahvn_tools.errors import SourceError
+from ahvn_tools.trust import Trust
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_a_list_everything_that_a_source_names_may_run(tmp_path):
+    trust = Trust()
+    trust.require_module("acme")
+    trust.require_file(tmp_path)
+    trust.require_program("npx")
+    trust.require_code()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_trusted"),
+    [
+        ("shed.py", True),
+        (Path("shed.py"), True),
+        (".", True),
+        ("*.py", True),
+        ("*", True),
+        ("hut.py", False),
+        ("she", False),
+        ("shed", False),
+        ("<code>", False),
+    ],
+)
+def test_files_are_trusted_by_path_by_folder_or_by_pattern(pattern, is_trusted, tmp_path):
+    for file in (Path("shed.py"), tmp_path / "shed.py", Path("x/../shed.py")):
+        if is_trusted:
+            Trust([pattern]).require_file(file)
+        else:
+            with pytest.raises(SourceError):
+                Trust([pattern]).require_file(file)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "is_trusted"),
+    [
+        ("acme", "acme", True),
+        ("acme", "acme.tools", False),
+        ("acme.*", "acme.tools", True),
+        ("acme.*", "acme", False),
+        ("acme*", "acmeevil", True),
+        ("Acme", "acme", False),
+    ],
+)
+def test_modules_are_trusted_by_name_or_pattern(pattern, name, is_trusted):
+    if is_trusted:
+        Trust([pattern]).require_module(name)
+    else:
+        with pytest.raises(SourceError):
+            Trust([pattern]).require_module(name)
+
+
+def test_a_program_in_a_folder_is_not_trusted_by_its_name():
+    trust = Trust(["npx", "bin/run"])
+    trust.require_program("npx")
+    trust.require_program("./bin/run")
+    with pytest.raises(SourceError):
+        trust.require_program("./npx")
+
+
+def test_one_text_is_one_pattern():
+    Trust("shed.py").require_file(Path("shed.py"))
+
+
+@pytest.mark.parametrize("pattern", ["", "  ", 3, b"x"])
+def test_a_pattern_that_is_no_text_is_refused(pattern):
+    with pytest.raises(SourceError, match="trust= lists modules, files, folders and programs as texts; "):
+        Trust([pattern])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "is_trusted"),
+    [
+        ("${API_KEY}", "API_KEY", True),
+        ("${ACME_*}", "ACME_KEY", True),
+        ("API_KEY", "API_KEY", False),
+        ("${ACME_*}", "AWS_KEY", False),
+    ],
+)
+def test_environment_variables_are_trusted_as_sources_write_them(pattern, name, is_trusted):
+    if is_trusted:
+        Trust([pattern]).require_variable(name)
+    else:
+        with pytest.raises(SourceError, match=r"The environment variable '\w+' is not trusted: add '\$\{\w+\}'"):
+            Trust([pattern]).require_variable(name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "is_trusted"),
+    [
+        ("https://api.example", "https://api.example/v1", True),
+        ("https://api.example", "https://API.example", True),
+        ("https://api.example:8443", "https://api.example:8443/v1", True),
+        ("https://*.example", "https://api.example", True),
+        ("http://[::1]:80", "http://[::1]:80/v1", True),
+        ("https://api.example", "https://api.example:8443", False),
+        ("https://api.example", "http://api.example", False),
+        ("https://api.example", "https://api.example.evil.test", False),
+        ("https://api.example", "https://api.example@evil.test", False),
+        ("https://*.example", "https://evil.test/.example", False),
+    ],
+)
+def test_servers_are_trusted_by_scheme_host_and_port(pattern, url, is_trusted):
+    if is_trusted:
+        Trust([pattern]).require_server(url)
+    else:
+        with pytest.raises(SourceError, match=r"The server 'http.* is not trusted"):
+            Trust([pattern]).require_server(url)
