@@ -84,7 +84,7 @@ def test_the_tables_have_a_line_for_each_package_that_was_measured(results):
     calls, tools, process, served, features = table.sheets(results)
     assert calls.heading == ["", "sync call"]
     assert calls.lines == [[OURS, "2.00 µs"], ["haystack-ai", "0.80 µs, 0.50× (0.40–0.60) [1] [2]"]]
-    assert calls.notes == ["[1] does not validate arguments.", "[2] gives the function's object instead of JSON."]
+    assert calls.notes == ["[1] does not validate arguments.", "[2] returns the function's object instead of JSON."]
     assert tools.lines[1] == ["fastmcp", "2.00 µs, 2.00× (2.00–2.00) [1] [2]"]
     assert tools.notes[1] == "[2] exports MCP."
     assert process.lines[1][1].startswith("2.00 MiB, 2.00×")

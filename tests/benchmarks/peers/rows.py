@@ -63,14 +63,14 @@ FEATURES = {
     "validates": ("refuses wrong types", "does not validate arguments"),
     "converts": ('takes "5" for 5', "takes no number from a text"),
     "refuses_unknown": ("refuses unknown names", "accepts or drops unknown arguments"),
-    "gives_json": ("results are JSON", "gives the function's object instead of JSON"),
+    "gives_json": ("results are JSON", "returns the function's object instead of JSON"),
     "gives_errors": ("exceptions as results", "raises a function's exception"),
     "is_async": ("async", "has no async calls"),
     "leaves_loop": ("sync functions off the loop", "runs a sync function in the event loop's thread"),
     "describes": ("docstring of parameters", "does not read parameters from the docstring"),
     "copies": (
         "an export of its own each time",
-        "gives the same objects each time: a change reaches the next export",
+        "returns the same objects each time: a change reaches the next export",
     ),
 }
 """What is probed: the heading of its column, and the note for a package that does not do it."""
