@@ -133,7 +133,7 @@ async def _run_resolver(bound: BoundParameter, scopes: StateScopes) -> Any:
 def _timeout_reason(plan: Plan) -> str:
     """Return what happened to a body that exceeded its timeout."""
     if plan.isolation is not None:
-        return "its process was ended" if plan.isolation == "process" else "its executor was told to end it"
+        return "its process was ended" if plan.isolation == "process" else "its executor was asked to end it"
     return "it was cancelled" if plan.is_async else "its thread may still be running"
 
 

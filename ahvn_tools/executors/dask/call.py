@@ -159,7 +159,7 @@ class DaskCall:
 
 @contextlib.asynccontextmanager
 async def _claim(client: Client, key: str) -> AsyncIterator[str]:
-    """Give the name of a queue of one item, which a worker takes before it runs the body."""
+    """Return the name of a queue of one item, which a worker takes before it runs the body."""
     async with SchedulerQueue.create(client, f"claim-{key}") as queue:
         await queue.put(key)
         yield queue.name

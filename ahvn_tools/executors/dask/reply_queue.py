@@ -36,7 +36,7 @@ class ReplyQueue:
 
     @contextlib.asynccontextmanager
     async def receiving(self, key: str, receiver: Receiver) -> AsyncIterator[str]:
-        """Pass the replies of a call to its receiver, and give the name of the queue. Raises what Dask raises."""
+        """Pass the replies of a call to its receiver, and return the name of the queue. Raises what Dask raises."""
         self._receivers[key] = receiver
         try:
             yield (await asyncio.shield(self._opened)).name

@@ -19,7 +19,7 @@ from ahvn_tools.executors.ray.worker_process import kill_worker
 T = TypeVar("T")
 
 WATCH_SECONDS: Final = 0.5
-"""How often to look whether Ray was shut down; it tells nobody."""
+"""How often to look whether Ray was shut down; Ray has no event for it."""
 
 _OWN_OPTIONS: Final = ("max_retries", "name", "num_returns", "retry_exceptions", "_generator_backpressure_num_objects")
 

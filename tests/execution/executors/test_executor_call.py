@@ -149,7 +149,7 @@ def test_the_context_names_the_call_there(executor):
 def test_a_timeout_returns_on_time_and_cancels_the_context(executor, tmp_path):
     path = tmp_path / "state"
     kit = to_kit(executor, bodies.wait_until_cancelled)
-    with pytest.raises(ToolTimeoutError, match="its executor was told to end it"):
+    with pytest.raises(ToolTimeoutError, match="its executor was asked to end it"):
         kit.call("wait_until_cancelled", {"path": str(path)}, timeout=0.4)
     assert until(lambda: was_cancelled(executor, path))
 
