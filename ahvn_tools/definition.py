@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from ahvn_tools.json_types import JsonObject
 
@@ -18,6 +17,13 @@ T = TypeVar("T")
 _MAX_SHARED = 32
 _DERIVED = ("_memoized", "_shared")
 """What is not pickled, because it can be made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """JSON that is text already. A JsonField keeps this very text, which its owner may keep, too."""
+
+    text: str
 
 
 class JsonField:
@@ -35,8 +41,12 @@ class JsonField:
         return None if text is None else json.loads(text)
 
     def __set__(self, instance: object, value: Any) -> None:
-        """Store the value as text. Raises TypeError or ValueError for a value without a JSON form."""
-        instance.__dict__[self.text_name] = None if value is None else json.dumps(value, allow_nan=False)
+        """Store the value, or a JsonText, as text. Raises TypeError or ValueError for a value without a JSON form."""
+        if isinstance(value, JsonText):
+            text: str | None = value.text
+        else:
+            text = None if value is None else json.dumps(value, allow_nan=False)
+        instance.__dict__[self.text_name] = text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,6 +86,8 @@ class ToolDefinition:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256, in hex, over everything that a model can see of the tool."""
+        import hashlib  # slow to import, and few processes need it
+
         values = {name: value for name in self.__dataclass_fields__ if (value := getattr(self, name)) is not None}
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=sorted)  # tags are a set
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
@@ -86,10 +98,11 @@ class ToolDefinition:
         `make` is a function of a module that returns JSON. Lone surrogates, which UTF-8 cannot encode, are replaced.
         """
         memoized = self.__dict__.setdefault("_memoized", {})
-        text = memoized.get((make, *options))
+        key = (make, *options)
+        text = memoized.get(key)
         if text is None:
-            text = memoized[make, *options] = _encode_utf8(json.dumps(make(self, *options), ensure_ascii=False))
-        copy: JsonObject = from_json(text)
+            text = memoized[key] = _to_utf8(make(self, *options))
+        copy: JsonObject = from_json(text, cache_strings="keys")
         return copy
 
     def share(self, key: Hashable, make: Callable[..., T], *arguments: Any) -> T:
@@ -118,8 +131,9 @@ class ToolDefinition:
         return f"<ToolDefinition {self.name!r}({', '.join(self.input_schema.get('properties', {}))})>"
 
 
-def _encode_utf8(text: str) -> bytes:
+def _to_utf8(value: JsonObject) -> bytes:
     try:
-        return text.encode()
-    except UnicodeEncodeError:
+        return to_json(value)
+    except ValueError:  # of a lone surrogate, or of what is nested deep
+        text = json.dumps(value, ensure_ascii=False)
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

@@ -15,6 +15,8 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.pickling import ImportPath, is_picklable, pickler_class, to_import_path
+from ahvn_tools.execution.secret_options import bound_secrets, removed_defaults, without_secret_values
+from ahvn_tools.redaction import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
 from ahvn_tools.state import MISSING, UNSET, StateKey, without_keys
 
@@ -87,31 +89,53 @@ def to_pickled_spec(
     template = compiled.template
     bound = (*template.bindings.values(), *compiled.bindings.values())
     secret = frozenset(secrets) | {binding.key for binding in bound if binding.is_secret and binding.key is not None}
+    lost = removed_defaults(compiled)
     return PickledSpec(
         rebuild=functools.partial(
             template.rebuild, options=_options_without_secrets(compiled), **template.rebuild_arguments
         ),
         body=to_import_path(body) if "tool" not in template.rebuild_arguments else None,
-        bindings={name: _without_secrets(binding, state, secret) for name, binding in compiled.bindings.items()},
-        state=without_keys(state, secret),
+        bindings={
+            name: _without_secrets(binding, state, secret, lost_default=name in lost)
+            for name, binding in compiled.bindings.items()
+        },
+        state=_without_secret_types(without_keys(state, secret)),
         secrets=secret,
         extra_attributes=extra_attributes,
     )
 
 
 def _options_without_secrets(compiled: CompiledTool) -> Mapping[str, Any]:
-    """Return the options of a tool, whose examples have no values of secret parameters that are bound."""
-    template = compiled.template
-    secret = frozenset(name for name, binding in compiled.bindings.items() if binding.is_secret)
-    if not secret or not template.examples:
-        return template.options
-    return {**template.options, "examples": template.visible_examples(secret)}
+    """Return the options of a tool, whose examples and defaults have no values of secret parameters that are bound."""
+    options, secret = without_secret_values(compiled), bound_secrets(compiled)
+    if not secret or not compiled.template.examples:
+        return options
+    return {**options, "examples": compiled.template.visible_examples(secret)}
 
 
-def _without_secrets(binding: Binding, state: Mapping[str, Any], secrets: Iterable[StateKey]) -> Binding:
-    """Return a binding without its secret values."""
+def _without_secret_types(state: dict[str, Any]) -> dict[str, Any]:
+    """Remove values of pydantic's secret types, in place, and the lists and objects that contain one."""
+    pending: list[dict[str, Any]] = [state] if contains_secret(state) else []
+    seen = set[int]()
+    while pending:
+        here = pending.pop()
+        seen.add(id(here))
+        for key in [key for key, value in here.items() if type(value) is not dict and contains_secret(value)]:
+            del here[key]
+        pending.extend(value for value in here.values() if type(value) is dict and id(value) not in seen)
+    return state
+
+
+def _without_secrets(
+    binding: Binding, state: Mapping[str, Any], secrets: Iterable[StateKey], *, lost_default: bool
+) -> Binding:
+    """Return a binding without its secret values; `lost_default`: the options lose the parameter's default."""
     if binding.is_secret:
-        return binding.without_value() if _has_value(binding, state) else binding
+        return binding.without_value() if lost_default or _has_value(binding, state) else binding
+    if binding.resolver is None and (contains_secret(binding.default) or _has_secret_type(binding, state)):
+        return binding.without_value()
+    if lost_default and binding.resolver is None and binding.default is UNSET:
+        return replace(binding, is_value_removed=True)
     if binding.key is None or binding.default is UNSET:
         return binding
     steps, length = binding.key.steps, len(binding.key.steps)
@@ -127,6 +151,15 @@ def _has_value(binding: Binding, state: Mapping[str, Any]) -> bool:
         return binding.read((state,)) is not MISSING
     except Exception:  # noqa: BLE001  # a property may raise anything: there may be a value
         return True
+
+
+def _has_secret_type(binding: Binding, state: Mapping[str, Any]) -> bool:
+    if binding.key is None:
+        return False
+    try:
+        return contains_secret(binding.key.read(state))
+    except Exception:  # noqa: BLE001  # a property may raise anything: its object is pickled as it is
+        return False
 
 
 def _rebuild(pickled: PickledSpec) -> tuple[CompiledTool, Any]:

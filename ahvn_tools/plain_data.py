@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta, timezone
@@ -13,11 +14,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
 from typing import Any
-from uuid import UUID
-from zoneinfo import ZoneInfo
 
 _TEXT_TYPES = frozenset({
-    bool, int, float, complex, str, bytes, bytearray, type(None), Decimal, Fraction, UUID, date, timedelta,
+    bool, int, float, complex, str, bytes, bytearray, type(None), Decimal, Fraction, date, timedelta,
     PosixPath, PurePosixPath, PureWindowsPath, WindowsPath, IPv4Address, IPv4Network, IPv6Address, IPv6Network,
 })  # fmt: skip
 """Types whose own `__str__` runs for their values; subclasses may have another."""
@@ -26,7 +25,7 @@ _CONTAINER_TYPES = frozenset({dict, list, tuple, set, frozenset, deque})
 
 _PLAIN_LOOKUPS = frozenset({object.__getattribute__, SimpleNamespace.__getattribute__})
 
-_TIME_ZONES = frozenset({type(None), timezone, ZoneInfo})
+_TIME_ZONES = frozenset({type(None), timezone})
 
 MAX_WHOLE_PARTS = 1_000
 """A container with more parts, at any depth, has no text as a whole."""
@@ -93,8 +92,16 @@ def _has_plain_text(value: Any, kind: Any) -> bool:
     if kind in _CONTAINER_TYPES:
         return _consists_of_plain_parts(value)
     if kind is datetime or kind is time:
-        return type(value.tzinfo) in _TIME_ZONES
-    return kind in _TEXT_TYPES or (kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__)
+        zone = type(value.tzinfo)
+        return zone in _TIME_ZONES or _is_loaded_class(zone, "zoneinfo", "ZoneInfo")
+    if kind in _TEXT_TYPES or _is_loaded_class(kind, "uuid", "UUID"):
+        return True
+    return bool(kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__)
+
+
+def _is_loaded_class(kind: Any, module: str, name: str) -> bool:
+    """Return whether this is the class of a module that takes long to import; else it has no values."""
+    return getattr(sys.modules.get(module), name, None) is kind
 
 
 def _consists_of_plain_parts(container: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
+from ahvn_tools import formats
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.compiled_tool import CompiledTool
@@ -280,12 +281,10 @@ class ToolExports(Generic[P, R]):
 
 
 def _export(definition: ToolDefinition, format: str, options: Mapping[str, Any]) -> JsonObject:  # noqa: A002  # as above
-    from ahvn_tools import formats  # not every process exports
-
-    entry, *others = formats.get(format).export([definition], **options)
-    if others:
+    entries = formats.get(format).export([definition], **options)
+    if len(entries) != 1:
         raise ToolSpecError(f"This export has more entries than the tool: use `formats.get({format!r}).export(…)`.")
-    return entry
+    return entries[0]
 
 
 def _export_read_only(definition: ToolDefinition, format: str, options: Mapping[str, Any]) -> Any:  # noqa: A002

@@ -221,7 +221,7 @@ class ToolSources(ToolExports[P, R]):
         )
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, trust: Iterable[str | os.PathLike[str]] = ()) -> Self:
+    def from_dict(cls, data: JsonObject, *, trust: Iterable[str | os.PathLike[str]] = ()) -> Self:
         """Make a spec from the data of `to_dict`. Its state has the defaults that are in the data, and nothing else.
 
         `trust` lists what may be imported and used: modules (`"acme.tools"`, `"acme.*"`), `"<code>"` for a text,

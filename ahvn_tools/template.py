@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.binding import Binding
-from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.definition import JsonText, ToolDefinition
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
@@ -93,6 +93,10 @@ class Texts:
         """What the parameters and the return value mean, and examples."""
         is_other = self.parameters_docstring not in (None, self.docstring)
         return self._parse(self.parameters_docstring) if is_other else self._parsed_docstring
+
+    def of_parameters(self) -> Mapping[str, str]:
+        """Return what the docstring says about the parameters, by name."""
+        return self.details.parameters
 
     @functools.cached_property
     def _parsed_docstring(self) -> Docstring:
@@ -185,12 +189,13 @@ class ToolTemplate:
 
     def definition(self, hidden: frozenset[str]) -> ToolDefinition:
         """Return what a model sees if the parameters in `hidden` are bound."""
+        output_schema = self.output.schema_text
         return ToolDefinition(
             name=self.name,
             title=self.title,
             description=self.texts.description,
-            input_schema=self.inputs.schema(hidden),
-            output_schema=self.output.schema,
+            input_schema=JsonText(self.inputs.schema_text(hidden)),
+            output_schema=None if output_schema is None else JsonText(output_schema),
             tags=self.tags,
             annotations=self.annotations,
             examples=to_jsonable_python(self.visible_examples(hidden, in_full=True)) or None,

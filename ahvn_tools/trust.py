@@ -26,6 +26,8 @@ class Trust:
         """
         if isinstance(patterns, str | os.PathLike):
             patterns = [patterns]
+        if not (patterns is None or isinstance(patterns, Iterable)):
+            raise _no_pattern(patterns)
         self._patterns = None if patterns is None else tuple(map(_to_pattern, patterns))
 
     def require_module(self, name: str) -> None:
@@ -38,10 +40,10 @@ class Trust:
 
         Links count as the files that they lead to.
         """
-        resolved = file.resolve()
+        shown = str(file) if shown is None else shown
+        resolved = _resolve(file, f"The file {shown!r}")
         if self._patterns is None or any(_contains(pattern, resolved) for pattern in self._patterns):
             return
-        shown = str(file) if shown is None else shown
         raise _refusal(f"The file {shown!r}", shown)
 
     def require_program(self, program: str) -> None:
@@ -90,10 +92,22 @@ def _refusal(thing: str, pattern: str) -> SourceError:
 def _to_pattern(pattern: object) -> str:
     text = os.fspath(pattern) if isinstance(pattern, str | os.PathLike) else None
     if not isinstance(text, str) or not text.strip():
-        raise SourceError(f"trust= lists modules, files, folders and programs as texts; {pattern!r} is none.")
+        raise _no_pattern(pattern)
     return text
 
 
+def _no_pattern(pattern: object) -> SourceError:
+    return SourceError(f"trust= lists modules, files, folders and programs as texts; {pattern!r} is none.")
+
+
+def _resolve(path: Path, what: str) -> Path:
+    """Return the file that a path leads to. Raises SourceError for one that leads nowhere, such as a link to itself."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SourceError(f"{what} cannot be found: {error}.") from None
+
+
 def _contains(pattern: str, file: Path) -> bool:
-    path = Path(pattern).expanduser().resolve()
+    path = _resolve(Path(os.path.expanduser(pattern)), f"The pattern {pattern!r} of trust=")  # noqa: PTH111  # Path's raises
     return file.is_relative_to(path) or fnmatch.fnmatchcase(file.as_posix(), path.as_posix())

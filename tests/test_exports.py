@@ -239,3 +239,23 @@ def test_every_module_has_a_docstring():
         "mcp.client",
     ):
         assert importlib.import_module(f"ahvn_tools.{name}").__doc__
+
+
+PLAIN_WORK = """
+import sys
+from ahvn_tools import ToolSpec
+
+def add(left: int, right: int | None = 2, *, name: str = "", items: list[str] | None = None) -> int:
+    return left + right
+
+spec = ToolSpec.from_function(add)
+assert spec(left="1") == 3
+assert spec.exec(left="x").is_error
+assert spec.to("openai")["function"]["parameters"]["required"] == ["left"]
+print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_a_tool_of_plain_types_needs_no_pydantic_but_its_core():
+    imported = subprocess.run([sys.executable, "-c", PLAIN_WORK], capture_output=True, text=True, check=True).stdout
+    assert {"pydantic_core"} == {"pydantic", "pydantic_core", "fastmcp"} & set(imported.split())

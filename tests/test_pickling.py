@@ -359,6 +359,27 @@ def required(query: str, token: str) -> str:
     return f"{query} {token}"
 
 
+def shout(word: str, tone: Any = "plain") -> Any:
+    """Return the tone."""
+    return tone
+
+
+def take_anything(**arguments: Any) -> Any:
+    return arguments
+
+
+def with_state(spec: ToolSpec, state: dict[str, Any]) -> ToolSpec:
+    spec.state = state
+    return spec
+
+
+def secret_values(value: Any) -> list[SecretStr]:
+    """Return the secret values in a dict that may contain itself."""
+    members = [member for key, member in value.items() if key != "itself"] if isinstance(value, dict) else [*value]
+    inner = [found for member in members if isinstance(member, dict | list) for found in secret_values(member)]
+    return [*inner, *(member for member in members if isinstance(member, SecretStr))]
+
+
 class TestSecrets:
     @pytest.mark.parametrize(
         ("key", "state"),
@@ -389,6 +410,56 @@ class TestSecrets:
         spec = ToolSpec.from_function(use).bind("token", "a.b.token", secret=True)
         spec.state = {"a": {"b": {"token": CANARY, "user": 1}, "c": 2}}
         assert carried(spec).state == {"a": {"b": {"user": 1}, "c": 2}}
+
+    @pytest.mark.parametrize(
+        "state",
+        [{"token": SecretStr(CANARY)}, {"a": {"token": SecretStr(CANARY)}}, {"a": [1, {"token": SecretStr(CANARY)}]}],
+        ids=["value", "in a dict", "in a list"],
+    )
+    @pytest.mark.parametrize("dumps", PICKLERS)
+    def test_values_of_secret_types_are_left_out_of_the_state(self, state, dumps):
+        spec = ToolSpec.from_function(use)
+        spec.state = {**state, "kept": {"inner": [1]}}
+        spec.state["itself"] = spec.state
+        data = dumps(spec)
+        assert CANARY.encode() not in data
+        assert pickle.loads(data).state["kept"] == {"inner": [1]}
+        assert CANARY in str([value.get_secret_value() for value in secret_values(spec.state)])
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: ToolSpec.from_function(shout).bind("tone", default=SecretStr(CANARY)),
+            lambda: with_state(ToolSpec.from_function(shout).bind("tone", "a.b"), {"a": {"b": SecretStr(CANARY)}}),
+            lambda: with_state(ToolSpec.from_function(shout).bind("tone", "a[0]"), {"a": [SecretStr(CANARY)]}),
+            lambda: ToolSpec.from_function(functools.partial(shout, tone=SecretStr(CANARY))),
+            lambda: ToolSpec.from_function(shout).transform(arguments={"tone": {"default": CANARY}}).bind(
+                "tone", secret=True
+            ),
+            lambda: ToolSpec.from_function(shout).transform(
+                arguments={"tone": {"default": CANARY, "name": "api_key"}}
+            ).bind("api_key", "some.key"),
+        ],
+        ids=["default", "state", "list", "constant", "default of an argument", "name of a secret"],
+    )  # fmt: skip
+    def test_a_secret_that_is_left_out_is_not_replaced_by_the_default_of_the_function(self, make):
+        spec = make()
+        data = pickle.dumps(spec)
+        assert CANARY.encode() not in data
+        twin = pickle.loads(data)
+        assert twin.definition == spec.definition
+        with pytest.raises(UnboundStateError, match="was left out of the pickle or the data"):
+            twin(word="hello")
+        assert spec(word="hello") in (CANARY, "**********")
+
+    def test_examples_and_schema_defaults_of_a_bound_secret_are_left_out(self):
+        note = {"type": "string", "default": CANARY, "examples": [CANARY]}
+        schema = {"type": "object", "properties": {"query": {"type": "string"}, "note": note}}
+        spec = ToolSpec.from_schema("s", schema, take_anything).bind("note", secret=True)
+        spec_of_shout = ToolSpec.from_function(shout).transform(arguments={"tone": {"examples": [CANARY]}})
+        for one in (spec, spec_of_shout.bind("tone", secret=True)):
+            assert CANARY.encode() not in pickle.dumps(one)
+        assert carried(spec)(query="q") == {"query": "q"}
 
     def test_a_secret_default_is_left_out(self):
         assert CANARY.encode() not in pickle.dumps(

@@ -45,12 +45,12 @@ def greet(name: str, tone: str = "plain") -> str:
 
 @pytest.mark.parametrize(
     "key",
-    [None, KEY, "a text of 16 chars", "ü" * 8, bytes(range(100))],
+    [{}, {"key": KEY}, {"key": "a text of 16 chars"}, {"key": "ü" * 8}, {"key": bytes(range(100))}],
     ids=["none", "bytes", "text", "letters", "long"],
 )
 def test_a_spec_comes_back(key):
     spec = ToolSpec.from_function(greet).bind("tone", default="warm")
-    twin = loads(dumps(spec, key=key), key=key)
+    twin = loads(dumps(spec, **key), **key)
     assert (twin.definition, twin(name="Ann")) == (spec.definition, "warm: hello, Ann")
 
 
@@ -84,7 +84,7 @@ def test_signed_data_is_no_pickle():
 
 def refuses(data: Any, message: str, key: Any = KEY) -> None:
     with pytest.raises(SignatureError, match=message) as caught:
-        loads(data, key=key)
+        loads(data, **({} if key is None else {"key": key}))
     assert isinstance(caught.value, ToolSpecError)
     assert not RAN
 
@@ -157,12 +157,16 @@ def test_signatures_for_other_purposes_are_refused():
     assert loads(signed, key=KEY) == "unpickled"
 
 
-@pytest.mark.parametrize("key", ["", b"", "short", b"x" * 15, 1234567890123456, ["x"] * 16], ids=repr)
-def test_a_key_that_is_too_short_is_refused(key):
+@pytest.mark.parametrize("key", [None, "", b"", "short", b"x" * 15, 1234567890123456, ["x"] * 16], ids=repr)
+def test_a_key_that_is_too_short_or_none_is_refused(key):
+    """A variable that is not set must not turn the check off."""
     with pytest.raises(ToolSpecError, match="A key is a text or bytes of at least 16 bytes"):
         dumps(1, key=key)
     with pytest.raises(ToolSpecError, match="A key is a text or bytes of at least 16 bytes"):
         loads(dumps(1, key=KEY), key=key)
+    with pytest.raises(ToolSpecError, match="A key is a text or bytes of at least 16 bytes"):
+        loads(pickle.dumps(Canary()), key=key)
+    assert not RAN
 
 
 @pytest.mark.parametrize("data", ["tools.py", None, 3, [1]], ids=repr)
@@ -176,6 +180,22 @@ def test_no_signed_pickle_contains_a_secret_or_the_key():
     data = dumps(spec, key=KEY)
     assert b"canary-7f3a9c" not in data
     assert KEY not in data
+
+
+def test_large_data_is_not_copied_when_its_signature_is_checked():
+    import tracemalloc
+
+    size = 16_000_000
+    data = dumps(bytes(size), key=KEY)
+    tracemalloc.start()
+    try:
+        assert loads(data, key=KEY) == bytes(size)
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * size  # the value, and the one that it is compared with
+        tracemalloc.reset_peak()
+        refuses(data, "does not fit", key=KEY[::-1])
+        assert tracemalloc.get_traced_memory()[1] < size / 2
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_cannot_be_pickled_is_an_error_that_names_it():

@@ -77,6 +77,30 @@ def test_one_text_is_one_pattern():
     Trust("shed.py").require_file(Path("shed.py"))
 
 
+@pytest.mark.parametrize("patterns", [3, True, object()], ids=["number", "true", "object"])
+def test_what_is_no_list_of_patterns_is_refused(patterns):
+    with pytest.raises(SourceError, match="trust= lists modules, files, folders and programs as texts; "):
+        Trust(patterns)
+
+
+def test_a_path_that_leads_nowhere_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(SourceError, match=r"The file 'nul.+' cannot be found"):
+        Trust(["shed.py"]).require_file(Path("nul\x00"))
+    with pytest.raises(SourceError, match=r"The pattern 'nul.+' of trust= cannot be found"):
+        Trust(["nul\x00"]).require_file(Path("shed.py"))
+    for trust, file in ((["loop"], "shed.py"), (["shed.py"], "loop"), (["~nobody-here/x"], "shed.py")):
+        with pytest.raises(SourceError, match=r"cannot be found|is not trusted"):
+            Trust(trust).require_file(Path(file))
+
+
+def test_a_tilde_in_a_pattern_is_the_home_folder_and_in_a_file_a_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    Trust(["~/tools"]).require_file(tmp_path / "home/tools/shed.py")
+    with pytest.raises(SourceError):
+        Trust(["~/tools"]).require_file(Path("~/tools/shed.py"))
+
+
 @pytest.mark.parametrize("pattern", ["", "  ", 3, b"x"])
 def test_a_pattern_that_is_no_text_is_refused(pattern):
     with pytest.raises(SourceError, match="trust= lists modules, files, folders and programs as texts; "):

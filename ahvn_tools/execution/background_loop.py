@@ -94,7 +94,7 @@ class LoopCall:
         if _is_current():
             raise SyncCallError(
                 "A sync call was made on the background loop, which would wait for itself: "
-                "in an async body use `await spec.acall(…)`, `aexec` or `astream`."
+                "in an async body use `await spec.acall(…)`, `aexec`, `astream` or `amap`."
             )
         self._start, self._arguments, self._on_end = start, arguments, on_end
         self._task: asyncio.Task[Outcome] | None = None

@@ -79,13 +79,14 @@ class ChunkEmitter:
 
     def put_nowait(self, chunk: ToolResult) -> None:
         """Queue a chunk, from any thread. Raises LimitExceededError after too many of them."""
-        if self._call.emit is None or self._is_closed:
+        if self._is_closed:
             return
         with self._queue_lock:
             if len(self._appended) >= MAX_PENDING_CHUNKS and _is_progress(chunk) and _is_progress(self._appended[-1]):
                 self._appended[-1] = chunk
                 return
-            self._count(chunk.value)
+            if not _is_progress(chunk):
+                self._count(chunk.value)
             self._appended.append(chunk)
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: there is no reader
             self._loop.call_soon_threadsafe(self._start_pump)

@@ -13,13 +13,15 @@ from ahvn_tools.execution.plan import Body, Plan
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.template import ToolTemplate
 
+_NO_BINDINGS: Mapping[str, Binding] = MappingProxyType({})
+
 
 class CompiledTool:
     """An immutable pair of template and bindings; its plan and its definition are made when first read."""
 
     def __init__(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> None:
         self.template = template
-        self.bindings = MappingProxyType(dict(bindings))
+        self.bindings = MappingProxyType(dict(bindings)) if bindings else _NO_BINDINGS
         self.made_plan: Plan | None = None
         """The plan once it was made. A direct call reads it, because a property costs a tenth of the call."""
 

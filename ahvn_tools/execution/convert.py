@@ -9,7 +9,6 @@ import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -173,11 +172,10 @@ def _error_text(error: BaseException, hidden: Mapping[str, Any]) -> str:
 
 def summarize_exception(error: BaseException) -> str:
     """Return the type of an exception and where it was raised; its text may hold values and is left out."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
-    return f"{type(error).__name__}{place}"
+    from ahvn_tools.execution.raised_place import raised_place  # only calls that fail need it
+
+    place, kind = raised_place(error), type(error).__name__
+    return f"{kind} ({place})" if place else kind
 
 
 def _log() -> logging.Logger:

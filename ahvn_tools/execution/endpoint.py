@@ -36,10 +36,10 @@ async def run_async(call: Call) -> ToolResult:
         return call.scope.interrupted_result(call.name)
     started, plan, scope = perf_counter(), call.plan, call.scope
     takes_context = plan.takes_context and call.takes_context
-    emitter = ChunkEmitter(call) if call.emit is not None or takes_context else None
-    emit = None if emitter is None or call.emit is None else emitter.emit_item
+    emitter = None if call.emit is None else ChunkEmitter(call)
+    emit = None if emitter is None else emitter.emit_item
     items: list[Any] = []
-    context = call.make_context(emitter.put_nowait) if emitter is not None and takes_context else None
+    context = call.make_context(None if emitter is None else emitter.put_nowait) if takes_context else None
     outcome, values = Outcome(), call.arguments
     try:
         values = await _aprepare(call, context)

@@ -34,6 +34,10 @@ class ThreadPool:
     """Threads that run one work item at a time. Their number has no upper limit: limit calls instead of threads."""
 
     def __init__(self) -> None:
+        self.forget_threads()
+
+    def forget_threads(self) -> None:
+        """Begin without threads; a forked child process has none of its parent's."""
         self._lock = threading.Lock()
         self._idle: list[queue.SimpleQueue[WorkItem]] = []
         self.abandoned: set[ThreadJob] = set()
@@ -71,12 +75,7 @@ class ThreadPool:
 
 
 thread_pool = ThreadPool()
-
-
-@reset_after_fork
-def _replace_pool() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-    global thread_pool  # noqa: PLW0603
-    thread_pool = ThreadPool()
+reset_after_fork(thread_pool.forget_threads)
 
 
 class ThreadJob:

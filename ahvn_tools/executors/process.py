@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import importlib.util
+import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
+from ahvn_tools.after_fork import reset_after_fork
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
-from ahvn_tools.execution.isolation import replies
-from ahvn_tools.execution.isolation.request import CallRequest
 from ahvn_tools.execution.isolation.slots import MAX_UNCOUNTED_STREAMS, ProcessSlots, count_cores
-from ahvn_tools.execution.item_limits import ItemLimits
-from ahvn_tools.execution.pickling import dumps, to_import_path
 from ahvn_tools.execution.threads import thread_pool
+from ahvn_tools.executors.function_future import FunctionFuture, encode_function
 from ahvn_tools.template import is_count
 
 T = TypeVar("T")
+
+_POOL_MODULE = "ahvn_tools.execution.isolation.pool"
+
+_executors: weakref.WeakSet[ProcessExecutor] = weakref.WeakSet()
 
 
 class ProcessExecutor(CallExecutor):
@@ -43,12 +48,17 @@ class ProcessExecutor(CallExecutor):
         if importlib.util.find_spec("psutil") is None:
             raise DefinitionError('ProcessExecutor needs psutil: pip install "ahvn-tools[process]"')
         self._max_workers = max_workers or count_cores()
+        self._is_shut_down = False
+        self.forget_calls()
+        _executors.add(self)
+
+    def forget_calls(self) -> None:
+        """Begin without calls; after a fork they belong to the parent process."""
         self._condition = threading.Condition()
         self._queue: deque[_Job] = deque()
         self._running: set[_Job] = set()
         self._waiting = 0
         """How many of those that run wait for their reader."""
-        self._is_shut_down = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
         """Run a function in a worker process. Cancelling the Future kills it, also while it runs.
@@ -56,21 +66,10 @@ class ProcessExecutor(CallExecutor):
         A generator that it returns is consumed there. Raises PickleError for what cannot be sent to a process. The
         Future raises ToolConnectionError when the process has ended before it returned a result.
         """
-        request = CallRequest(
-            body=to_import_path(fn),
-            positional=list(args),
-            named=kwargs,
-            is_async=False,
-            limits=ItemLimits(tool=getattr(fn, "__name__", "function"), max_items=None, max_bytes=None),
-            has_reader=False,
-        )
-        try:
-            pickled = dumps(request)
-        except Exception as error:
-            raise PickleError(f"The function, or an argument, cannot be pickled: {type(error).__name__}.") from error
-        future: _KillableFuture[T] = _KillableFuture()
-        job = _Job(self, pickled, None, CallObserver(future.deliver, future.fail))
-        job.future, future.job = future, job
+        request = encode_function(fn, args, kwargs)
+        future: FunctionFuture[T] = FunctionFuture()
+        job = _Job(self, request, None, CallObserver(future.deliver, future.fail))
+        job.future, future.cancel_call = future, job.cancel
         self._start(job)
         return future
 
@@ -81,7 +80,10 @@ class ProcessExecutor(CallExecutor):
         return job
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls. Wait until the others have ended; `cancel_futures` ends them."""
+        """Accept no more calls. Wait until the others have ended, and end idle processes; `cancel_futures` ends all.
+
+        Idle processes serve all executors and isolated tools; those that need one later start a new one.
+        """
         with self._condition:
             self._is_shut_down = True
             jobs = [*self._queue, *self._running] if cancel_futures else []
@@ -90,6 +92,8 @@ class ProcessExecutor(CallExecutor):
         if wait:
             with self._condition:
                 self._condition.wait_for(lambda: not self._running)
+            if (pool := sys.modules.get(_POOL_MODULE)) is not None:
+                pool.process_pool.end_idle(also_keeping_children=False)
 
     def _start(self, job: _Job) -> None:
         """Run a job in a thread of its own, now or when a process is free."""
@@ -100,12 +104,16 @@ class ProcessExecutor(CallExecutor):
             self._run_next()
 
     def _run_next(self) -> None:
-        """With the lock: run the next job in a thread, if there is one and a process is free."""
+        """With the lock: run the next jobs in threads, while there are any and a process is free."""
         limit = self._max_workers + min(self._waiting, MAX_UNCOUNTED_STREAMS)
-        if self._queue and len(self._running) < limit:
+        while self._queue and len(self._running) < limit:
             job = self._queue.popleft()
             self._running.add(job)
-            thread_pool.run(lambda: self._run(job))
+            try:
+                thread_pool.run(functools.partial(self._run, job))
+            except RuntimeError as error:  # there are too many threads, or the interpreter is exiting
+                self._running.discard(job)
+                job.fail(f"could not be started: {error}")
 
     def _run(self, job: _Job) -> None:
         try:
@@ -142,7 +150,7 @@ class _Job:
     ) -> None:
         from ahvn_tools.execution.isolation.relay import LocalLink
 
-        self.future: _KillableFuture[Any] | None = None
+        self.future: FunctionFuture[Any] | None = None
         """What the job is for, if it is a function."""
         self._request = request
         self._seconds = seconds
@@ -161,11 +169,17 @@ class _Job:
             reply = run_killable(self._request, self._link, ProcessSlots(1), self._seconds)
         except WorkerLostError as error:
             reason = str(error)
-        except BaseException as error:  # noqa: BLE001  # its time is over, or this process is broken: the caller must know
+        except concurrent.futures.CancelledError:  # by the clock, or by the caller, who needs no reason
+            reason = "was ended: the timeout of its call was over"
+        except BaseException as error:  # noqa: BLE001  # this process is broken, and the caller must know
             reason = f"was ended ({type(error).__name__}) before it returned a result"
         else:
             self._link.send(reply)
             return
+        self.fail(reason)
+
+    def fail(self, reason: str) -> None:
+        """Tell the caller what happened to the worker, unless the call was cancelled."""
         if not self._link.is_cancelled:
             self._observer.fail(reason)
 
@@ -187,49 +201,7 @@ class _Job:
         self._observer.fail(reason)
 
 
-class _KillableFuture(concurrent.futures.Future[T]):
-    """A Future whose cancellation ends its function, also while it runs."""
-
-    job: _Job
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-        self._is_decided = False
-        """Whether it was cancelled, or gets its result."""
-
-    def cancel(self) -> bool:
-        """Kill the process, and return whether that was in time."""
-        if self._decide():
-            self.job.cancel()
-            super().cancel()
-            self.set_running_or_notify_cancel()
-        return self.cancelled()
-
-    def deliver(self, reply: bytes) -> None:
-        """Take the last reply."""
-        if not replies.is_final(reply) or not self._decide():
-            return
-        try:
-            kind, _, *payload = replies.decode(reply)
-        except BaseException as error:  # noqa: BLE001  # a user's __setstate__ may raise anything, SystemExit, too
-            self.set_exception(PickleError(f"The result cannot be unpickled here: {type(error).__name__}."))
-            return
-        if kind == "value":
-            self.set_result(payload[0])
-        elif kind == "error":
-            self.set_exception(replies.decode_error(payload[0], payload[1]))
-        else:
-            text = "cannot be loaded in a worker process" if kind == "load_failed" else "cannot be sent back"
-            self.set_exception(PickleError(f"The function, or its result, {text} ({payload[0]}: {payload[1]})."))
-
-    def fail(self, reason: str) -> None:
-        """Take what happened to the worker."""
-        if self._decide():
-            self.set_exception(ToolConnectionError(f"The worker process {reason}."))
-
-    def _decide(self) -> bool:
-        """Return True to the first that asks: it sets the result, or cancels the Future."""
-        with self._lock:
-            is_first, self._is_decided = not self._is_decided, True
-        return is_first
+@reset_after_fork
+def _forget_calls() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+    for executor in _executors:
+        executor.forget_calls()

@@ -43,7 +43,7 @@ class ReadOnlyDict(dict[str, Any]):
     def __init__(self, *_args: Any, **_items: Any) -> None:
         """Change nothing."""
 
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+    __setattr__ = __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return dict, (), None, None, iter(self.items())
@@ -63,7 +63,7 @@ class ReadOnlyList(list[Any]):
     def __init__(self, *_args: Any) -> None:
         """Change nothing."""
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    __setattr__ = __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -110,7 +110,7 @@ class ReadOnlyExports:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._exports: dict[Hashable, tuple[list[JsonObject], tuple[weakref.ref[ToolDefinition], ...]]] = {}
+        self._exports: dict[tuple[Hashable, ...], tuple[list[JsonObject], tuple[weakref.ref[ToolDefinition], ...]]] = {}
 
     def export(
         self,
@@ -127,21 +127,27 @@ class ReadOnlyExports:
         return known[0]
 
     def _keep(
-        self, key: Hashable, exported: list[JsonObject], definitions: Sequence[ToolDefinition]
+        self, key: tuple[Hashable, ...], exported: list[JsonObject], definitions: Sequence[ToolDefinition]
     ) -> tuple[list[JsonObject], Any]:
         """Keep an export until one of its definitions is gone, whose id another object may get then."""
         drop: Callable[[Any], Any] = functools.partial(_drop, self._exports, key)
         references = tuple(weakref.ref(definition, drop) for definition in definitions)
         with self._lock:
             known = self._exports.setdefault(key, (exported, references))
-            while len(self._exports) > 1 and self._has_too_many():
-                del self._exports[next(iter(self._exports))]
+            self._drop_oldest()
         return known
 
-    def _has_too_many(self) -> bool:
-        kept = list(self._exports.values())
-        return len(kept) > MAX_EXPORTS or sum(len(references) for _, references in kept) > MAX_TOOLS
+    def _drop_oldest(self) -> None:
+        """Keep the latest exports that are within the limits. Others may be dropped at any time, also in this loop."""
+        kept = list(self._exports)
+        while len(kept) > MAX_EXPORTS or (len(kept) > 1 and sum(map(_count_tools, kept)) > MAX_TOOLS):
+            self._exports.pop(kept.pop(0), None)
 
 
-def _drop(exports: dict[Hashable, Any], key: Hashable, _reference: Any) -> None:
+def _count_tools(key: tuple[Hashable, ...]) -> int:
+    _format, _options, *tools = key
+    return len(tools)
+
+
+def _drop(exports: dict[tuple[Hashable, ...], Any], key: tuple[Hashable, ...], _reference: Any) -> None:
     exports.pop(key, None)

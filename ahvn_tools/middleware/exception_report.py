@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ahvn_tools.execution.error_text import error_text, has_foreign_text
+from ahvn_tools.execution.raised_place import WorkerTraceback
 from ahvn_tools.redaction import clip
 
 MAX_FRAMES: Final = 50
@@ -29,6 +30,8 @@ def _lines(error: BaseException, hidden: Mapping[str, Any], seen: set[int]) -> l
     if id(error) in seen or len(seen) == MAX_EXCEPTIONS:
         return []
     seen.add(id(error))
+    if isinstance(error, WorkerTraceback):
+        return [to_single_line(line) for line in str(error).splitlines()[1:]]
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     earlier = [] if cause is None else _lines(cause, hidden, seen)
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), limit=-MAX_FRAMES)

@@ -126,3 +126,12 @@ def _substitute(annotation: Any, type_arguments: Mapping[Any, Any]) -> Any:
     if not variables or isinstance(annotation, type):
         return annotation
     return annotation[tuple(type_arguments.get(variable, variable) for variable in variables)]
+
+
+def format_annotation(annotation: Any) -> str:
+    """Return an annotation as text, without the metadata of `Annotated`."""
+    if get_origin(annotation) is Annotated:
+        return f"Annotated[{format_annotation(annotation.__origin__)}, …]"
+    if isinstance(annotation, UnresolvedAnnotation):
+        return str(annotation.annotation)
+    return inspect.formatannotation(annotation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ BLANK_LINE: Final = "\n\n"
 """What separates paragraphs."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Docstring:
     """The texts of a docstring. Its types and "Defaults to …" are ignored: the signature states them."""
 
@@ -41,7 +42,7 @@ def parse(text: str | None) -> Docstring:
         short_description=parsed.short_description or "",
         long_description=parsed.long_description or "",
         parameters={
-            name.strip().lstrip("*"): p.description.strip()
+            sys.intern(name.strip().lstrip("*")): p.description.strip()  # the signature has the same name
             for p in _function_parameters(parsed)
             for name in p.arg_name.split(",")
             if p.description

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -62,6 +63,10 @@ class ExplicitSchemaInputs:
         """Return a fresh copy of the explicit schema without `hidden`, and without defaults of secret parameters."""
         secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
         return remove_secret_defaults(self._explicit.schema(self._property_names(hidden)), secret)
+
+    def schema_text(self, hidden: frozenset[str]) -> str:
+        """Return it as JSON text."""
+        return json.dumps(self.schema(hidden))
 
     def texts(self, hidden: frozenset[str]) -> Iterable[str]:
         """Yield the names and descriptions of all properties but `hidden`, and of those in them."""

@@ -81,6 +81,9 @@ class Inputs(Protocol):
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
 
+    def schema_text(self, hidden: frozenset[str]) -> str:
+        """Return it as JSON text."""
+
     def texts(self, hidden: frozenset[str]) -> Iterable[str]:
         """Return the names and descriptions of all parameters but `hidden`, and of the properties in them."""
 

@@ -125,6 +125,10 @@ class SchemaInputs:
         schema: JsonObject = json.loads(self._schema_text)
         return without_properties(schema, hidden - self.parameters_without_schema)
 
+    def schema_text(self, hidden: frozenset[str]) -> str:
+        """Return it as JSON text: the same object each time, if nothing is hidden."""
+        return json.dumps(self.schema(hidden)) if hidden else self._schema_text
+
     def texts(self, hidden: frozenset[str]) -> Iterable[str]:
         """Yield the names and descriptions of all properties but `hidden`, and of those in them."""
         return schema_texts(self.schema(hidden))

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.titles import get_title_from_name
 
 EMPTY = inspect.Parameter.empty
 
@@ -21,30 +20,29 @@ _JSON_TYPES = {"str": "string", "int": "integer", "bool": "boolean", "float": "n
 
 
 class PlainParameters:
-    """Keyword-only parameters of plain types. It has what FunctionInputs reads of a TypeAdapter."""
+    """The parameters of a function, as keyword-only ones, if all are plain. Schemas are made at each access."""
 
-    def __init__(self, fields: list[Any]) -> None:
-        arguments = {"type": "arguments", "arguments_schema": fields}
-        self.core_schema: Any = {"type": "call", "arguments_schema": arguments}
+    __slots__ = ("_parameters",)
+
+    without_schema: frozenset[str] = frozenset()
+    """The parameters whose type has no JSON form: none."""
+
+    def __init__(self, parameters: Sequence[inspect.Parameter]) -> None:
+        self._parameters = parameters
 
     @classmethod
     def from_parameters(cls, parameters: Sequence[inspect.Parameter]) -> PlainParameters | None:
         """Return the schemas of parameters; None if pydantic has to make that of one of them."""
-        fields = []
-        for parameter in parameters:
-            schema = _to_core_schema(parameter.annotation)
-            if schema is None:
-                return None
-            if parameter.default is not EMPTY:
-                if not _is_plain_default(parameter.default):
-                    return None
-                schema = {"type": "default", "schema": schema, "default": parameter.default}
-            fields.append({"name": parameter.name, "mode": "keyword_only", "schema": schema})
-        return cls(fields)
+        return cls(parameters) if all(map(_is_plain, parameters)) else None
 
-    def json_schema(self, **_options: Any) -> JsonObject:
-        """Return the clean JSON Schema (see `clean_schema`). The options of a TypeAdapter have no effect."""
-        fields = self.core_schema["arguments_schema"]["arguments_schema"]
+    @property
+    def core_schema(self) -> Any:
+        """The core schema of a function with these parameters."""
+        return {"type": "call", "arguments_schema": {"type": "arguments", "arguments_schema": self._fields()}}
+
+    def json_schema(self) -> JsonObject:
+        """Return the clean JSON Schema (see `clean_schema`)."""
+        fields = self._fields()
         required = [field["name"] for field in fields if field["schema"]["type"] != "default"]
         return {
             "additionalProperties": False,
@@ -53,11 +51,31 @@ class PlainParameters:
             "type": "object",
         }
 
+    def _fields(self) -> list[Any]:
+        return [{"name": p.name, "mode": "keyword_only", "schema": _to_field_schema(p)} for p in self._parameters]
+
+
+def get_title_from_name(name: str) -> str:
+    """Return the title that pydantic makes of a parameter's name."""
+    return name.title().replace("_", " ").strip()
+
 
 def plain_schema(annotation: Any) -> JsonObject | None:
     """Return the JSON Schema of a plain type; None for another type."""
     schema = _to_core_schema(annotation)
     return None if schema is None else _to_json_schema(schema)
+
+
+def _is_plain(parameter: inspect.Parameter) -> bool:
+    has_plain_default = parameter.default is EMPTY or _is_plain_default(parameter.default)
+    is_variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return has_plain_default and not is_variadic and _to_core_schema(parameter.annotation) is not None
+
+
+def _to_field_schema(parameter: inspect.Parameter) -> Any:
+    schema = _to_core_schema(parameter.annotation)
+    is_required = parameter.default is EMPTY
+    return schema if is_required else {"type": "default", "schema": schema, "default": parameter.default}
 
 
 def _to_property(field: Any) -> JsonObject:
@@ -81,10 +99,10 @@ def _to_core_schema(annotation: Any) -> Any:
     if origin is list:
         items = _to_core_schema(arguments[0])
         return items and {"type": "list", "items_schema": items}
-    if origin is dict and arguments[0] is str:
+    if origin is dict and len(arguments) == 2 and arguments[0] is str:  # noqa: PLR2004  # of keys and values
         values = _to_core_schema(arguments[1])
         return values and {"type": "dict", "keys_schema": {"type": "str"}, "values_schema": values}
-    if origin is Literal and all(type(value) is str for value in arguments):
+    if origin is Literal and all(type(value) is str and value.isascii() for value in arguments):
         return {"type": "literal", "expected": list(arguments)}
     if origin in (Union, types.UnionType) and len(arguments) == 2 and types.NoneType in arguments:  # noqa: PLR2004
         inner = _to_core_schema(arguments[arguments[0] is types.NoneType])

@@ -140,13 +140,17 @@ class ResultType:
         with contextlib.suppress(RecursionError):
             if self._simple_check is not None:
                 return self._simple_check(structured)
-        return self._validator is None or bool(self._validator.is_valid(structured))
+        with contextlib.suppress(UnicodeEncodeError):  # it contains a lone surrogate, which JSON does not have
+            return self._validator is None or bool(self._validator.is_valid(structured))
+        return False
 
     def _mismatch_error(self, returned: Any, result: ToolResult) -> InvalidResultError:
         """Return the error about a value that does not fit. It says where in the schema, and shows no value."""
         is_listed = self._validator is not None and not exceeds_size(result.structured_content, _MAX_CHARS_WITH_PLACE)
-        errors = self._validator.iter_errors(result.structured_content) if is_listed else ()
-        path = "/".join(str(step) for error in itertools.islice(errors, 1) for step in error.schema_path)
+        path = ""
+        with contextlib.suppress(UnicodeEncodeError):  # as in `_fits`
+            errors = self._validator.iter_errors(result.structured_content) if is_listed else ()
+            path = "/".join(str(step) for error in itertools.islice(errors, 1) for step in error.schema_path)
         what = "its return annotation" if self._explicit_schema is None else "its output schema"
         return InvalidResultError(
             INVALID_RESULT,

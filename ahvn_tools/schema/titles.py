@@ -20,9 +20,6 @@ _STRUCTURAL_KEYWORDS = frozenset({"type", "properties", "$ref", "items", "allOf"
 _ANNOTATION_KEYWORDS = frozenset({"title", "description", "deprecated", "readOnly", "writeOnly"})
 _JSON_SCALARS = frozenset({str, int, bool, type(None)})
 
-get_title_from_name = GenerateJsonSchema().get_title_from_name
-"""Return the title that pydantic makes of a parameter's name."""
-
 
 def clean_schema(schema: JsonObject) -> JsonObject:
     """Return a generated schema without titles, with its root `$ref` resolved and without unused `$defs`."""

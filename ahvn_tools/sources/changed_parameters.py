@@ -8,9 +8,8 @@ from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
 
-from pydantic.fields import FieldInfo
-
 from ahvn_tools.binding import Binding
+from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.schema.argument_changes import ArgumentChange, ArgumentChanges
 from ahvn_tools.schema.inputs import Inputs
@@ -48,7 +47,7 @@ def change_defaults(
     for parameter in signature.parameters.values():
         change = changes.get(parameter.name, {})
         if change.get("required") or (parameter.name in defaults and not change.get("hide")):
-            if isinstance(parameter.default, FieldInfo):
+            if isinstance(parameter.default, loaded_classes("pydantic.fields", "FieldInfo")):
                 raise DefinitionError(
                     f"The default of {parameter.name!r} is a pydantic Field: write it as Annotated[…, Field(…)]."
                 )

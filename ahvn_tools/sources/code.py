@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import itertools
 import sys
@@ -50,6 +49,8 @@ def build_template(
 def new_module(code: str, name: str | None = None) -> types.ModuleType:
     """Return an empty module to run code in, with a new name unless one is given."""
     if name is None:
+        import hashlib  # slow to import
+
         digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         name = f"tool_code_{digest}_{next(_module_numbers)}"
     module = types.ModuleType(name)

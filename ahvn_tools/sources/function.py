@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pydantic import PydanticUserError
-
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import is_context_annotation, resolve_context
 from ahvn_tools.definition import ToolDefinition
@@ -45,6 +43,9 @@ if TYPE_CHECKING:
     from ahvn_tools.schema.untyped import UntypedArguments
 
 Function = Callable[..., Any]
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""Shared by all tools, since most have neither renamed nor changed arguments."""
 
 
 def build_template(
@@ -188,27 +189,19 @@ def _build_inputs(
 ) -> Inputs:
     inputs: Inputs
     unset = signature.parameters.keys() if untyped is not None and untyped.are_all else ()
-    try:
-        inputs = FunctionInputs(
-            name,
-            signature,
-            resolved,
-            bound=frozenset(bindings).union(unset),
-            descriptions=lambda: {renames.get(key, key): item for key, item in texts.details.parameters.items()},
-            body_names={new: own for own, new in renames.items()},
-            changes=changes.by_new_name(),
-            include_var_positional=options.get("include_var_positional", False),
-            include_var_keyword=options.get("include_var_keyword", False),
-            coerce_numbers_to_str=options.get("coerce_numbers_to_str") is not False,
-            converts=options.get("convert") is not False,
-        )
-    except PydanticUserError as error:
-        refusal = DefinitionError(
-            f"{name!r} has a parameter type that is incomplete: define every type that it names, or call its "
-            "`model_rebuild()`."
-        )
-        refusal.reason = error
-        raise refusal from None
+    inputs = FunctionInputs(
+        name,
+        signature,
+        resolved,
+        bound=frozenset(bindings).union(unset),
+        descriptions=functools.partial(_renamed_descriptions, texts, renames) if renames else texts.of_parameters,
+        body_names={new: own for own, new in renames.items()} or _NOTHING,
+        changes=changes.by_new_name() or _NOTHING,
+        include_var_positional=options.get("include_var_positional", False),
+        include_var_keyword=options.get("include_var_keyword", False),
+        coerce_numbers_to_str=options.get("coerce_numbers_to_str") is not False,
+        converts=options.get("convert") is not False,
+    )
     for new_name in renames.values():
         if new_name in inputs.parameters and inputs.parameters[new_name].property_name != new_name:
             raise DefinitionError(f"{new_name!r} of {name!r} has an alias, which is its name: change the alias.")
@@ -219,6 +212,10 @@ def _build_inputs(
         inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=changes)
     refuse_unknown_bindings(bindings, inputs.parameters)
     return inputs
+
+
+def _renamed_descriptions(texts: Texts, renames: Mapping[str, str]) -> dict[str, str]:
+    return {renames.get(name, name): text for name, text in texts.of_parameters().items()}
 
 
 def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:

@@ -279,11 +279,14 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
 }
 
 
+_NO_TAGS = frozenset[str]()
+
+
 def to_definition_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a template that only describe the tool. Raises DefinitionError for hints and icons."""
     return {
         "title": options.get("title"),
-        "tags": frozenset(options.get("tags") or ()),
+        "tags": frozenset(tags) if (tags := options.get("tags")) else _NO_TAGS,
         "annotations": to_wire_annotations(options.get("annotations")),
         "meta": options.get("meta"),
         "version": options.get("version"),

@@ -11,9 +11,10 @@ from ahvn_tools.binding import Binding, EnvironmentVariable, WorkerResolver
 from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.secret_options import removed_defaults
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources.langchain_injection import InjectedKey
-from ahvn_tools.spec_data.fields import error, join, read, read_object, read_true
+from ahvn_tools.spec_data.fields import MAX_DEPTH, error, join, read, read_object, read_true
 from ahvn_tools.spec_data.import_path import FunctionPath
 from ahvn_tools.state import MISSING, UNSET, StateKey
 from ahvn_tools.trust import Trust
@@ -39,9 +40,7 @@ class ResolverData:
         item = read_object(data, path, ("variable",) if is_variable else ("module", "qualname"), ("in_worker",))
         read_true(item, path, "in_worker")
         return cls(
-            function=EnvironmentVariable(read(item["variable"], join(path, "variable"), str))
-            if is_variable
-            else FunctionPath.read_names(item, path),
+            function=_read_variable(item, path) if is_variable else FunctionPath.read_names(item, path),
             is_in_worker="in_worker" in item,
         )
 
@@ -72,6 +71,13 @@ class ResolverData:
         return WorkerResolver(function) if self.is_in_worker else function
 
 
+def _read_variable(item: JsonObject, path: str) -> EnvironmentVariable:
+    name = read(item["variable"], join(path, "variable"), str)
+    if not (name.isascii() and name.isidentifier()):
+        raise error(f"{join(path, 'variable')!r} must be the name of an environment variable.")
+    return EnvironmentVariable(name)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BindData:
     """What data says about one binding."""
@@ -96,7 +102,7 @@ class BindData:
         _refuse_contradictions(fields, path)
         return cls(
             parameter=parameter,
-            key=StateKey.parse(read(fields["key"], join(path, "key"), str)) if "key" in fields else None,
+            key=_read_key(fields["key"], join(path, "key")) if "key" in fields else None,
             is_secret="secret" in fields,
             resolver=ResolverData.read(fields["resolver"], join(path, "resolver")) if "resolver" in fields else None,
             default=fields.get("value", fields.get("default", UNSET)),
@@ -123,6 +129,13 @@ class BindData:
             return Binding.constant(self.parameter, self.default, is_copied=True)
         made = Binding.create(self.parameter, self.key_text, self.default, None, is_secret=self.is_secret)
         return replace(made, is_value_removed=self.needs_value)
+
+
+def _read_key(data: Any, path: str) -> StateKey:
+    key = StateKey.parse(read(data, path, str))
+    if len(key.steps) > MAX_DEPTH:  # a default would make a state of that depth
+        raise error(f"{path!r} has more than {MAX_DEPTH} parts.")
+    return key
 
 
 def _refuse_contradictions(fields: JsonObject, path: str) -> None:
@@ -175,6 +188,7 @@ class _Writer:
         self._state = state
         self._secrets = secrets
         self._with_values = with_values
+        self._removed_defaults = removed_defaults(compiled)
 
     def write(self, binding: Binding) -> JsonObject:
         """Return one binding as data."""
@@ -188,7 +202,8 @@ class _Writer:
             return {"value": self._write_constant(binding)}
         if self._with_values and binding.default is not UNSET and not self._may_be_secret(binding):
             return {**data, "default": self._to_json(binding)}
-        return {**data, "needs_value": True} if _has_value(binding, binding.key, self._state) else data
+        has_value = binding.parameter in self._removed_defaults or _has_value(binding, binding.key, self._state)
+        return {**data, "needs_value": True} if has_value else data
 
     def _write_constant(self, binding: Binding) -> Any:
         head = f"Parameter {binding.parameter!r} of {self._tool!r} has a fixed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -12,10 +13,33 @@ _WORDS: Final[Mapping[type, str]] = {
     dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a whole number",
 }  # fmt: skip
 
+MAX_DEPTH: Final = 200
+"""How deep data is nested at most. Validators and copies of deeper data fail at their own limits."""
+
 
 def error(problem: str) -> SourceError:
     """Return the error about data of a tool."""
     return SourceError(f"This is not the data of a tool as to_dict() writes it: {problem}")
+
+
+def read_json(value: Any) -> JsonObject:
+    """Return a copy of data, which nobody else can change. Raises SourceError for what is no object, or too deep."""
+    try:
+        plain = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as reason:
+        raise error(f"it is not JSON ({type(reason).__name__}). Pass what json.loads() returns.") from reason
+    if _is_too_deep(plain):
+        raise error(f"it is nested deeper than {MAX_DEPTH} levels.")
+    checked: JsonObject = read(plain, "", dict)
+    return checked
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        parts = [part for part in level if isinstance(part, dict | list)]
+        level = [member for part in parts for member in (part.values() if isinstance(part, dict) else part)]
+    return any(isinstance(part, dict | list) for part in level)
 
 
 def join(path: str, name: object) -> str:

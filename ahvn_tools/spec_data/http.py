@@ -21,6 +21,9 @@ from ahvn_tools.trust import Trust
 
 _SECURITY: Final[Mapping[str, type]] = {"api_key": ApiKey, "basic": Basic, "client_credentials": ClientCredentials}
 
+_ANY_SERVER: Final = ("https://*", "http://*")
+"""Where redirects to other servers may lead."""
+
 _BODY_FIELDS: Final = ("name", "request", "sending", "hidden", "wants_json", "is_remote", "origin")
 
 
@@ -78,7 +81,8 @@ def require_trust(body: HTTPBody, trust: Trust) -> None:
     """Raise SourceError unless requests, credentials and certificates may be those that data names."""
     tokens = [item.token_url for item in body.request.security if isinstance(item, ClientCredentials)]
     proxy = [] if body.options.proxy in (None, "environment") else [body.options.proxy]
-    for url in (body.request.base_url, *tokens, *proxy):
+    anywhere = _ANY_SERVER if body.options.follow_redirects is True else ()
+    for url in (body.request.base_url, *tokens, *proxy, *anywhere):
         if url:
             trust.require_server(url)
     if body.options.ca_file is not None:

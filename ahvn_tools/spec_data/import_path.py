@@ -19,6 +19,7 @@ from ahvn_tools.spec_data.fields import error, join, read, read_object
 from ahvn_tools.trust import Trust
 
 _MAIN_MODULES = frozenset({"__main__", "__mp_main__"})
+"""What Python calls a program that runs. `acme.__main__` is one, too: its import runs it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class FunctionPath:
         if "<" in qualname:
             what = "a lambda" if qualname.endswith("<lambda>") else "defined inside of a function"
             raise ToolSpecError(f"{subject} is {what}, which has no import path: define it with `def` in a module.")
-        if module in _MAIN_MODULES:
+        if _is_program(module):
             raise ToolSpecError(
                 f"{subject} is defined in __main__, which is another program elsewhere: move it to a module."
             )
@@ -79,7 +80,7 @@ class FunctionPath:
             parts = read(data[name], join(path, name), str).split(".")
             if not all(part.isidentifier() for part in parts):
                 raise error(f"{join(path, name)!r} must be names joined by dots.")
-        if data["module"] in _MAIN_MODULES:
+        if _is_program(data["module"]):
             raise error(f"{join(path, 'module')!r} is __main__, which is another program here: use a module.")
         return cls(data["module"], data["qualname"])
 
@@ -123,11 +124,20 @@ def _import(name: str) -> ModuleType:
         raise SourceError(f"Module {name!r} cannot be imported: {type(reason).__name__}: {reason}") from reason
 
 
+def _is_program(module: str) -> bool:
+    return module.rpartition(".")[2] in _MAIN_MODULES
+
+
 def _resolve(module: ModuleType | None, qualname: str) -> Any:
-    """Return what a name of a module leads to, or the function of that spec; None if it leads nowhere or elsewhere."""
+    """Return what a name of a module leads to, or the function of that spec; None if it leads nowhere.
+
+    Only classes are on the way, as in each `__qualname__`: reading an attribute of an object could run its code.
+    """
+    *owners, last = qualname.split(".")
     found: Any = module
-    for name in qualname.split("."):
+    for name in owners:
         found = getattr(found, name, None)
-        if isinstance(found, ModuleType):
+        if not isinstance(found, type):
             return None
+    found = getattr(found, last, None)
     return found.function if isinstance(getattr(found, "compiled", None), CompiledTool) else found

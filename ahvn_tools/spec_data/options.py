@@ -11,9 +11,9 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.secret_options import without_secret_values
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange
-from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.sources.options import ToolOptions, to_wire_annotations, to_wire_icons
 from ahvn_tools.spec_data.fields import join, read, read_object
 from ahvn_tools.spec_data.import_path import FunctionPath
@@ -61,7 +61,8 @@ class OptionsData:
 def write_options(compiled: CompiledTool) -> JsonObject:
     """Return the options of a tool as data. Raises ToolSpecError, which names the option that cannot be data."""
     template = compiled.template
-    options = {"name": template.name, **{name: template.options[name] for name in _NAMES if name in template.options}}
+    own = without_secret_values(compiled)
+    options = {"name": template.name, **{name: own[name] for name in _NAMES if name in own}}
     hidden = frozenset(compiled.bindings)
     if options.get("render") is None:
         options.pop("render", None)
@@ -76,9 +77,6 @@ def write_options(compiled: CompiledTool) -> JsonObject:
                 f"Option {name!r} of {template.name!r} has a value without a JSON form: "
                 "set another one with transform()."
             ) from error
-    if data.get("input_schema") is not None:
-        secret = {item.property_name for item in template.inputs.parameters.values() if item.is_secret}
-        remove_secret_defaults(data["input_schema"], secret)
     return data
 
 

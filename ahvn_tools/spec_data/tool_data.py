@@ -17,7 +17,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.spec_data.binds import BindData, read_binds
 from ahvn_tools.spec_data.code import CodeData, Function, read_code
-from ahvn_tools.spec_data.fields import error, join, read, read_object
+from ahvn_tools.spec_data.fields import error, join, read, read_json, read_object
 from ahvn_tools.spec_data.options import OptionsData
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate
@@ -53,7 +53,7 @@ class ToolData:
     def read(cls, data: Any) -> Self:
         """Return the data, checked as far as that is possible without the code. Raises SourceError."""
         try:
-            return cls._read(_to_plain_json(data))
+            return cls._read(read_json(data))
         except SourceError:
             raise
         except ToolSpecError as reason:
@@ -140,16 +140,6 @@ def describe_changes(before: ToolDefinition, after: ToolDefinition) -> str:
     changes = definition_lock.compare([before], [after])
     reasons = (*changes.breaking.get(before.name, ()), *changes.compatible.get(before.name, ()))
     return ", ".join(reasons) or "its definition differs"
-
-
-def _to_plain_json(data: Any) -> JsonObject:
-    """Return a copy of the data, which nobody else can change."""
-    try:
-        plain = json.loads(json.dumps(data, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as reason:
-        raise error(f"it is not JSON ({type(reason).__name__}). Pass what json.loads() returns.") from reason
-    checked: JsonObject = read(plain, "", dict)
-    return checked
 
 
 def _read_secret_keys(data: Any, binds: list[BindData]) -> frozenset[StateKey]:

@@ -30,7 +30,7 @@ def map_calls(
     """Return a generator of the results in the order of the calls.
 
     Leaving the loop cancels those that have no result yet. Raises DefinitionError for what is no executor, ToolkitError
-    for a wrong number.
+    for a wrong number; the generator raises SyncCallError on the background loop.
     """
     return _map(view, iter(items), _options(executor, timeout, buffersize), buffersize)
 
@@ -38,20 +38,19 @@ def map_calls(
 def _map(
     view: StoreView, iterator: Iterator[MappedCall], options: calls.CallOptions, buffersize: int
 ) -> Generator[ToolResult, None, None]:
-    running: deque[Future[ToolResult]] = deque()
-    loop = background_loop.get_loop()
+    running: deque[background_loop.LoopCall] = deque()
     try:
         while True:
             for item in itertools.islice(iterator, buffersize - len(running)):
-                name, arguments, own = _parse(item, options)
-                running.append(asyncio.run_coroutine_threadsafe(_run(view, name, arguments, own), loop))
+                running.append(background_loop.LoopCall(capture_outcome, _run, view, *_parse(item, options)))
+                running[-1].start()
             if not running:
                 return
-            yield running[0].result()
+            yield running[0].outcome().get()
             running.popleft()
     finally:
-        for future in running:
-            future.cancel()
+        for loop_call in running:
+            loop_call.cancel(0)
 
 
 def amap_calls(

@@ -177,7 +177,7 @@ class ToolkitServer:
         before = client.listed_revision or _list_revision(view)
         result = await self._run(view, name, arguments, request, seconds)
         now = _list_revision(view)
-        if now != before:
+        if now != before and not request.is_of_task:  # a task has no connection to its client
             client.listed_revision = now
             await request.send_tool_list_changed()
         return result

@@ -153,7 +153,7 @@ class ToolkitCalls(ToolkitBackground):
         ahead of the result that is yielded, and run. Everything but the body runs here: groups, state, middleware.
         Leaving the loop cancels the calls that have no result yet. `timeout`, in seconds, is that of each call. Raises
         ToolkitError for what is no call and no number, DefinitionError for what is no executor and for a tool that
-        cannot run in one.
+        cannot run in one, SyncCallError in an async tool of a sync call: use `amap` there.
         """
         from ahvn_tools.toolkit import mapped_calls
 

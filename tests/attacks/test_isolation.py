@@ -125,6 +125,11 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     ),
     "an open file": (lambda: os.open("/etc/hostname", os.O_RDONLY), open_descriptors),
     "another recursion limit": (lambda: sys.setrecursionlimit(900), sys.getrecursionlimit),
+    "a lower priority": (lambda: os.nice(1), lambda: os.nice(0)),
+    "fewer cores": (
+        lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]),
+        lambda: sorted(os.sched_getaffinity(0)),
+    ),
     "a context variable": (lambda: setattr(decimal.getcontext(), "prec", 5), lambda: decimal.getcontext().prec),
 }
 """What a body may change in its worker: what changes it, and what shows it."""

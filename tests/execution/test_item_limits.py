@@ -236,3 +236,13 @@ def test_without_limits_everything_is_counted_as_allowed() -> None:
     count = ItemLimits(tool="any", max_items=None, max_bytes=None).make_counter()
     for item in range(10):
         count(item)
+
+
+def test_progress_is_no_item():
+    def report(context: ToolContext) -> int:
+        for number in range(50):
+            context.report_progress(number, 50)
+        return 50
+
+    *chunks, result = Toolkit("k").add(report, max_items=3).stream("report")
+    assert (result.value, chunks[-1].meta["progress"]["progress"]) == (50, 49)

@@ -211,6 +211,11 @@ class ExecutorContract:
         assert result.error is not None
         assert result.error.code == "limit_exceeded"
 
+    def test_an_error_is_no_result_beyond_the_limit(self, executor: Executor) -> None:
+        kit = in_executor(executor, bodies.fail, max_bytes=100)
+        with pytest.raises(bodies.OddError, match="too odd"):
+            kit.call("fail", {"text": "too odd"})
+
     def test_a_large_argument_and_result_travel(self, executor: Executor) -> None:
         text = "x" * 20_000_000
         kit = in_executor(executor, lambda text: text, max_bytes=50_000_000, name="echo")

@@ -8,18 +8,17 @@ import re
 import signal
 import textwrap
 from collections.abc import Iterator
-from multiprocessing import resource_tracker
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
-import psutil
 import pytest
 
 dask = pytest.importorskip("dask", reason="needs the extra `dask`")
 distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
 
-from ahvn_tools import ToolContext, ToolSpec  # noqa: E402  # it needs the package
+from ahvn_tools import ToolContext, ToolSpec, WorkerResolver  # noqa: E402  # it needs the package
 from ahvn_tools.errors import DefinitionError  # noqa: E402  # it needs the package
 from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask, RunningCall  # noqa: E402  # it needs the package
 from ahvn_tools.executors import DaskExecutor  # noqa: E402  # it needs the package
@@ -28,38 +27,20 @@ from tests.execution.entry_points import process, until  # noqa: E402  # it need
 from tests.execution.isolation.bodies import read_pids  # noqa: E402  # it needs the package
 from tests.executors import worker_bodies as bodies  # noqa: E402  # it needs the package
 from tests.executors.contract import ExecutorContract, are_gone, in_executor  # noqa: E402  # it needs the package
+from tests.executors.dask_clusters import is_clean, left_in_scheduler, local_cluster, no_process_is_left  # noqa: E402  # it needs the package
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster of two worker processes. No process is left of it."""
-    before = set(psutil.Process().children(recursive=True))
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs="CRITICAL"
-    ) as cluster:
+    with no_process_is_left(), local_cluster(workers=2) as cluster:
         yield cluster
-    resource_tracker._resource_tracker._stop()  # multiprocessing leaves this process for the next ones
-    assert until(lambda: set(psutil.Process().children(recursive=True)) <= before)
 
 
 @pytest.fixture(scope="module")
 def client(cluster: Any) -> Iterator[Any]:
     with distributed.Client(cluster) as client:
         yield client
-
-
-def left_in_scheduler(dask_scheduler: Any) -> list[Any]:
-    """Return what the scheduler has of calls."""
-    queues, events = dask_scheduler.extensions["queues"], dask_scheduler.extensions["events"]
-    return [
-        *queues.queues, *queues.client_refcount, *events._events, *events._waiter_count,
-        *dask_scheduler.tasks, *dask_scheduler.extensions["variables"].variables,
-    ]  # fmt: skip
-
-
-def is_clean(client: Any) -> bool:
-    """Wait until nothing of the calls is left in the scheduler."""
-    return until(lambda: client.run_on_scheduler(left_in_scheduler) == [])
 
 
 @pytest.fixture
@@ -291,6 +272,7 @@ class TestClients:
         error = future.result(bodies.WAIT).error
         assert error is not None
         assert error.code == "connection"
+        assert "unknown" not in error.message
         assert are_gone(pids)
         error = ToolSpec.from_function(bodies.add).submit(executor, a=1, b=2).result(bodies.WAIT).error
         assert error is not None
@@ -390,3 +372,18 @@ class TestWire:
 
 
 TEXTS = [b"Ann Smith", b"unshipped-value", b"t0ps3cret"]
+
+
+def fail_with_cause(place: str) -> None:
+    try:
+        raise KeyError(place)
+    except KeyError as error:
+        raise ValueError(f"no answer from {place}") from error
+
+
+def test_an_exception_keeps_its_class_where_dask_can_pickle_its_cause() -> None:
+    spec = ToolSpec.from_function(fail_with_cause).bind("place", resolver=WorkerResolver(lambda: "canary-place"))
+    with ThreadPoolExecutor() as executor:
+        result = spec.submit(executor).result(timeout=60)
+    assert isinstance(result.exception, ValueError)
+    assert str(result.exception) == "no answer from <place>"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import os
+import queue
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +19,12 @@ import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
+from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask
 from ahvn_tools.execution.isolation import pool
-from ahvn_tools.executors import ProcessExecutor
-from tests.execution.entry_points import until
-from tests.execution.isolation.bodies import read_pids
+from ahvn_tools.executors import ProcessExecutor, process
+from ahvn_tools.executors.function_future import encode_function
+from tests.execution.entry_points import program, until
+from tests.execution.isolation.bodies import is_gone, read_pids
 from tests.executors import worker_bodies as bodies
 from tests.executors.contract import ExecutorContract, are_gone, in_executor
 
@@ -31,6 +36,17 @@ def no_worker_is_left() -> Iterator[None]:
     pool.process_pool.end_idle()
     assert pool.process_pool.count() == (0, 0)
     assert psutil.Process().children(recursive=True) == []
+
+
+class BecomesText(Exception):
+    """Unpickles to a text."""
+
+    def __reduce__(self) -> Any:
+        return str, ("no exception",)
+
+
+def raise_what_becomes_a_text() -> None:
+    raise BecomesText("odd")
 
 
 @pytest.fixture
@@ -70,6 +86,26 @@ class TestFunctions:
             raise end("over")
 
         assert isinstance(executor.submit(body).exception(bodies.WAIT), end)
+
+    def test_the_cause_of_an_exception_says_where_it_was_raised(self, executor: ProcessExecutor) -> None:
+        with pytest.raises(bodies.OddError) as raised:
+            executor.submit(bodies.fail, "no").result(bodies.WAIT)
+        assert "in fail" in str(raised.value.__cause__)
+
+    def test_what_is_no_exception_when_it_is_unpickled_is_replaced(self, executor: ProcessExecutor) -> None:
+        with pytest.raises(Exception, match="odd") as raised:
+            executor.submit(raise_what_becomes_a_text).result(bodies.WAIT)
+        assert type(raised.value).__name__ == "BecomesText"
+
+    def test_a_result_is_freed_with_its_future(self, executor: ProcessExecutor) -> None:
+        future = executor.submit(set, [1])
+        found = weakref.ref(future.result(bodies.WAIT))
+        gc.disable()
+        try:
+            del future
+            assert until(lambda: found() is None)
+        finally:
+            gc.enable()
 
     def test_a_process_that_ends_is_a_connection_error(self, executor: ProcessExecutor) -> None:
         with pytest.raises(ToolConnectionError, match=r"ended \(exit code 3\) before it returned a result"):
@@ -136,6 +172,62 @@ class TestLimits:
             ]
         assert sums == [1, 2]
 
+    def test_streams_that_wait_for_their_readers_are_limited_too(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setattr(process, "MAX_UNCOUNTED_STREAMS", 1)
+        gate = tmp_path / "gate"
+        with ProcessExecutor(max_workers=1) as executor:
+            kit = in_executor(executor, bodies.count)
+            streams = [kit.stream("count", {"to": 2}) for _ in range(2)]
+            assert [next(stream).value for stream in streams] == [0, 0]
+            assert until(lambda: executor._waiting == 2)
+            future = executor.submit(bodies.add, 1, 2)
+            assert len(executor._queue) == 1
+            for stream in streams:
+                stream.close()
+            assert future.result(bodies.WAIT) == 3
+            assert until(lambda: executor._waiting == 0)
+            waiting = [executor.submit(bodies.wait_for, str(gate)) for _ in range(2)]
+            assert len(executor._queue) == 1
+            gate.touch()
+            assert [future.result(bodies.WAIT) for future in waiting] == [None, None]
+
+    def test_a_queued_call_begins_when_a_stream_waits_for_its_reader(self, tmp_path: Path) -> None:
+        gate = tmp_path / "gate"
+        with ProcessExecutor(max_workers=1) as executor:
+            stream = in_executor(executor, bodies.yield_and_wait).stream("yield_and_wait", {"gate": str(gate)})
+            assert next(stream).value == "before"
+            reading = threading.Thread(target=next, args=(stream,))
+            reading.start()
+            assert until(lambda: executor._waiting == 0)
+            future = executor.submit(bodies.add, 1, 2)
+            assert len(executor._queue) == 1
+            gate.touch()
+            reading.join(bodies.WAIT)
+            assert future.result(bodies.WAIT) == 3
+            assert [result.value for result in stream] == [["before", "after"]]
+
+    def test_the_worker_keeps_the_time_limit_too(self, tmp_path: Path) -> None:
+        path, failed = tmp_path / "pids", queue.SimpleQueue[str]()
+        request = encode_function(bodies.hang, (str(path),), {})
+        task = CallTask(tool="hang", request=request, is_connected=False, is_repeatable=False, seconds=2.0)
+        with ProcessExecutor(max_workers=1) as executor:
+            executor.start_call(task, CallObserver(lambda _: None, failed.put))
+            pids = read_pids(path, 3)
+            assert failed.get(timeout=bodies.WAIT) == "was ended: the timeout of its call was over"
+            assert are_gone(pids)
+
+    def test_after_a_cancellation_nothing_is_delivered(self, tmp_path: Path) -> None:
+        delivered: list[Any] = []
+        request = encode_function(bodies.hang, (str(tmp_path / "pids"),), {})
+        task = CallTask(tool="hang", request=request, is_connected=False, is_repeatable=False, seconds=None)
+        with ProcessExecutor(max_workers=1) as executor:
+            call = executor.start_call(task, CallObserver(lambda _: None, delivered.append))
+            read_pids(tmp_path / "pids", 3)
+            call.cancel()
+        assert delivered == []
+
     def test_a_cancelled_call_in_the_queue_never_runs(self, tmp_path: Path) -> None:
         with ProcessExecutor(max_workers=1) as executor:
             first = executor.submit(bodies.hang, str(tmp_path / "first"))
@@ -144,6 +236,7 @@ class TestLimits:
             call = ToolSpec.from_function(bodies.append_pids).submit(executor, path=str(tmp_path / "second"))
             assert second.cancel()
             assert call.cancel()
+            assert until(lambda: not executor._queue)
             first.cancel()
             assert executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
             assert are_gone(pids)
@@ -160,6 +253,59 @@ class TestLimits:
         gate.touch()
         ending.join(bodies.WAIT)
         assert [future.result(0) for future in futures] == [None, None]
+
+    def test_shutdown_ends_the_idle_processes(self) -> None:
+        with ProcessExecutor(max_workers=1) as executor:
+            pid = executor.submit(bodies.get_pid).result(bodies.WAIT)
+        assert is_gone(pid)
+
+    def test_shutdown_leaves_processes_that_keep_their_children(self) -> None:
+        kept = ToolSpec.from_function(bodies.get_pid, isolation="process", keep_children=True)
+        pid = kept()
+        with ProcessExecutor(max_workers=1) as executor:
+            executor.submit(bodies.add, 1, 2).result(bodies.WAIT)
+        assert kept() == pid
+
+    def test_calls_fail_when_no_thread_can_be_started(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def run(_: Any) -> None:
+            raise RuntimeError("can't start new thread")
+
+        gate = tmp_path / "gate"
+        with ProcessExecutor(max_workers=1) as executor, ProcessExecutor(max_workers=1) as idle_executor:
+            running = executor.submit(bodies.wait_for, str(gate))
+            monkeypatch.setattr(process.thread_pool, "run", run)
+            failing = [executor.submit(bodies.add, 1, 2) for _ in range(2)]
+            failing.append(idle_executor.submit(bodies.add, 1, 2))
+            gate.touch()
+            assert running.result(bodies.WAIT) is None
+            for future in failing:
+                with pytest.raises(ToolConnectionError, match="could not be started: can't start new thread"):
+                    future.result(bodies.WAIT)
+            monkeypatch.undo()
+            assert executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
+            assert idle_executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+    def test_a_forked_child_can_use_the_executor(self) -> None:
+        code = """if True:
+            import os, time
+            from ahvn_tools.executors import ProcessExecutor
+            executor = ProcessExecutor(max_workers=2)
+            executor.submit(pow, 2, 3).result(30)  # the thread of this call is idle now
+            time.sleep(0.1)
+            running, other, queued = [executor.submit(*call) for call in 2 * [(time.sleep, 600)] + [(pow, 2, 3)]]
+            other.cancel()
+            time.sleep(0.1)
+            child = os.fork()
+            if child == 0:
+                print(executor.submit(pow, 2, 10).result(30), flush=True)
+                executor.shutdown()
+                raise SystemExit(0)
+            os.waitpid(child, 0)
+            print(queued.result(30), running.cancel())
+            executor.shutdown()
+        """
+        assert program(code) == (0, "1024\n8 True\n", "")
 
     def test_shutdown_can_leave_the_calls_running(self, tmp_path: Path) -> None:
         gate = tmp_path / "gate"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import builtins
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,7 @@ from ahvn_tools import Secret, ToolContext, ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
 from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask, RunningCall
 from ahvn_tools.executors import RayExecutor
+from ahvn_tools.executors.ray.task import stream_body
 from tests.execution.entry_points import until
 from tests.execution.isolation.bodies import is_gone, read_pids
 from tests.executors import worker_bodies as bodies
@@ -48,6 +52,14 @@ def temporary_folder() -> Iterator[str]:
     """A folder with a short path: Ray has sockets in it."""
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         yield folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_print() -> Iterator[None]:
+    """Ray replaces `print`."""
+    original = builtins.print
+    yield
+    builtins.print = original
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +108,18 @@ def test_it_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         RayExecutor()
 
 
+def test_ray_client_is_refused(session_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no tasks that stream."""
+    import ray.util.client
+
+    executor = RayExecutor()
+    monkeypatch.setattr(ray.util.client.ray, "is_connected", lambda: True)
+    with pytest.raises(DefinitionError, match="RayExecutor does not work with Ray Client"):
+        RayExecutor()
+    with pytest.raises(RuntimeError, match="RayExecutor does not work with Ray Client"):
+        executor.submit(bodies.add, 1, 2)
+
+
 class TestCalls(ExecutorContract):
     """Calls in Ray tasks."""
 
@@ -136,6 +160,15 @@ def kill_own_worker(path: str, context: ToolContext) -> None:
     os.kill(os.getpid(), 9)
 
 
+def terminate_worker() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(bodies.WAIT)
+
+
+def terminate_worker_with_context(context: ToolContext) -> None:
+    terminate_worker()
+
+
 def die_when_read() -> Iterator[str]:
     """Yield, and end the process when the next chunk is requested."""
     yield "before"
@@ -148,6 +181,16 @@ def count_into(path: str) -> Iterator[int]:
         with Path(path).open("a") as file:
             file.write(f"{number}\n")
         yield number
+
+
+def yield_and_close(path: str, context: ToolContext) -> Iterator[int]:
+    """Yield the process id; when closed, say in a file whether the call was cancelled."""
+    try:
+        yield os.getpid()
+        Path(path).write_text("went on")
+    except GeneratorExit:
+        bodies.watch_context(path, context)
+        raise
 
 
 def ask_twice(context: ToolContext) -> str:
@@ -232,24 +275,49 @@ class TestCancelling:
         assert future.cancel()
         assert are_gone(pids)
 
-    def test_the_context_is_cancelled_before_the_worker_is_killed(self, executor: RayExecutor, tmp_path: Path) -> None:
-        path = tmp_path / "seen"
-        future = ToolSpec.from_function(bodies.watch_context).submit(executor, path=str(path))
-        read_pids(Path(f"{path}.started"))
-        time.sleep(0.2)  # until what it sent when it started was read
-        assert future.cancel()
-        assert until(lambda: path.exists() and path.read_text() == "True")
+    def test_a_body_sees_its_cancellation_also_as_it_starts(self, executor: RayExecutor, tmp_path: Path) -> None:
+        spec = ToolSpec.from_function(bodies.watch_context)
+        for number in range(30):
+            path = tmp_path / str(number)
+            future = spec.submit(executor, path=str(path))
+            read_pids(Path(f"{path}.started"))
+            assert future.cancel()
+            assert until(lambda path=path: path.exists() and path.read_text() == "True")
 
-    def test_the_worker_of_a_body_that_ended_by_itself_is_used_again(
-        self, executor: RayExecutor, tmp_path: Path
+    def test_a_body_sees_its_cancellation_while_its_task_waits_for_the_reader(
+        self, session_folder: Path, tmp_path: Path
     ) -> None:
+        """Ray cancels a task by an interrupt, which has no effect in a wait of Ray."""
+        tasks: list[CallTask] = []
+
+        class Refusing(RayExecutor):
+            def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
+                tasks.append(task)
+                raise RuntimeError
+
         path = tmp_path / "seen"
-        future = ToolSpec.from_function(bodies.watch_context).submit(executor, path=str(path))
-        [pid, _] = read_pids(Path(f"{path}.started"), 2)
-        time.sleep(0.2)  # as above
-        assert future.cancel()
+        ToolSpec.from_function(bodies.watch_context).submit(Refusing(), path=str(path)).result(bodies.WAIT)
+        batches = stream_body(tasks[0].request, None)
+        handler = signal.signal(signal.SIGINT, lambda *_: None)  # the wait of Ray
+        try:
+            next(batches)
+            next(batches)
+            read_pids(Path(f"{path}.started"))
+            _thread.interrupt_main()
+            assert until(lambda: path.exists() and path.read_text() == "True")
+        finally:
+            signal.signal(signal.SIGINT, handler)
+            batches.close()
+            signal.set_wakeup_fd(-1)
+
+    def test_leaving_a_stream_closes_the_generator_of_the_body(self, executor: RayExecutor, tmp_path: Path) -> None:
+        """Its ToolContext is cancelled, and its worker is used again."""
+        path = tmp_path / "closed"
+        stream = in_executor(executor, yield_and_close).stream("yield_and_close", {"path": str(path)})
+        pid = next(stream).value
+        stream.close()
         assert until(lambda: path.exists() and path.read_text() == "True")
-        assert executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
+        assert until(lambda: not executor._running)
         assert not is_gone(pid)
 
     def test_a_shutdown_ends_what_runs_and_accepts_no_more(self, session_folder: Path, tmp_path: Path) -> None:
@@ -304,6 +372,50 @@ class TestDeadlines:
             assert [result.value for result in stream] == [1, [0, 1]]
 
 
+class Unreadable:
+    """A value that can be pickled, and not unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("no number",)
+
+
+class UnreadableError(Exception):
+    """An exception that can be pickled, and not unpickled."""
+
+    def __init__(self, text: str, number: int) -> None:
+        super().__init__(text)
+
+
+def raise_unreadable_error() -> None:
+    raise UnreadableError("odd", 7)
+
+
+class TestFunctions:
+    def test_a_generator_is_consumed(self, executor: RayExecutor) -> None:
+        assert list(executor.submit(bodies.count, 3).result(bodies.WAIT)) == [0, 1, 2]
+
+    def test_an_exit_is_an_exception(self, executor: RayExecutor) -> None:
+        with pytest.raises(SystemExit) as raised:
+            executor.submit(sys.exit, 4).result(bodies.WAIT)
+        assert raised.value.code == 4
+
+    def test_a_result_that_cannot_be_unpickled_is_refused(
+        self, executor: RayExecutor, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(PickleError, match="The result cannot be unpickled here: ValueError"):
+            executor.submit(Unreadable).result(bodies.WAIT)
+        assert "no number" not in "".join(capfd.readouterr())
+
+    def test_an_exception_that_cannot_be_unpickled_keeps_its_name_and_text(self, executor: RayExecutor) -> None:
+        with pytest.raises(Exception, match="odd") as raised:
+            executor.submit(raise_unreadable_error).result(bodies.WAIT)
+        assert type(raised.value).__name__ == "UnreadableError"
+
+    def test_a_result_that_cannot_be_pickled_is_refused(self, executor: RayExecutor) -> None:
+        with pytest.raises(PickleError, match="cannot be sent back"):
+            executor.submit(threading.Lock).result(bodies.WAIT)
+
+
 class TestLostWorkers:
     @pytest.mark.parametrize("may_repeat", [False, True], ids=["once", "repeatable"])
     def test_a_killed_worker_is_a_connection_error(
@@ -316,6 +428,13 @@ class TestLostWorkers:
         assert result.error.code == "connection"
         assert "ended (WorkerCrashedError: its process died) before it returned a result" in result.error.message
         assert len(path.read_text().splitlines()) == (3 if may_repeat else 1)
+
+    @pytest.mark.parametrize("body", [terminate_worker, terminate_worker_with_context], ids=["alone", "connected"])
+    def test_a_terminated_worker_is_a_connection_error(self, executor: RayExecutor, body: Any) -> None:
+        """As when its node is stopped."""
+        result = in_executor(executor, body).exec(body.__name__)
+        assert result.error is not None
+        assert result.error.code == "connection"
 
     def test_the_output_of_a_killed_worker_has_arrived(self, executor: RayExecutor) -> None:
         output, last = in_executor(executor, die_when_read).stream("die_when_read")
@@ -476,6 +595,62 @@ ray.shutdown()
         assert function == "The worker of the function was lost when Ray was shut down."
         assert "Ray is not initialised in this process: call ray.init() first" in later
         assert (is_initialized, again) == ("False", "3")
+
+    def test_calls_are_lost_when_ray_is_initialised_again(self, tmp_path: Path, temporary_folder: str) -> None:
+        """Also when that was faster than the executor looks for it."""
+        printed = run_program(
+            f"""
+from ahvn_tools.executors.ray import executor as module
+module.WATCH_SECONDS = 10.0
+init()
+executor = RayExecutor()
+futures = []
+for body in (bodies.wait_for, bodies.hang_with_context):
+    futures.append(ToolSpec.from_function(body).submit(executor, path={str(tmp_path)!r} + "/" + body.__name__))
+bodies.wait_for({str(tmp_path / "hang_with_context")!r})
+ray.shutdown()
+init()
+for future in futures:
+    print(future.result(bodies.WAIT).error.message)
+print(executor.submit(bodies.add, 1, 2).result(bodies.WAIT))
+executor.shutdown()
+ray.shutdown()
+""",
+            temporary_folder,
+        )
+        assert printed.splitlines() == [
+            "The worker of tool 'wait_for' was lost when Ray was shut down.",
+            "The worker of tool 'hang_with_context' was lost when Ray was shut down.",
+            "3",
+        ]
+
+    def test_a_forked_process_refuses_calls(self, tmp_path: Path, temporary_folder: str) -> None:
+        """Its parent goes on."""
+        printed = run_program(
+            f"""
+import os
+init()
+executor = RayExecutor()
+future = executor.submit(bodies.wait_for, {str(tmp_path / "gate")!r})
+child = os.fork()
+if child == 0:
+    try:
+        executor.submit(bodies.add, 1, 2)
+    except RuntimeError as error:
+        print(error, flush=True)
+    executor.shutdown()
+    os._exit(0)
+os.waitpid(child, 0)
+open({str(tmp_path / "gate")!r}, "w").close()
+print(future.result(bodies.WAIT))
+executor.shutdown()
+ray.shutdown()
+""",
+            temporary_folder,
+        )
+        refused, result = printed.splitlines()
+        assert "Ray does not work in a forked process" in refused
+        assert result == "None"
 
     def test_a_process_can_end_while_calls_run(self, tmp_path: Path, temporary_folder: str) -> None:
         printed = run_program(

@@ -15,6 +15,7 @@ from typing import Any, get_args
 import pydantic
 import pydantic_core
 import pytest
+import yaml
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -218,6 +219,19 @@ def test_a_second_initialization_changes_nothing():
     assert exported == spec_of_ship().to("openai")
 
 
+def test_its_class_cannot_be_replaced_by_one_that_can_be_changed():
+    class PlainDict(dict):
+        __slots__ = ()
+
+    class PlainList(list):
+        __slots__ = ()
+
+    exported = Toolkit("kit").add(spec_of_ship()).to("openai", read_only=True)
+    for value in containers(exported):
+        with pytest.raises(TypeError, match="read-only"):
+            value.__class__ = PlainDict if isinstance(value, dict) else PlainList
+
+
 @pytest.mark.parametrize(
     "duplicate",
     [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value)), lambda value: json.loads(json.dumps(value))],
@@ -255,6 +269,11 @@ def test_a_shallow_copy_of_a_tool_is_a_plain_dict(duplicate):
     assert other["function"] is exported["function"]
 
 
+def test_yaml_takes_a_copy():
+    exported = spec_of_ship().to("openai", read_only=True)
+    assert yaml.safe_load(yaml.safe_dump(copy.deepcopy(exported))) == exported
+
+
 def test_other_encoders_write_it_as_a_fresh_one():
     exported, fresh = (spec_of_ship().to("openai", read_only=flag) for flag in (True, False))
     assert pydantic_core.to_json(exported) == pydantic_core.to_json(fresh)
@@ -267,6 +286,10 @@ def test_other_encoders_write_it_as_a_fresh_one():
 def test_a_read_only_copy_equals_what_it_is_made_of(value):
     assert to_read_only(value) == value
     assert type(to_read_only(value)) is not list
+
+
+def test_what_is_in_a_tuple_is_read_only():
+    assert type(to_read_only(({"a": []},))[0]) is ReadOnlyDict
 
 
 def test_sessions_and_selections_with_the_same_tools_share_the_export():
@@ -323,6 +346,25 @@ def test_the_number_of_kept_exports_is_limited():
     for number in range(200):
         spec.to("prompt", read_only=True, instructions=str(number))
     assert len(spec.definition._shared) == 32
+
+
+def test_an_export_that_is_dropped_while_others_are_dropped_is_no_error():
+    """A definition may be collected in another thread at any time."""
+
+    class Exports(dict):
+        def __iter__(self) -> Any:
+            keys = list(self.keys())
+            if len(keys) > 2:
+                del self[keys[0]]
+            return iter(keys)
+
+    definitions = [ToolDefinition(name="ping")]
+    exports = ReadOnlyExports()
+    exports._exports = Exports()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ahvn_tools.formats.read_only.MAX_EXPORTS", 2)
+        for number in range(6):
+            assert exports.export("prompt", definitions, {"instructions": str(number)})
 
 
 def test_threads_get_the_same_export():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import types
 import typing
 from typing import Annotated, Any, Literal, Optional
 
@@ -106,7 +107,8 @@ OTHERS = {
     "tuple": tuple[int, int], "field": Annotated[int, Field(gt=0)], "secret": Annotated[str, Secret], "none": None,
     "list of models": list[Model], "dict of models": dict[str, Model], "optional model": Model | None,
     "other keys": dict[int, str], "union": int | str, "union with none": int | str | None, "numbers": Literal[1, "a"],
-    "object": object, "forward": "int", "nested": list[dict[str, bytes]],
+    "object": object, "forward": "int", "nested": list[dict[str, bytes]], "keys alone": types.GenericAlias(dict, str),
+    "surrogate literal": Literal["\ud800"], "letter literal": Literal["a", "é"],
 }  # fmt: skip
 
 

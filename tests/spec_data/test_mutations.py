@@ -216,6 +216,8 @@ MALFORMED = [
     ("bound", ("binds", "tone"), {}, "'binds.tone' has no key, no resolver and no value"),
     ("bound", ("binds", "tone", "key"), "a..b", "Malformed state key 'a..b'"),
     ("bound", ("binds", "tone", "secret"), False, "'binds.tone.secret' can only be true: leave it out instead"),
+    ("secret", ("binds", "token", "secret"), 1, "'binds.token.secret' can only be true: leave it out instead"),
+    ("http", ("code", "sending", "retry_delay"), 2, "'code.sending.retry_delay' is not as to_dict() writes it"),
     ("secret", ("secret_keys",), [], "'secret_keys' must list the keys of all secret bindings, sorted"),
     ("http", ("code", "request", "security", 0, "kind"), "oauth", "unknown kind 'oauth' of 'code.request.security'"),
     ("http", ("code", "request", "method"), "STEAL", "'STEAL' is not a method of 'notes'"),
@@ -227,7 +229,9 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(
-    ("name", "path", "value", "message"), MALFORMED, ids=[f"{name}-{path[-1]}" for name, path, *_ in MALFORMED]
+    ("name", "path", "value", "message"),
+    MALFORMED,
+    ids=[f"{name}-{path[-1]}-{value!r:.10}" for name, path, value, _ in MALFORMED],
 )
 def test_a_malformed_field_is_an_error_that_names_it(name, path, value, message):
     data = changed(to_data(SUBJECTS[name]()), path, lambda holder, key: holder.__setitem__(key, value))

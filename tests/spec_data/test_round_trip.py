@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import UnboundStateError
+from ahvn_tools.sources.options import ToolOptions
 from tests.spec_data import tools
-from tests.spec_data.subjects import SUBJECTS, from_data, to_data
+from tests.spec_data.subjects import ALL_OPTIONS, SUBJECTS, from_data, to_data
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "generator": {"limit": 2},
@@ -60,6 +62,38 @@ def test_calls_give_the_same(name, monkeypatch):
     assert twin.exec(**arguments).value == spec.exec(**arguments).value
     refused = {**arguments, "nope": 1}
     assert getattr(twin.exec(**refused).error, "code", None) == getattr(spec.exec(**refused).error, "code", None)
+
+
+OPTION_VALUES: dict[str, Any] = {
+    **ALL_OPTIONS,
+    "parse_docstring": False,
+    "include_long_description": False,
+    "description_separator": " / ",
+    "input_schema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    "convert": False,
+    "output": "raw",
+    "render": tools.render,
+    "include_var_positional": True,
+    "include_var_keyword": True,
+    "isolation": "process",
+    "ship": ["user.locale"],
+    "ship_secrets": True,
+    "keep_children": True,
+}
+PLAIN_TYPES = (str, int, float, bool, type(None), tuple, list, dict, frozenset)
+
+
+@pytest.mark.parametrize("option", sorted(ToolOptions.__annotations__.keys() - {"binds"}))
+def test_each_option_comes_back(option):
+    function = tools.take_context_and_more if option == "ship" else tools.greet_all
+    needed = {"keep_children": {"isolation": "process"}, "render": {"output": "raw"}}.get(option, {})
+    spec = ToolSpec.from_function(function, **{option: OPTION_VALUES[option], **needed})
+    template, twin = spec.compiled.template, from_data(to_data(spec)).compiled.template
+    plain = [field.name for field in fields(template) if isinstance(getattr(template, field.name), PLAIN_TYPES)]
+    assert len(plain) > 10
+    for name in set(plain) - {"options", "examples", "bindings", "rebuild_arguments"}:
+        assert getattr(twin, name) == getattr(template, name), name
+    assert twin.options.keys() - {"binds"} == template.options.keys()
 
 
 def test_a_request_is_the_same():
@@ -112,7 +146,9 @@ class TestSubclasses:
     def test_a_spec_of_a_subclass_is_not_read_as_another_class(self):
         data = tools.Labelled.from_function(tools.greet).to_dict()
         assert type(tools.Labelled.from_dict(data, trust=["tests.*"])) is tools.Labelled
-        with pytest.raises(ValueError, match=r"is a tests\.spec_data\.tools\.Labelled: load it with from_dict of that"):
+        with pytest.raises(
+            ValueError, match=r"is a 'tests\.spec_data\.tools\.Labelled': load it with from_dict of that"
+        ):
             ToolSpec.from_dict(data, trust=["tests.*"])
 
 

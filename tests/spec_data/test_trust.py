@@ -112,7 +112,7 @@ def with_path(module: str, qualname: str) -> dict:
         ("foreign", "is not defined there: name the module that defines it"),
         ("tool", "is not defined there"),
         ("caller", "is not defined there"),
-        ("greet.__call__", "is not defined there"),
+        ("greet.__call__", "has no 'greet.__call__'"),
         ("Shop.mro", "is not defined there"),
         ("Shop.__init__", "unbound method|cannot be made"),
         ("Shop", "is a class"),

@@ -284,6 +284,42 @@ class TestSecrets:
         assert from_data(data)(query="q") == {"query": "q"}
         assert token["default"] == CANARY
 
+    @pytest.mark.parametrize("change", [{"default": CANARY}, {"examples": [CANARY]}, {"name": "x", "default": CANARY}])
+    def test_a_default_or_an_example_that_transform_gave_a_secret_is_not_in_the_data(self, change):
+        spec = ToolSpec.from_function(tools.greet).transform(arguments={"tone": change})
+        spec.bind(change.get("name", "tone"), "a.tone", secret=True)
+        data = spec.to_dict(values=True)
+        assert CANARY not in json.dumps(data)
+        twin = from_data(data)
+        assert twin.definition == spec.definition
+        assert (twin.exec(name="Ann").error is None) is ("default" not in change)
+        twin.state = {"a": {"tone": "warm"}}
+        assert twin(name="Ann") == "warm: hello, Ann"
+
+    def test_a_default_and_examples_of_a_property_that_is_bound_as_secret_are_not_in_the_data(self):
+        note = {"type": "string", "default": CANARY, "examples": [CANARY]}
+        schema = {"type": "object", "properties": {"query": {"type": "string"}, "note": note}}
+        data = ToolSpec.from_schema("s", schema, tools.take_anything).bind("note", secret=True).to_dict(values=True)
+        assert CANARY not in json.dumps(data)
+        assert from_data(data)(query="q") == {"query": "q"}
+        assert note["default"] == CANARY
+
+    def test_a_default_of_a_parameter_that_is_not_secret_stays(self):
+        spec = ToolSpec.from_function(tools.search).transform(arguments={"query": {"default": "tea"}}).bind("token")
+        assert from_data(spec.to_dict()).transform(arguments={"query": {}}).params["query"]["default"] == "tea"
+
+    def test_a_credential_in_the_url_of_a_token_is_refused_when_the_tool_is_made(self):
+        options = {"auth_method": "oauth", "client_id": "${A}", "client_secret": "${B}"}
+        url = f"https://login.example/token?client_secret={CANARY}"
+        with pytest.raises(
+            ToolSpecError, match="The token_url of 'ping' has a credential: use client_secret="
+        ) as caught:
+            ToolSpec.from_http("ping", "https://api.example/ping", token_url=url, **options)
+        assert CANARY not in str(caught.value)
+        assert ToolSpec.from_http(
+            "ping", "https://api.example/ping", token_url="https://login.example/t?v=1", **options
+        )
+
     def test_credentials_of_requests_are_names_of_variables_or_errors(self):
         options = {"auth_method": "api_key"}
         spec = ToolSpec.from_http("ping", "https://api.example/ping", api_key=SecretStr(CANARY), **options)

@@ -49,6 +49,16 @@ def with_context(number: int, context: ToolContext) -> bool:
     return context.call_id is not None
 
 
+def greet_all(name: str, tone: str = "plain", *others: str, **more: str) -> str:
+    """Greet people."""
+    return f"{tone}: hello, {name}, {others}, {more}"
+
+
+def take_context_and_more(name: str, context: ToolContext, **more: str) -> str:
+    """Greet a person of a context."""
+    return f"{name} {more} {context.call_id}"
+
+
 def render(value: Any) -> str:
     """Return a text for the model."""
     return f"rendered {value}"
@@ -83,7 +93,16 @@ class Caller:
         return number
 
 
+class Lazy:
+    """An object that does something when an attribute of it is read."""
+
+    def __getattr__(self, name: str) -> Any:
+        CALLS.append(name)
+        return lambda: name
+
+
 caller = Caller()
+lazy = Lazy()
 foreign = ToolSpec.from_function(os.getcwd)
 """A spec of a function that another module defines."""
 

@@ -15,7 +15,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.tools import Tool
 
-from ahvn_tools import ToolCall, ToolError, Toolkit, ToolSpec, tool
+from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolSpec, tool
 from ahvn_tools.builtins import Database
 from ahvn_tools.errors import DefinitionError, ToolkitError, ToolNotAvailableError
 from ahvn_tools.middleware.cache import cache
@@ -139,7 +139,11 @@ def test_a_body_ends_its_session_there(executor):
 
 
 async def test_a_served_tool_runs_there_and_reports_progress_to_its_client(executor):
-    kit = Toolkit("k", executor=executor).add(bodies.report, bodies.raise_error, isolation="executor")
+    def is_served(context: ToolContext) -> list[bool]:
+        return [context.is_served, context.masks_errors]
+
+    kit = Toolkit("k", executor=executor).add(bodies.report, bodies.raise_error, is_served, isolation="executor")
+    assert kit.call("is_served") == [False, True]
     reported: list[Any] = []
 
     async def on_progress(*progress: Any) -> None:
@@ -147,9 +151,11 @@ async def test_a_served_tool_runs_there_and_reports_progress_to_its_client(execu
 
     async with Client(kit.to_fastmcp_server()) as client:
         result = await client.call_tool("report", {"n": 3}, progress_handler=on_progress)
+        seen = await client.call_tool("is_served")
         failed = await client.call_tool("raise_error", {"kind": "exit"}, raise_on_error=False)
     assert result.structured_content == {}
     assert any(message == "step 2" for *_, message in reported)
+    assert seen.data == [True, True]
     assert failed.is_error
 
 
@@ -183,6 +189,57 @@ def test_map_yields_results_in_the_order_of_the_calls(kit, executor):
 async def test_amap_yields_what_map_yields(kit, executor):
     pairs = [("add", {"a": number}) for number in range(10)]
     assert [result.value async for result in kit.amap(executor, pairs, buffersize=3)] == list(range(1, 11))
+
+
+async def test_an_async_tool_may_use_amap_and_submit_and_not_map(kit, executor, caplog):
+    async def add_all(how: str) -> list[int]:
+        pairs = [("add", {"a": 1}), ("add", {"a": 2})]
+        if how == "map":
+            return [result.value for result in kit.map(executor, pairs)]
+        if how == "amap":
+            return [result.value async for result in kit.amap(executor, pairs)]
+        return [(await asyncio.wrap_future(kit["add"].submit(executor, a=number))).value for number in (1, 2)]
+
+    outer = Toolkit("outer", mask_errors=False).add(add_all)
+    found = {how: await asyncio.to_thread(outer.exec, "add_all", {"how": how}) for how in ("map", "amap", "submit")}
+    assert found["map"].error.code == "tool_error"
+    assert "would wait for itself" in caplog.text
+    assert found["amap"].value == found["submit"].value == [2, 3]
+
+
+def test_a_session_and_a_selection_map_their_own_tools_and_state(kit, executor):
+    pairs = [("greet", {"name": "x"}), ("add", {"a": 1})]
+    session = kit.session(user="ann").select(names=["greet"])
+    greeted, refused = session.map(executor, pairs)
+    assert (greeted.value, refused.error.code) == ("ann greets x", "not_available")
+
+
+def test_each_mapped_call_has_its_own_timeout_and_can_be_cancelled_by_its_id(executor, tmp_path):
+    kit = Toolkit("k").add(bodies.add, bodies.wait_until_cancelled)
+    slow = ("wait_until_cancelled", {"path": str(tmp_path / "slow")})
+    assert [
+        result.error and result.error.code for result in kit.map(executor, [slow, ("add", {"a": 1})], timeout=0.1)
+    ] == ["timeout", None]
+    path = tmp_path / "named"
+    results = kit.map(
+        executor, [("add", {"a": 1}), ToolCall(id="mine", name="wait_until_cancelled", arguments={"path": str(path)})]
+    )
+    assert next(results).value == 2
+    assert until(path.exists)
+    assert kit.cancel("mine")
+    assert next(results).error.code == "cancelled"
+
+
+def test_an_error_of_the_calls_themselves_ends_a_map_and_cancels_what_runs(executor, tmp_path):
+    def make() -> Iterator[tuple[str, dict[str, Any]]]:
+        yield "wait_until_cancelled", {"path": str(tmp_path / "state")}
+        assert until((tmp_path / "state").exists)
+        raise LookupError("no more calls")
+
+    kit = Toolkit("k").add(bodies.wait_until_cancelled)
+    with pytest.raises(LookupError):
+        next(kit.map(executor, make()))
+    assert until(lambda: (tmp_path / "state").read_text() == "cancelled")
 
 
 def test_map_reads_no_more_calls_ahead_than_its_buffer_has(kit, executor):

@@ -245,7 +245,8 @@ async def test_a_condition_that_raises_at_once_lets_no_call_begin(kit: Toolkit) 
     assert taken == []
 
 
-async def test_a_result_that_is_there_already_is_not_lost(kit: Toolkit) -> None:
+async def test_a_result_that_is_there_already_is_not_lost(kit: Toolkit, monkeypatch) -> None:
+    monkeypatch.setattr(observed_call, "POLL_SECONDS", 60)  # the condition is asked again when the call has ended
     event = threading.Event()
     result = await kit.aexec("write", {"count": 1}, on_output=lambda _: event.set(), cancel_when=event)
     assert (result.value, result.is_interrupted) == ("done", False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import multiprocessing
 import secrets
 import threading
@@ -24,6 +25,9 @@ CONNECT_SECONDS: Final = 5.0
 
 POLL_SECONDS: Final = 0.5
 """How soon a connection whose worker does not end is closed after its call."""
+
+EXIT_SECONDS: Final = 3.0
+"""How long a worker may wait for a reader or a person while the interpreter ends, which waits for the worker."""
 
 START: Final = b"s"
 """The first message to a worker: the call has not been cancelled meanwhile."""
@@ -59,9 +63,14 @@ class Channel:
         self._connection: Connection | None = None
         self._waiting: list[bytes] = []
         self._is_closed = False
+        self._ends_at = math.inf
+        """When to end at the latest, as time.monotonic() has it: the worker has ended."""
+        self.awaits_answer = False
+        """Whether the worker waits for a reader or a person."""
 
     def send(self, content: bytes) -> None:
         """Send to the worker, now or when it connects; nothing if the channel is closed."""
+        self.awaits_answer = False
         with self._lock:
             if self._is_closed:
                 return
@@ -69,6 +78,12 @@ class Channel:
                 self._waiting.append(content)
             else:
                 self._send(self._connection, content)
+
+    def finish(self) -> bool:
+        """Deliver what has arrived, and end: the worker has ended. Return False if it has sent nothing."""
+        with self._lock:
+            self._ends_at = time.monotonic() + CONNECT_SECONDS
+            return self._connection is not None and not self._is_closed
 
     def close(self) -> None:
         """Send and deliver no more. The connection, if there is one, is closed within POLL_SECONDS."""
@@ -93,12 +108,18 @@ class Channel:
         self._on_end()
 
     def _receive_all(self, connection: Connection) -> None:
+        exit_seconds = EXIT_SECONDS
         with contextlib.suppress(EOFError, OSError):  # the worker has ended
-            while not self._is_closed:
+            while not self._is_closed and exit_seconds > 0 and time.monotonic() < self._ends_at:
+                has_worker_ended = self._ends_at < math.inf
                 if connection.poll(POLL_SECONDS):
                     if (content := connection.recv_bytes()) == END:
                         return
                     self._deliver(content)
+                elif has_worker_ended:  # a process that it has forked keeps the connection open
+                    return
+                elif self.awaits_answer and getattr(threading, "_SHUTTING_DOWN", False):  # it has no public name
+                    exit_seconds -= POLL_SECONDS
 
     @staticmethod
     def _send(connection: Connection, content: bytes) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import threading
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.executors import shipping
 from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask, RunningCall
+from ahvn_tools.execution.executors.inbox import Inbox, Item
 from ahvn_tools.execution.executors.plain import start_call
 from ahvn_tools.execution.isolation import replies
 from ahvn_tools.execution.isolation.body_call import BodyCall, WorkerLostError
@@ -69,16 +69,10 @@ class ExecutorCall(BodyCall):
 
     def _lost_error(self, error: WorkerLostError) -> ToolConnectionError:
         reason = clip(redact(str(error), self.plan.hidden_values(self._values)))  # the executor may have written it
-        return ToolConnectionError(f"The worker of tool {self.plan.name!r} {reason}.", tool=self.plan.name)
+        return ToolConnectionError(f"The worker of tool {self.plan.name!r} {reason.rstrip('.')}.", tool=self.plan.name)
 
     async def _run_once(self, executor: Executor, request: bytes, emit: EmitItem | None) -> Outcome:
-        loop = asyncio.get_running_loop()
-        inbox: asyncio.Queue[bytes | WorkerLostError] = asyncio.Queue()
-
-        def put(item: bytes | WorkerLostError) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(inbox.put_nowait, item)
-
+        inbox = Inbox()
         task = CallTask(
             tool=self.plan.name,
             request=request,
@@ -86,15 +80,13 @@ class ExecutorCall(BodyCall):
             is_repeatable=self.plan.may_repeat,
             seconds=None if self._remaining_seconds is None else self._remaining_seconds(),
         )
-        observer = CallObserver(put, lambda reason: put(WorkerLostError(reason)))
+        observer = CallObserver(inbox.put, lambda reason: inbox.put(WorkerLostError(reason)))
         started = _StartedCall()
         has_ended = False
         try:
             call = (await run_in_thread(lambda _: started.start(executor, task, observer))).get()
             while True:
-                items = [await inbox.get()]
-                while not inbox.empty():
-                    items.append(inbox.get_nowait())
+                items = await inbox.take_all()
                 has_ended = any(isinstance(item, WorkerLostError) or replies.is_final(item) for item in items)
                 handle = functools.partial(self._handle, items, call)
                 outcome = (await run_emitting_in_thread(handle, emit)).get()
@@ -104,7 +96,7 @@ class ExecutorCall(BodyCall):
             if not has_ended:
                 await started.cancel()
 
-    def _handle(self, items: list[bytes | WorkerLostError], call: RunningCall, emit: EmitItemSync) -> Outcome | None:
+    def _handle(self, items: list[Item], call: RunningCall, emit: EmitItemSync) -> Outcome | None:
         """Do what the replies ask for, in their order, and return the outcome if one has it. Raises WorkerLostError."""
 
         def emit_and_remember(item: Any) -> None:

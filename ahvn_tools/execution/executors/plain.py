@@ -33,10 +33,12 @@ class PlainCall:
         self._lock = threading.Lock()
         self._received = 0
         self._result: TaskResult | None = None
+        self._failure: str | None = None
+        """What happened to the worker, if there is no result."""
         self._is_over = False
-        self._has_channel_ended = False
         self._listener = channel.channel_listener
         self._channel = self._open_channel() if task.is_connected else None
+        self._has_channel_ended = self._channel is None
         plain_task = PlainTask(
             request=task.request,
             address=None if self._channel is None else self._channel.address,
@@ -78,14 +80,16 @@ class PlainCall:
         with self._lock:
             if not self._is_over:
                 self._received += 1
+                if self._channel is not None and (replies.is_chunk(reply) or replies.is_question(reply)):
+                    self._channel.awaits_answer = True
                 self._observer.deliver(reply)
-                self._deliver_rest()
+                self._end_if_complete()
 
     def _end_channel(self) -> None:
         with self._lock:
             self._has_channel_ended = True
             if not self._is_over:
-                self._deliver_rest()
+                self._end_if_complete()
 
     def _take_result(self, future: concurrent.futures.Future[TaskResult]) -> None:
         try:
@@ -95,30 +99,29 @@ class PlainCall:
         with self._lock:
             if self._is_over:
                 return
-            if failure is not None:
-                self._fail(failure)
-            elif not isinstance(result, TaskResult) or not (result.replies and replies.is_final(result.replies[-1])):
-                self._fail(f"returned a {type(result).__name__} in place of its result")
-            else:
-                self._result = result
-                self._deliver_rest()
+            if failure is None and not (isinstance(result, TaskResult) and _has_end(result)):
+                failure = f"returned a {type(result).__name__} in place of its result"
+            self._result, self._failure = result if failure is None else None, failure
+            if failure is not None and self._channel is not None:
+                self._has_channel_ended = self._has_channel_ended or not self._channel.finish()
+            self._end_if_complete()
 
-    def _deliver_rest(self) -> None:
-        """Deliver what the task returned, once all that it sent before has come through the channel."""
-        if self._result is None:
-            return
-        if self._received >= self._result.sent:
+    def _end_if_complete(self) -> None:
+        """End the call if the task has ended, and all that it sent before has come through the channel."""
+        result = self._result
+        if result is not None and self._received >= result.sent:
             self._is_over = True
-            for reply in self._result.replies:
+            for reply in result.replies:
                 self._observer.deliver(reply)
             self._close_channel()
-        elif self._has_channel_ended:
-            self._fail("lost its connection before all that it sent had arrived")
+        elif self._has_channel_ended and (result is not None or self._failure is not None):
+            self._is_over = True
+            self._observer.fail(self._failure or "lost its connection before all that it sent had arrived")
+            self._close_channel()
 
-    def _fail(self, reason: str) -> None:
-        self._is_over = True
-        self._observer.fail(reason)
-        self._close_channel()
+
+def _has_end(result: TaskResult) -> bool:
+    return bool(result.replies) and replies.is_final(result.replies[-1])
 
 
 def _require_future(future: object) -> concurrent.futures.Future[TaskResult]:

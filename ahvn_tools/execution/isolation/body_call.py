@@ -41,7 +41,9 @@ class BodyCall:
     def encode_request(self, state: JsonObject, *, max_reply_bytes: int | None = None) -> bytes:
         """Return the pickled CallRequest; the body's ToolContext gets this `state`. Raises PickleError."""
         values = {
-            name: ContextSnapshot.capture(value, state) if isinstance(value, ToolContext) else value
+            name: ContextSnapshot.capture(value, state, has_reader=self.has_reader)
+            if isinstance(value, ToolContext)
+            else value
             for name, value in self._values.items()
         }
         positional, named = self.plan.to_args_kwargs(values)
@@ -134,9 +136,10 @@ class BodyCall:
                 return Outcome(error=InvalidResultError(INVALID_RESULT, tool=tool, explanation=text))
             return Outcome(value)
         if kind == "error":
-            *pickled, text = payload
-            error = self._unpickle_error(*pickled)
-            return Outcome(error=error, error_text=text, is_runner_error=self._is_of_resolver(error))
+            error = replies.decode_error(*payload)
+            if isinstance(error, UnboundStateError):
+                error.tool = tool
+            return Outcome(error=error, is_runner_error=self._is_of_resolver(error))
         if kind == "too_large":
             message = f"Tool {tool!r} made a result of more than {payload[0]:,} bytes: ask it for less."
             explanation = f"{message} Its host can raise `max_bytes`."
@@ -157,21 +160,6 @@ class BodyCall:
         resolved = [bound.parameter.name for bound in self.plan.bound_parameters if bound.is_resolved_by_worker]
         return isinstance(error, UnboundStateError) and error.parameter in resolved
 
-    def _unpickle_error(self, pickled: bytes, fallback: bytes, trace: str) -> BaseException:
-        error = replies.decode_error(pickled, fallback)
-        if isinstance(error, UnboundStateError):
-            error.tool = self.plan.name
-        error.__cause__ = WorkerTraceback(trace)
-        return error
-
 
 class WorkerLostError(Exception):
     """The worker did not start, or has ended before it returned a result. The text says what it did."""
-
-
-class WorkerTraceback(Exception):  # noqa: N818  # a traceback as the cause of an exception
-    """Where in the worker process an exception was raised. It is the cause of the exception in this process."""
-
-    def __str__(self) -> str:
-        """Return the traceback, which starts on a new line."""
-        return f"\n{self.args[0]}"

@@ -11,12 +11,10 @@ from ahvn_tools.binding import WorkerResolver
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import MISSING_VALUE, UnboundStateError
 from ahvn_tools.execution.consume import aconsume, consume
-from ahvn_tools.execution.error_text import error_text
 from ahvn_tools.execution.isolation import replies
 from ahvn_tools.execution.isolation.request import CallRequest, ContextSnapshot
 from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
 from ahvn_tools.execution.pickling import ImportPath, SizeLimitError
-from ahvn_tools.redaction import redact
 
 
 class CallerLink(Protocol):
@@ -72,10 +70,11 @@ class BodyRun:
         self._request = request
         self._body = body
         self._emit = self._send_chunk if request.has_reader else None
+        self._count_output = request.limits.make_counter()
         self.contexts: list[ToolContext] = []
         """Those that the body gets."""
         self._resolved: dict[str, Any] = {}
-        """The bound values that were made here, by parameter: the caller cannot hide them in texts."""
+        """The bound values that were made here, by parameter: no error has them when it is sent."""
         asker = _LinkedAsker(link)
         for value in (*request.positional, *request.named.values()):
             if isinstance(value, ContextSnapshot):
@@ -97,23 +96,27 @@ class BodyRun:
         if isinstance(error, ChunkSizeError):
             return replies.encode("too_large", ends_session, max_bytes)
         if error is not None:
-            resolved = self._resolved
-            text = redact(error_text(error, resolved), resolved) if resolved else None
-            return replies.encode_error(error, text, ends_session=ends_session, max_bytes=max_bytes)
+            return replies.encode_error(error, self._resolved, ends_session=ends_session, max_bytes=max_bytes)
         return replies.encode_value(outcome.value, ends_session=ends_session, max_bytes=max_bytes)
 
     def _send(self, kind: str, *payload: Any) -> None:
-        self._link.send(replies.encode(kind, *payload, max_bytes=self._request.max_reply_bytes))
+        """Send output or progress. Raises LimitExceededError after too much output, as a local call does."""
+        if kind == "output":
+            self._count_output(*payload)
+        self._link.send(self._encode(kind, *payload))
 
     def _send_chunk(self, item: Any) -> None:
-        """Send a chunk and wait until the next one is requested. Raises ChunkPickleError and ChunkSizeError."""
+        """Send a chunk and wait until the next one is requested."""
+        self._link.send_chunk(self._encode("chunk", item))
+
+    def _encode(self, kind: str, *payload: Any) -> bytes:
+        """Return a reply. Raises ChunkPickleError and ChunkSizeError."""
         try:
-            reply = replies.encode("chunk", item, max_bytes=self._request.max_reply_bytes)
+            return replies.encode(kind, *payload, max_bytes=self._request.max_reply_bytes)
         except SizeLimitError:
             raise ChunkSizeError from None
         except Exception as error:  # a user's __reduce__ may raise anything
-            raise ChunkPickleError(type(item).__name__, type(error).__name__) from error
-        self._link.send_chunk(reply)
+            raise ChunkPickleError(type(payload[0]).__name__, type(error).__name__) from error
 
     def _run_body(self) -> Any:
         contexts = iter(self.contexts)
@@ -175,11 +178,11 @@ class _LinkedAsker:
 
 
 class ChunkPickleError(Exception):
-    """A chunk cannot be pickled. Its arguments are the type names of the chunk and of the exception."""
+    """A chunk, or output, cannot be pickled. Its arguments are the type names of the chunk and of the exception."""
 
 
 class ChunkSizeError(Exception):
-    """A chunk is larger than a reply may be."""
+    """A chunk, or output, is larger than a reply may be."""
 
 
 def _resolve(resolver: WorkerResolver, name: str) -> Any:

@@ -29,7 +29,8 @@ _POOL_MODULE = "ahvn_tools.execution.isolation.pool"
 def process_settings() -> list[Any]:
     """Return what the operating system and the interpreter keep for the whole process, to compare it later.
 
-    These are the umask, signal handlers, blocked signals, running timers, resource limits and the recursion limit.
+    These are the umask, signal handlers, blocked signals, running timers, resource limits, the recursion limit, the
+    priority, the cores that it may use, and its user and groups.
     The directory, the environment variables and the import path are set at each call anyway.
     """
     mask = os.umask(0)
@@ -60,6 +61,9 @@ def _posix_settings() -> Iterator[Any]:
     import resource
 
     yield [resource.getrlimit(limit) for limit in _resource_limits()]
+    yield os.getpriority(os.PRIO_PROCESS, 0), os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
+    if hasattr(os, "sched_getaffinity"):
+        yield os.sched_getaffinity(0)
 
 
 def open_descriptors() -> set[tuple[int, int, int, int]]:

@@ -53,10 +53,12 @@ class ProcessPool:
         with self._lock:
             self._all.discard(process)
 
-    def end_idle(self) -> None:
+    def end_idle(self, *, also_keeping_children: bool = True) -> None:
         """End the idle processes; the next call starts a new one."""
         with self._lock:
-            idle = self._pop_idle()
+            idle = self._pop_idle(keeps_children=False)
+            if also_keeping_children:
+                idle += self._pop_idle(keeps_children=True)
         for process in idle:
             process.request_exit()
         deadline = monotonic() + protocol.IDLE_EXIT_SECONDS
@@ -89,9 +91,8 @@ class ProcessPool:
         with self._lock:
             return {process.process_id for idle in self._idle.values() for process in idle}
 
-    def _pop_idle(self) -> list[WorkerProcess]:
-        idle = [process for processes in self._idle.values() for process in processes]
-        self._idle = {False: [], True: []}
+    def _pop_idle(self, *, keeps_children: bool) -> list[WorkerProcess]:
+        idle, self._idle[keeps_children] = self._idle[keeps_children], []
         return idle
 
 

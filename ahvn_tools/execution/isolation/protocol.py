@@ -13,7 +13,7 @@ import os
 import struct
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ahvn_tools.execution.isolation import slots
@@ -51,7 +51,7 @@ class ProcessEnvironment:
 
     directory: str | None
     sys_path: list[str]
-    variables: Mapping[str, str]
+    variables: Mapping[str, str] = field(repr=False)
     max_processes: int
     """How many isolated calls of the body run at once."""
 

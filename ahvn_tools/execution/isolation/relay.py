@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import queue
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from ahvn_tools.errors import CallCancelledError
 from ahvn_tools.execution.isolation import replies
+from ahvn_tools.execution.isolation.answered_link import AnsweredLink
 from ahvn_tools.execution.isolation.body_run import CallerLink
 from ahvn_tools.execution.isolation.slots import ProcessSlots
 from ahvn_tools.execution.isolation.timed_link import TimedLink
@@ -41,7 +39,7 @@ def run_killable(request: bytes, link: CallerLink, slots: ProcessSlots, seconds:
         return run.run(request, handle)
 
 
-class LocalLink:
+class LocalLink(AnsweredLink):
     """The link to a caller in another thread of this process."""
 
     def __init__(
@@ -50,34 +48,9 @@ class LocalLink:
         while_waiting: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         """`while_waiting` is held while the reader or a person takes their time."""
+        super().__init__()
         self._deliver = deliver
         self._while_waiting = while_waiting
-        self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._cancel: Callable[[], None] | None = None
-        self.is_cancelled = False
-        """Whether the caller has ended the call."""
-
-    def on_cancel(self, cancel: Callable[[], None]) -> None:
-        """Call `cancel` when the caller no longer needs the result."""
-        with self._lock:
-            self._cancel = cancel
-            is_cancelled = self.is_cancelled
-        if is_cancelled:
-            cancel()
-
-    def cancel(self) -> None:
-        """For the caller: end the call. Nothing is delivered any more."""
-        with self._lock:
-            self.is_cancelled = True
-            cancel = self._cancel
-        self._answers.put(None)
-        if cancel is not None:
-            cancel()
-
-    def answer(self, answer: bytes) -> None:
-        """For the caller: request the next chunk with b"", or answer a question."""
-        self._answers.put(answer)
 
     def send(self, reply: bytes) -> None:
         """Deliver a reply."""
@@ -85,14 +58,11 @@ class LocalLink:
             self._deliver(reply)
 
     def send_chunk(self, reply: bytes) -> None:
-        """Deliver a chunk, and wait until the next one is requested."""
-        self.ask(reply)
+        """Deliver a chunk, and wait until the next one is requested. Raises CallCancelledError."""
+        with self._while_waiting():
+            super().send_chunk(reply)
 
     def ask(self, question: bytes) -> bytes:
         """Deliver a question and return the answer. Raises CallCancelledError."""
         with self._while_waiting():
-            self.send(question)
-            answer = None if self.is_cancelled else self._answers.get()
-        if answer is None:
-            raise CallCancelledError("The call was cancelled.")
-        return answer
+            return super().ask(question)

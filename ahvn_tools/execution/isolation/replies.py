@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ahvn_tools.errors import ToolError, exception_text
+from ahvn_tools.execution.error_text import error_text
 from ahvn_tools.execution.pickling import SizeLimitError, dumps
+from ahvn_tools.execution.raised_place import WorkerTraceback, raised_place
+from ahvn_tools.redaction import mask_credentials, redact, text_redactor
 
 FINAL_KINDS: Final = frozenset({b"value", b"error", b"load_failed", b"unpicklable", b"too_large"})
+
+MAX_FRAMES: Final = 50
+"""The maximum number of frames of a traceback that is sent, the innermost ones."""
+
+MIN_ERROR_BYTES: Final = 1_000_000
+"""An exception may have so many bytes, also if a result may have fewer."""
 
 _FALLBACK_BASES = (ToolError, Exception, SystemExit, KeyboardInterrupt, BaseException)
 """An exception that cannot be unpickled is replaced by one of the first of these types that it is an instance of."""
@@ -45,6 +55,11 @@ def is_output(reply: bytes) -> bool:
     return reply.startswith(b"output\n")
 
 
+def is_progress(reply: bytes) -> bool:
+    """Return whether a reply is progress for the reader."""
+    return reply.startswith(b"progress\n")
+
+
 def is_question(reply: bytes) -> bool:
     """Return whether a reply is a question: the body waits for the answer."""
     return reply.startswith(b"ask\n")
@@ -60,20 +75,34 @@ def encode_value(value: Any, *, ends_session: bool, max_bytes: int | None) -> by
         return encode("unpicklable", ends_session, type(value).__name__, type(error).__name__)
 
 
-def encode_error(error: BaseException, text: str | None, *, ends_session: bool, max_bytes: int | None) -> bytes:
+def encode_error(
+    error: BaseException, hidden: Mapping[str, Any], *, ends_session: bool, max_bytes: int | None
+) -> bytes:
     """Return the reply that ends a call with an exception.
 
-    It has the exception, one of the same name and text for callers that cannot unpickle it, its traceback, and the
-    `text` to show instead of its own.
+    It has the exception, one of the same name and text for callers that cannot unpickle it, its traceback and where it
+    was raised. None of them has one of the `hidden` values, which the caller does not know.
     """
+    max_error_bytes = None if max_bytes is None else max(max_bytes, MIN_ERROR_BYTES)
     base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
-    fallback = type(type(error).__name__, (base,), {})(exception_text(error))
-    trace = "".join(traceback.format_exception(error))
-    pickled = _pickle_error(error, max_bytes)
+    mask = text_redactor(hidden) if hidden else str
+    fallback = type(type(error).__name__, (base,), {})(mask(error_text(error, hidden)))
+    trace, place = mask("".join(traceback.format_exception(error, limit=-MAX_FRAMES))), raised_place(error)
+    if hidden:
+        error.args = tuple(mask(argument) if isinstance(argument, str) else argument for argument in error.args)
+        error.__traceback__ = error.__context__ = error.__cause__ = None  # tblib, which Dask imports, pickles them
+    pickled = _pickle_error(error, max_error_bytes)
+    if hidden and _has_hidden_value(pickled, hidden):
+        pickled = b""
     try:
-        return encode("error", ends_session, pickled, dumps(fallback), trace, text, max_bytes=max_bytes)
+        return encode("error", ends_session, pickled, dumps(fallback), trace, place, max_bytes=max_error_bytes)
     except SizeLimitError:
         return encode("too_large", ends_session, max_bytes)
+
+
+def _has_hidden_value(pickled: bytes, hidden: Mapping[str, Any]) -> bool:
+    text = pickled.decode(errors="replace")
+    return redact(text, hidden) != mask_credentials(text)
 
 
 def _pickle_error(error: BaseException, max_bytes: int | None) -> bytes:
@@ -88,13 +117,19 @@ def _pickle_error(error: BaseException, max_bytes: int | None) -> bytes:
         return b""
 
 
-def decode_error(pickled: bytes, fallback: bytes) -> BaseException:
-    """Return the exception of a reply, or one of the same name and text if it cannot be unpickled."""
+def decode_error(pickled: bytes, fallback: bytes, trace: str, place: str) -> BaseException:
+    """Return the exception of a reply, or one of the same name and text if it cannot be unpickled.
+
+    Its cause is a WorkerTraceback.
+    """
     try:
-        error: BaseException = pickle.loads(pickled)  # noqa: S301  # from the process that ran this call
+        error = pickle.loads(pickled)  # noqa: S301  # from the process that ran this call
     except BaseException:  # noqa: BLE001  # a user's __setstate__ may raise anything, SystemExit, too
+        error = None
+    if not isinstance(error, BaseException):  # a user's __reduce__ may make anything
         error = pickle.loads(fallback)  # noqa: S301  # as above
-    return error
+    error.__cause__ = WorkerTraceback(trace, place)
+    return error  # type: ignore[no-any-return]  # an exception
 
 
 def encode_load_failure(error: BaseException) -> bytes:

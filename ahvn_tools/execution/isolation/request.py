@@ -16,10 +16,10 @@ from ahvn_tools.json_types import JsonObject
 class CallRequest:
     """One call, as it is sent to a worker."""
 
-    body: Any
+    body: Any = field(repr=False)
     """The function, or its ImportPath."""
-    positional: list[Any]
-    named: dict[str, Any]
+    positional: list[Any] = field(repr=False)
+    named: dict[str, Any] = field(repr=False)
     is_async: bool
     limits: ItemLimits
     has_reader: bool
@@ -33,22 +33,27 @@ class ContextSnapshot:
     """Takes the place of a ToolContext in a request. Of the context's state, only what is passed is sent."""
 
     fields: Mapping[str, Any]
-    state: JsonObject = field(default_factory=dict)
+    state: JsonObject = field(default_factory=dict, repr=False)
+    has_reader: bool = False
+    """Whether somebody reads the output."""
+    has_progress_reader: bool = False
 
     @classmethod
-    def capture(cls, context: ToolContext, state: JsonObject) -> ContextSnapshot:
-        """Return a snapshot of a context with this part of its state."""
+    def capture(cls, context: ToolContext, state: JsonObject, *, has_reader: bool) -> ContextSnapshot:
+        """Return a snapshot of a context with this part of its state. What nobody reads is not sent."""
         names = (
-            "call_id", "tool", "run_id", "session_id", "roots", "forbids_files", "is_approved", "is_anonymous",
+            "call_id", "tool", "run_id", "session_id", "roots", "forbids_files", "is_approved", "is_served",
+            "is_anonymous", "masks_errors",
         )  # fmt: skip
-        return cls({name: getattr(context, name) for name in names}, state)
+        has_progress_reader = has_reader or context._report is not None  # noqa: SLF001  # bodies need no name for it
+        return cls({name: getattr(context, name) for name in names}, state, has_reader, has_progress_reader)
 
     def restore(self, send: Callable[..., None], asker: Asker) -> ToolContext:
         """Return a context that sends output, progress and, with `asker`, questions to the calling process."""
         return ToolContext(
             **self.fields,
             state=MappingProxyType(self.state),
-            emit=lambda chunk: send("output", chunk.value),
-            report=lambda *progress: send("progress", *progress),
+            emit=(lambda chunk: send("output", chunk.value)) if self.has_reader else None,
+            report=(lambda *progress: send("progress", *progress)) if self.has_progress_reader else None,
             asker=asker,
         )

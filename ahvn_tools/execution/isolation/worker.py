@@ -33,6 +33,7 @@ from ahvn_tools.execution.isolation.protocol import (
 )
 
 _MAX_DESCRIPTOR = 8192
+_STANDARD_ERROR = 2
 
 
 def main(*, keeps_children: bool) -> None:
@@ -44,14 +45,13 @@ def main(*, keeps_children: bool) -> None:
     requests, replies = _to_private_descriptor(0), _to_private_descriptor(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    try:
-        os.dup2(2, 1)  # what a body prints must not mix with the frames
-    except OSError:  # there is no standard error
-        os.dup2(null, 1)
-    os.close(null)
+    os.dup2(_STANDARD_ERROR, 1)  # what a body prints must not mix with the frames
+    if null != _STANDARD_ERROR:  # else there was no standard error
+        os.close(null)
     with contextlib.suppress(Exception):
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file unless it was replaced
-    Worker(requests, replies, keeps_children=keeps_children).serve()
+    with contextlib.suppress(BrokenPipeError):  # the process that started this one has ended
+        Worker(requests, replies, keeps_children=keeps_children).serve()
     if leftovers.has_children():
         from ahvn_tools.execution.isolation.worker_process import kill_descendants  # it imports psutil
 

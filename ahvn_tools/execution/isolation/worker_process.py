@@ -68,15 +68,14 @@ class WorkerProcess:
         return True
 
     def receive(self, call_id: bytes) -> bytes | None:
-        """Wait for the next frame of a call and return its content; return None when the process has ended.
+        """Wait for the next frame of a call and return its content.
 
-        A process that sends anything else is killed: a body may have written to the pipe.
+        Return None when the process has ended, or has sent anything else: a body may have written to the pipe.
         """
         try:
             frame = protocol.read_frame(self._replies.fileno(), call_id)
         except protocol.ForeignFrameError:
             self._has_sent_foreign_frame = True
-            self.kill()
             return None
         return None if frame is None else frame.content
 

@@ -102,7 +102,10 @@ class WorkerRun(Generic[Result]):
             self._wait_for_start(process)
             if process.receive(protocol.NO_CALL) != protocol.READY:
                 return False
-        return process.send(self._call_id, content) and process.receive(self._call_id) == protocol.ACCEPTED
+        if not process.send(self._call_id, content):
+            return False
+        self._wait_for_start(process)  # an idle worker may have been suspended
+        return process.receive(self._call_id) == protocol.ACCEPTED
 
     def _is_left_clean(self, process: WorkerProcess) -> bool:
         """Return whether the body has left no thread and no process running in the worker."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from ahvn_tools.executors.dask.call import DaskCall
     from ahvn_tools.executors.dask.function_call import FunctionCall
-    from ahvn_tools.executors.dask.reply_queue import ReplyQueue
 
 T = TypeVar("T")
 
@@ -57,7 +56,6 @@ class DaskExecutor(CallExecutor):
         self._client = client
         self._is_killable = killable
         self._options = options
-        self._reply_queue: ReplyQueue | None = None
         self._condition = threading.Condition()
         self._running: dict[DaskCall | FunctionCall[Any], asyncio.Task[None] | None] = {}
         self._is_shut_down = False
@@ -88,7 +86,6 @@ class DaskExecutor(CallExecutor):
             observer,
             is_killable=self._is_killable,
             submit_options=self._options,
-            find_reply_queue=self._find_reply_queue,
         )
         self._start(loop, call)
         return call
@@ -147,14 +144,6 @@ class DaskExecutor(CallExecutor):
         with self._condition:
             self._running.pop(call, None)
             self._condition.notify_all()
-
-    def _find_reply_queue(self) -> ReplyQueue:
-        """In the event loop of the client: return the queue for calls that start now."""
-        from ahvn_tools.executors.dask.reply_queue import ReplyQueue
-
-        if self._reply_queue is None or self._reply_queue.is_ended:
-            self._reply_queue = ReplyQueue(self._client)
-        return self._reply_queue
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

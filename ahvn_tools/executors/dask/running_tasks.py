@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import queue
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from distributed import Worker, WorkerPlugin
-from distributed.utils import sync
+from distributed.comm import CommClosedError
 
-from ahvn_tools.errors import CallCancelledError, ToolConnectionError
+from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.execution.isolation.answered_link import AnsweredLink
 from ahvn_tools.execution.threads import thread_pool
+from ahvn_tools.executors.dask.scheduler_calls import REPLY_OPERATION, keep_no_messages
 
 _NAME: Final = "ahvn-tools"
 
@@ -20,80 +22,48 @@ ANSWER_OPERATION: Final = "ahvn_tools_answer"
 """What the scheduler sends to a worker that has a task to answer; unlike `Client.run`, it is not logged."""
 
 
-class TaskLink:
-    """The link of a body to its caller: replies go through a queue of the scheduler, which sends the answers."""
+class TaskLink(AnsweredLink):
+    """The link of a body to its caller: the scheduler passes replies and answers on."""
 
-    def __init__(self, worker: Worker, key: str, replies: str | None) -> None:
-        """`replies` is the name of the queue; None: the caller gets nothing but the result."""
-        self.sent = 0
-        """How many replies were sent."""
-        self.is_cancelled = False
+    def __init__(self, worker: Worker, key: str, *, is_connected: bool) -> None:
+        """`is_connected`: whether the caller gets more than the result."""
+        super().__init__()
         self._worker = worker
         self._key = key
-        self._queue = replies
-        self._lock = threading.Lock()
-        """Never held for long: the event loop of the worker takes it."""
+        self._is_connected = is_connected
         self._send_lock = threading.Lock()
-        self._ask_lock = threading.Lock()
-        self._cancel: Callable[[], None] | None = None
-        self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def on_cancel(self, cancel: Callable[[], None]) -> None:
-        """Call `cancel`, in any thread, when the caller no longer needs the result or the worker closes."""
-        with self._lock:
-            self._cancel = cancel
-            is_cancelled = self.is_cancelled
-        if is_cancelled:
-            cancel()
-
-    def cancel(self) -> None:
-        """Take the message that the result is no longer needed."""
-        with self._lock:
-            self.is_cancelled = True
-            cancel = self._cancel
-        self._requests.put(False)
-        self._answers.put(None)
-        if cancel is not None:
-            thread_pool.run(cancel)  # it may block
-
-    def answer(self, answer: bytes) -> None:
-        """Take an answer of the caller: b"" requests the next chunk, anything else answers a question."""
-        if answer:
-            self._answers.put(answer)
-        else:
-            self._requests.put(True)
+        """Call `cancel`, in another thread, when the caller no longer needs the result or the worker closes."""
+        super().on_cancel(lambda: thread_pool.run(cancel))  # it may block, and the event loop of the worker cancels
 
     def send(self, reply: bytes) -> None:
         """Send a reply, unless the call has ended."""
-        if self._queue is None or self.is_cancelled:
+        if not self._is_connected or self.is_cancelled:
             return
         with self._send_lock:
             try:
-                call_scheduler(
-                    self._worker, "queue_put", name=self._queue, data=[self._key, self._worker.address, reply]
-                )
-            except Exception:  # noqa: BLE001  # Dask raises many types when the scheduler, or the queue, is gone
-                self.cancel()
-            else:
-                self.sent += 1
+                is_sent = call_scheduler(self._worker, REPLY_OPERATION, key=self._key, content=reply)
+            except Exception:  # noqa: BLE001  # Dask raises many types when the scheduler is gone
+                is_sent = False
+        if not is_sent:
+            self.cancel()
 
-    def send_chunk(self, reply: bytes) -> None:
-        """Send a chunk, and wait until the next one is requested. Raises CallCancelledError."""
-        self.send(reply)
-        if self.is_cancelled or not self._requests.get():
-            raise CallCancelledError("The call was cancelled.")
+    def send_last(self, reply: bytes) -> None:
+        """Send the reply that ends the call, before Dask tells the scheduler that the task has ended."""
+        message = {"op": REPLY_OPERATION, "key": self._key, "content": reply}
+
+        def send() -> None:
+            with contextlib.suppress(CommClosedError):  # Dask cancels the task
+                self._worker.batched_stream.send(message)
+
+        self._worker.loop.add_callback(send)
 
     def ask(self, question: bytes) -> bytes:
-        """Send a question, and return the answer. Raises CallCancelledError, ToolConnectionError without a queue."""
-        if self._queue is None:
+        """Send a question, and return the answer. Raises CallCancelledError, ToolConnectionError without a caller."""
+        if not self._is_connected:
             raise ToolConnectionError("This tool must ask for an approval, and takes no ToolContext.")
-        with self._ask_lock:
-            self.send(question)
-            answer = None if self.is_cancelled else self._answers.get()
-        if answer is None:
-            raise CallCancelledError("The call that asks for an approval has ended.")
-        return answer
+        return super().ask(question)
 
 
 class RunningTasks(WorkerPlugin):
@@ -113,6 +83,7 @@ class RunningTasks(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Take answers from now on."""
         worker.handlers[ANSWER_OPERATION] = self.deliver
+        keep_no_messages(worker.batched_stream)
 
     def deliver(self, key: str, answer: bytes) -> str:
         """Pass an answer to the task that waits for it, unless the task has ended."""
@@ -147,15 +118,12 @@ def find_running_tasks(worker: Worker) -> RunningTasks:
             if _NAME not in worker.plugins:  # no other coroutine runs between this line and the end of adding
                 await worker.plugin_add(plugin=RunningTasks(), name=_NAME)
 
-        _call(worker, add)
+        asyncio.run_coroutine_threadsafe(add(), worker.loop.asyncio_loop).result()
     found: RunningTasks = worker.plugins[_NAME]
     return found
 
 
 def call_scheduler(worker: Worker, operation: str, **arguments: Any) -> Any:
-    """In a task: call a function of the scheduler's and return what it returns. Raises what Dask raises."""
-    return _call(worker, getattr(worker.scheduler, operation), **arguments)
-
-
-def _call(worker: Worker, function: Callable[..., Coroutine[Any, Any, Any]], **arguments: Any) -> Any:
-    return sync(worker.loop, function, **arguments)
+    """In a task: request something of the scheduler, and return its answer. Raises what Dask raises."""
+    requesting = getattr(worker.scheduler, operation)(worker=worker.address, **arguments)
+    return asyncio.run_coroutine_threadsafe(requesting, worker.loop.asyncio_loop).result()

@@ -5,14 +5,19 @@ from __future__ import annotations
 import concurrent.futures
 import sys
 from dataclasses import dataclass, field
+from typing import Final
 
-from distributed import Worker, get_worker
+from distributed import get_worker
 
 from ahvn_tools.execution.executors.task import run_here
 from ahvn_tools.execution.isolation.body_call import WorkerLostError
 from ahvn_tools.execution.isolation.relay import run_killable
 from ahvn_tools.execution.isolation.slots import ProcessSlots
 from ahvn_tools.executors.dask.running_tasks import TaskLink, call_scheduler, find_running_tasks
+from ahvn_tools.executors.dask.scheduler_calls import LOST_WORKER, START_OPERATION
+
+MAX_MESSAGE_BYTES: Final = 1_000_000
+"""A larger request or result travels as Dask's data, a smaller one in a message."""
 
 _slots = ProcessSlots(sys.maxsize)
 """Dask limits how many tasks run at once."""
@@ -26,10 +31,10 @@ class DaskTask:
     """A pickled CallRequest."""
     key: str
     """The key of the task."""
-    claim: str | None
-    """The queue that has one item until the body starts; None: the body may run again when its worker was lost."""
-    replies: str | None
-    """The queue for what the body sends while it runs; None: nothing."""
+    is_connected: bool
+    """Whether the caller gets what the body sends while it runs."""
+    starts_once: bool
+    """Whether the body must not start again when its worker was lost."""
     seconds: float | None
     """How many seconds the body may take."""
     is_killable: bool
@@ -41,11 +46,9 @@ class TaskResult:
     """What a task returns. It raises nothing, because Dask would log the arguments."""
 
     reply: bytes | None = field(default=None, repr=False)
-    """The reply that ends the call; None if there is none."""
+    """The reply that ends the call; None if it was sent in a message."""
     lost: str = ""
-    """What happened to the worker, if there is no reply."""
-    sent: int = 0
-    """How many replies were sent before."""
+    """What happened to the worker, if there is no such reply."""
 
 
 def run_task(task: DaskTask) -> TaskResult:
@@ -53,11 +56,11 @@ def run_task(task: DaskTask) -> TaskResult:
     worker = get_worker()
     try:
         running = find_running_tasks(worker)
-        if task.claim is not None and not _take_claim(worker, task.claim):
-            return TaskResult(lost="ended (its Dask worker was lost) before it returned a result")
+        if task.starts_once and not call_scheduler(worker, START_OPERATION, key=task.key):
+            return TaskResult(lost=f"ended ({LOST_WORKER}) before it returned a result")
     except Exception as error:  # noqa: BLE001  # Dask raises many types when the scheduler is gone
         return TaskResult(lost=f"cannot reach the scheduler of Dask ({type(error).__name__})")
-    link = TaskLink(worker, task.key, task.replies)
+    link = TaskLink(worker, task.key, is_connected=task.is_connected)
     with running.added(worker, task.key, link):
         try:
             if task.is_killable:
@@ -68,9 +71,7 @@ def run_task(task: DaskTask) -> TaskResult:
             return TaskResult(lost=str(error))
         except (Exception, concurrent.futures.CancelledError) as error:  # noqa: BLE001  # see TaskResult
             return TaskResult(lost=f"was ended ({type(error).__name__}) before it returned a result")
-        return TaskResult(reply=reply, sent=link.sent)
-
-
-def _take_claim(worker: Worker, claim: str) -> bool:
-    """Take the one item of a queue, and return whether it was there."""
-    return bool(call_scheduler(worker, "queue_get", name=claim, batch=True))
+        if len(reply) > MAX_MESSAGE_BYTES:
+            return TaskResult(reply=reply)
+        link.send_last(reply)
+        return TaskResult()

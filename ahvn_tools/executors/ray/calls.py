@@ -1,26 +1,27 @@
-"""The caller's side of what runs in Ray: a task with one result, a task that streams, and the Future of a function."""
+"""The caller's side of what runs in Ray: a task that returns its replies, and one that streams them."""
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
-import queue
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.executors.call_executor import CallObserver
 from ahvn_tools.execution.isolation import replies
-from ahvn_tools.execution.threads import thread_pool
 from ahvn_tools.executors.ray.stream_link import Batch
 from ahvn_tools.executors.ray.worker_process import WorkerProcess
 
-T = TypeVar("T")
-
 SHUT_DOWN: Final = "was lost when Ray was shut down"
 
+CANCEL_SECONDS: Final = 1.5
+"""How long a cancelled task that streams may take to end: END_SECONDS of its body, and up to a second in which Ray's
+back-pressure does not look whether the task was cancelled."""
+
 FORCE_SECONDS: Final = 0.5
-"""How long a cancelled body that streams may take to end by itself before its worker is killed."""
+"""How long Ray may take to kill a worker."""
 
 _REASONS: Final = {
     "WorkerCrashedError": "its process died",
@@ -32,26 +33,24 @@ _REASONS: Final = {
 
 
 class TaskCall:
-    """A Ray task with one result."""
+    """A Ray task that returns all its replies."""
 
-    def __init__(self, reference: Any, end: Callable[[Any], None], fail: Callable[[BaseException], None]) -> None:
-        """`end` takes the result, or `fail` the error, in any thread."""
+    def __init__(self, reference: Any, observer: CallObserver) -> None:
         self._reference = reference
-        self._end = end
-        self._fail = fail
+        self._observer = observer
         self._lock = threading.Lock()
         self._is_over = False
 
     def watch(self, on_done: Callable[[TaskCall], None]) -> None:
         """Wait in the background for the task; `on_done` is called last."""
 
-        def take(future: concurrent.futures.Future[Any]) -> None:
+        def take(future: concurrent.futures.Future[list[bytes]]) -> None:
             error = future.exception()
             if self._close():
-                if error is None:
-                    self._end(future.result())
-                else:
-                    self._fail(error)
+                if error is not None:
+                    self._observer.fail(describe_loss(error))
+                for reply in () if error is not None else future.result():
+                    self._observer.deliver(reply)
             on_done(self)
 
         self._reference.future().add_done_callback(take)
@@ -68,7 +67,7 @@ class TaskCall:
     def lose(self) -> None:
         """Ray was shut down."""
         if self._close():
-            self._fail(ToolConnectionError(SHUT_DOWN))
+            self._observer.fail(SHUT_DOWN)
 
     def _close(self) -> bool:
         """Return whether the call was not over yet. The object of the result is released."""
@@ -79,7 +78,10 @@ class TaskCall:
 
 
 class StreamCall:
-    """A Ray task that streams batches of replies."""
+    """A Ray task that streams batches of replies. They are read in the background loop.
+
+    No thread waits inside of Ray: `ray.shutdown()` would crash the process.
+    """
 
     def __init__(self, generator: Any, observer: CallObserver, kill_worker: Any) -> None:
         """`kill_worker` is the Ray function of this name."""
@@ -87,76 +89,75 @@ class StreamCall:
         self._observer = observer
         self._kill_worker = kill_worker
         self._worker: WorkerProcess | None = None
-        self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._mailbox: Any = None
+        self._loop = background_loop.get_loop()
+        self._may_read_on = asyncio.Event()
+        self._reading: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._is_over = False
         self._has_ended = threading.Event()
 
     def watch(self, on_done: Callable[[StreamCall], None]) -> None:
-        """Deliver what the task streams, in another thread; `on_done` is called last."""
-
-        def deliver_all() -> None:
-            try:
-                self._deliver_all()
-            except StopIteration:
-                self._fail("ended before it returned a result")
-            except BaseException as error:  # noqa: BLE001  # Ray raises SystemExit in this thread when it is shut down
-                self._fail(describe_loss(error))
-            finally:
-                self._has_ended.set()
-                on_done(self)
-
-        thread_pool.run(deliver_all)
+        """Deliver what the task streams; `on_done` is called last."""
+        self._reading = asyncio.run_coroutine_threadsafe(self._read(), self._loop)
+        self._reading.add_done_callback(lambda _: on_done(self))
 
     def send(self, answer: bytes) -> None:
         """Request the next chunk with b"", or answer the question."""
         if answer:
             self._mailbox.put.remote(answer)
         else:
-            self._requests.put(True)
+            self._loop.call_soon_threadsafe(self._may_read_on.set)
 
     def cancel(self) -> None:
-        """Cancel the ToolContext of the body, and kill its worker if that does not end it.
+        """Cancel the ToolContext of the body; the worker kills itself if that does not end it.
 
-        While a body keeps all threads from running, its worker can take one request of Ray: that was the first one.
+        While a body keeps all threads from running, its worker does nothing of this, and is killed from outside.
         """
         if self._has_ended.is_set():
             return
         self._is_over = True
-        _cancel(self._generator, force=False)  # without effect while Ray's back-pressure holds the task
-        self._requests.put(False)
-        if self._is_running_on():
-            _cancel(self._generator, force=True)
-        if self._is_running_on() and self._worker is not None:
-            self._kill_worker.options(scheduling_strategy=_on_node(self._worker.node_id)).remote(self._worker)
+        try:
+            _cancel(self._generator, force=False)
+            if self._is_running_after(CANCEL_SECONDS):
+                _cancel(self._generator, force=True)
+            if self._is_running_after(FORCE_SECONDS) and self._worker is not None:
+                self._kill_worker.options(scheduling_strategy=_on_node(self._worker.node_id)).remote(self._worker)
+        finally:
+            self._loop.call_soon_threadsafe(self._may_read_on.set)
 
     def lose(self) -> None:
         """Ray was shut down."""
         self._fail(SHUT_DOWN)
-        self._requests.put(False)
+        self._has_ended.set()
+        self._reading.cancel()
 
-    def _is_running_on(self) -> bool:
-        """Return whether the task has not ended after FORCE_SECONDS."""
-        import ray
-
-        if not ray.is_initialized():
+    def _is_running_after(self, seconds: float) -> bool:
+        """Return whether the task has not ended so many seconds later."""
+        if not (self._has_ended.is_set() or _is_connected()):
             return False
-        ended, _ = ray.wait([self._generator.completed()], timeout=FORCE_SECONDS, fetch_local=False)
-        return not ended
+        self._generator.completed().future().add_done_callback(lambda _: self._has_ended.set())
+        return not self._has_ended.wait(seconds)
 
-    def _deliver_all(self) -> None:
-        import ray
+    async def _read(self) -> None:
+        try:
+            async for reference in self._generator:
+                await self._deliver(await reference)
+            self._fail("ended before it returned a result")
+        except Exception as error:  # noqa: BLE001  # Ray may raise anything
+            self._fail(describe_loss(error))
+        finally:
+            self._has_ended.set()
 
-        self._worker = ray.get(next(self._generator))
-        while True:
-            batch: Batch = ray.get(next(self._generator))
-            self._mailbox = batch.mailbox or self._mailbox
-            for reply in batch.replies:
-                if not self._is_over:  # a cancelled task is read to its end
-                    self._observer.deliver(reply)
-                    self._is_over = replies.is_final(reply)
-            if batch.replies and replies.is_chunk(batch.replies[-1]) and not self._requests.get():
-                return
+    async def _deliver(self, batch: Batch) -> None:
+        self._mailbox = batch.mailbox or self._mailbox
+        self._worker = batch.worker or self._worker
+        for reply in batch.replies:
+            if not self._is_over:  # a cancelled task is read to its end
+                self._observer.deliver(reply)
+                self._is_over = replies.is_final(reply)
+        if batch.replies and replies.is_chunk(batch.replies[-1]) and not self._is_over:
+            await self._may_read_on.wait()
+            self._may_read_on.clear()
 
     def _fail(self, reason: str) -> None:
         if not self._is_over:
@@ -164,42 +165,9 @@ class StreamCall:
             self._observer.fail(reason)
 
 
-class TaskFuture(concurrent.futures.Future[T]):
-    """The Future of a function in a Ray task. Cancelling it ends the task, also while it runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.end_task: Callable[[], None] = lambda: None
-
-    def cancel(self) -> bool:
-        """Cancel the task, and return whether that was in time."""
-        is_cancelled = super().cancel()
-        if is_cancelled:
-            self.end_task()
-        return is_cancelled
-
-    def end(self, value: T) -> None:
-        """Take what the function returned."""
-        if self.set_running_or_notify_cancel():
-            self.set_result(value)
-
-    def fail(self, error: BaseException) -> None:
-        """Take what the function raised, or what happened to its worker."""
-        import ray
-
-        if not self.set_running_or_notify_cancel():
-            return
-        if isinstance(error, ray.exceptions.RayTaskError):
-            self.set_exception(error.cause)
-        else:
-            self.set_exception(ToolConnectionError(f"The worker of the function {describe_loss(error)}."))
-
-
 def describe_loss(error: BaseException) -> str:
     """Return what happened to a worker, without the texts of other code: they may have arguments in them."""
-    if isinstance(error, ToolConnectionError):
-        return str(error)
-    if isinstance(error, SystemExit):
+    if not _is_connected():
         return SHUT_DOWN
     name = type(error).__name__
     cause = getattr(error, "cause", None)
@@ -220,7 +188,14 @@ def _on_node(node_id: str) -> Any:
 
 def _cancel(reference: Any, *, force: bool) -> None:
     """Cancel a task, unless Ray was shut down: it would be started again."""
+    if _is_connected():
+        import ray
+
+        ray.cancel(reference, force=force)
+
+
+def _is_connected() -> bool:
     import ray
 
-    if ray.is_initialized():
-        ray.cancel(reference, force=force)
+    connected: bool = ray.is_initialized()
+    return connected

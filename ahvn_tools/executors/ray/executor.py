@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from ahvn_tools.errors import DefinitionError, PickleError
+from ahvn_tools.after_fork import reset_after_fork
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
-from ahvn_tools.execution.pickling import dumps
 from ahvn_tools.execution.threads import thread_pool
+from ahvn_tools.executors.function_future import FunctionFuture, encode_function
 from ahvn_tools.executors.ray import task as tasks
-from ahvn_tools.executors.ray.calls import StreamCall, TaskCall, TaskFuture, describe_loss
+from ahvn_tools.executors.ray.calls import StreamCall, TaskCall
 from ahvn_tools.executors.ray.worker_process import kill_worker
 
 T = TypeVar("T")
@@ -36,14 +38,13 @@ class RayExecutor(CallExecutor):
         """Start nothing yet. Raises DefinitionError for wrong options, and if Ray is missing or not initialised."""
         if importlib.util.find_spec("ray") is None:
             raise DefinitionError('RayExecutor needs Ray: pip install "ahvn-tools[ray]"')
-        _require_ray(DefinitionError)
+        _connect(DefinitionError)
         import ray
 
         if refused := [name for name in _OWN_OPTIONS if name in options]:
             raise DefinitionError(f"RayExecutor sets {refused[0]!r} itself: leave it out.")
         try:
             options |= {"num_cpus": num_cpus, "max_retries": 0}
-            self._function = ray.remote(**options)(tasks.run_function)
             self._body = ray.remote(**options)(tasks.run_body)
             environment = {name: options[name] for name in ("runtime_env",) if name in options}
             self._kill_worker = ray.remote(num_cpus=0, **environment)(kill_worker)
@@ -51,24 +52,25 @@ class RayExecutor(CallExecutor):
             self._stream = ray.remote(**options)(tasks.stream_body)
         except (AssertionError, TypeError, ValueError) as error:
             raise DefinitionError(f"Ray refuses the options of RayExecutor: {error}") from error
+        self._is_shut_down = self._is_forked = False
+        self._is_watched = False
         self._condition = threading.Condition()
-        self._running: set[TaskCall | StreamCall] = set()
-        self._is_shut_down = self._is_watched = False
+        self._running: dict[TaskCall | StreamCall, str] = {}
+        """The calls that have not ended, and the connection to Ray of each."""
+        reset_after_fork(self._close_in_child)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run a function in a Ray task. Cancelling the Future kills its worker, if it runs already.
 
-        Raises PickleError for what cannot be sent to a worker, and RuntimeError after `shutdown` and without Ray. The
-        Future raises ToolConnectionError when the worker ended before the function returned.
+        A generator that it returns is consumed there. Raises PickleError for what cannot be sent to a worker, and
+        RuntimeError after `shutdown` and without Ray. The Future raises ToolConnectionError when the worker ended
+        before the function returned.
         """
-        try:
-            pickled = dumps((fn, args, kwargs))
-        except Exception as error:
-            raise PickleError(f"The function, or an argument, cannot be pickled: {type(error).__name__}.") from error
-        future: TaskFuture[T] = TaskFuture()
-        name = getattr(fn, "__name__", "function")
-        call = self._start(lambda: TaskCall(self._function.options(name=name).remote(pickled), future.end, future.fail))
-        future.end_task = call.cancel
+        request = encode_function(fn, args, kwargs)
+        future: FunctionFuture[T] = FunctionFuture()
+        body = self._body.options(name=getattr(fn, "__name__", "function"))
+        call = self._start(lambda: TaskCall(body.remote(request, None), CallObserver(future.deliver, future.fail)))
+        future.cancel_call = call.cancel
         return future
 
     def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
@@ -78,12 +80,7 @@ class RayExecutor(CallExecutor):
             if task.is_connected:
                 generator = self._stream.options(name=task.tool).remote(task.request, task.seconds)
                 return StreamCall(generator, observer, self._kill_worker)
-            reference = self._body.options(name=task.tool).remote(task.request, task.seconds)
-            return TaskCall(reference, deliver_all, lambda error: observer.fail(describe_loss(error)))
-
-        def deliver_all(replies: list[bytes]) -> None:
-            for reply in replies:
-                observer.deliver(reply)
+            return TaskCall(self._body.options(name=task.tool).remote(task.request, task.seconds), observer)
 
         return self._start(start)
 
@@ -102,13 +99,13 @@ class RayExecutor(CallExecutor):
                 self._condition.wait_for(lambda: not self._running)
 
     def _start(self, start: Callable[[], TaskCall | StreamCall]) -> TaskCall | StreamCall:
-        _require_ray(RuntimeError)
         self._require_open()
+        connection = _connect(RuntimeError)
         call = start()  # without the lock: it waits when Ray's object store is full
         try:
             with self._condition:
                 self._require_open()
-                self._running.add(call)
+                self._running[call] = connection
                 is_watched, self._is_watched = self._is_watched, True
         except RuntimeError:
             call.cancel()
@@ -119,30 +116,59 @@ class RayExecutor(CallExecutor):
         return call
 
     def _require_open(self) -> None:
+        if self._is_forked:
+            raise RuntimeError("Ray does not work in a forked process: start processes with `spawn`, or call Ray here.")
         if self._is_shut_down:
             raise RuntimeError("The executor was shut down: create a new one.")
 
     def _forget(self, call: TaskCall | StreamCall) -> None:
         with self._condition:
-            self._running.discard(call)
+            self._running.pop(call, None)
             self._condition.notify_all()
+
+    def _close_in_child(self) -> None:
+        """After a fork: the calls, and the connection to Ray, are those of the parent process."""
+        self._is_forked = True
+        self._condition = threading.Condition()
+        self._running = {}
 
     def _watch_ray(self) -> None:
-        """End the calls when Ray was shut down, as long as there are any."""
-        import ray
+        """End the calls whose connection to Ray was closed, as long as there are calls."""
+        is_watched = True
+        while is_watched:
+            connection = _find_connection()
+            with self._condition:
+                lost = [call for call, used in self._running.items() if used != connection]
+                for call in lost:
+                    del self._running[call]
+                is_watched = self._is_watched = bool(self._running)
+                self._condition.notify_all()
+                if is_watched and not lost:
+                    self._condition.wait(WATCH_SECONDS)
+            for call in lost:
+                call.lose()
 
-        with self._condition:
-            while self._running and ray.is_initialized():
-                self._condition.wait(WATCH_SECONDS)
-            lost, self._running = self._running, set()
-            self._is_watched = False
-            self._condition.notify_all()
-        for call in lost:
-            call.lose()
 
-
-def _require_ray(error: type[Exception]) -> None:
-    import ray
-
-    if not ray.is_initialized():
+def _connect(error: type[Exception]) -> str:
+    """Return the id of this process's connection to Ray. Raises `error` if there is none for executors."""
+    connection = _find_connection()
+    if connection is None:
         raise error("Ray is not initialised in this process: call ray.init() first.")
+    import ray.util.client
+
+    if ray.util.client.ray.is_connected():
+        raise error(
+            "RayExecutor does not work with Ray Client (ray://…), which has no tasks that stream: run this program on "
+            'a node of the cluster, with ray.init(address="auto"), or as a Ray job.'
+        )
+    return connection
+
+
+def _find_connection() -> str | None:
+    """Return the id of this process's connection to Ray, or None. Unlike other functions of Ray, never start it."""
+    from ray.runtime_context import get_runtime_context
+
+    with contextlib.suppress(AttributeError, RuntimeError):  # Ray is not initialised, or is being shut down
+        context = get_runtime_context()
+        return f"{context.get_node_id()} {context.get_worker_id()}"  # a new local cluster gives the same worker id
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -12,6 +11,8 @@ from typing import Any, Final
 from ahvn_tools.errors import CallCancelledError, ToolConnectionError
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.isolation import replies
+from ahvn_tools.execution.isolation.answered_link import AnsweredLink
+from ahvn_tools.executors.ray.worker_process import WorkerProcess
 
 POLL_SECONDS: Final = 0.05
 """How often a wait is interrupted: Ray's cancellation of a task does not end a wait of its thread."""
@@ -28,6 +29,8 @@ class Batch:
     """What the body has sent. A chunk, or a question, is the last one."""
     mailbox: Any = None
     """The actor that takes the answer to a question."""
+    worker: WorkerProcess | None = None
+    """The process of the body; only in the first item."""
 
 
 class Mailbox:
@@ -45,45 +48,27 @@ class Mailbox:
         return await self._answers.get()
 
 
-class StreamLink:
+class StreamLink(AnsweredLink):
     """The link of a body to its caller. The body and its threads send; the thread of the task takes."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._condition = threading.Condition()
-        self._ask_lock = threading.Lock()
         self._waiting: list[bytes] = []
-        self._sent_chunks = self._requested_chunks = 0
+        self._waiting_bytes = 0
         self._is_asking = False
         self._used_seconds = 0.0
         self._mailbox: Any = None
-        self._cancel: Callable[[], None] | None = None
-        self._is_finished = self._has_ended = False
-
-    def on_cancel(self, cancel: Callable[[], None]) -> None:
-        """Call `cancel` when the caller no longer needs the result."""
-        with self._condition:
-            self._cancel = cancel
-            has_ended = self._has_ended
-        if has_ended:
-            cancel()
+        self._is_finished = False
 
     def send(self, reply: bytes) -> None:
         """Send a reply, unless the call has ended. Waits until the caller has taken most of what was sent before."""
         with self._condition:
-            self._condition.wait_for(lambda: self._has_ended or sum(map(len, self._waiting)) < MAX_WAITING_BYTES)
-            if not self._has_ended:
+            self._condition.wait_for(lambda: self.is_cancelled or self._waiting_bytes < MAX_WAITING_BYTES)
+            if not self.is_cancelled:
                 self._waiting.append(reply)
+                self._waiting_bytes += len(reply)
                 self._condition.notify_all()
-
-    def send_chunk(self, reply: bytes) -> None:
-        """Send a chunk, and wait until the next one is requested. Raises CallCancelledError."""
-        self.send(reply)
-        with self._condition:
-            self._sent_chunks += 1
-            number = self._sent_chunks
-            self._condition.wait_for(lambda: self._has_ended or self._requested_chunks >= number)
-            if self._has_ended:
-                raise CallCancelledError("The call was cancelled.")
 
     def ask(self, question: bytes) -> bytes:
         """Send a question, and return the answer. Raises CallCancelledError, and ToolConnectionError."""
@@ -96,7 +81,7 @@ class StreamLink:
                 self._is_asking = True
                 self.send(question)
                 while not ray.wait([answer], timeout=POLL_SECONDS)[0]:
-                    if self._has_ended:
+                    if self.is_cancelled:
                         raise CallCancelledError("The call that asks for an approval has ended.")
                 received: bytes = ray.get(answer)
             except ray.exceptions.RayError as error:
@@ -120,26 +105,18 @@ class StreamLink:
                     return Batch([])
             return self._take_batch()
 
-    def request_chunk(self) -> None:
-        """Let the body make its next chunk."""
-        with self._condition:
-            self._requested_chunks += 1
-            self._condition.notify_all()
-
     def finish(self) -> None:
         """The body has sent its last reply."""
         with self._condition:
             self._is_finished = True
             self._condition.notify_all()
+        self.on_cancel(lambda: None)
 
     def end(self) -> None:
         """The caller needs nothing more: cancel the body, if it runs, and remove the actor."""
+        self.cancel()
         with self._condition:
-            self._has_ended = True
-            cancel = None if self._is_finished else self._cancel
             self._condition.notify_all()
-        if cancel is not None:
-            cancel()
         if self._mailbox is not None:
             import ray
 
@@ -149,6 +126,7 @@ class StreamLink:
         """Return the replies up to the first chunk or question."""
         number = next((n for n, reply in enumerate(self._waiting, 1) if _is_last(reply)), len(self._waiting))
         taken, self._waiting = self._waiting[:number], self._waiting[number:]
+        self._waiting_bytes -= sum(map(len, taken))
         self._condition.notify_all()
         return Batch(taken, self._mailbox if taken and replies.is_question(taken[-1]) else None)
 

@@ -1,30 +1,24 @@
-"""What a Ray worker runs: a function, a body whose replies are returned, or one whose replies are streamed."""
+"""What a Ray worker runs: a body whose replies are returned, or one whose replies are streamed."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Generator, Iterator
-from typing import Any, Final
+from typing import Final
 
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.executors.links import KeepingLink
 from ahvn_tools.execution.isolation import replies
 from ahvn_tools.execution.isolation.body_run import load_body_run
+from ahvn_tools.executors.ray.interrupts import get_interrupts
 from ahvn_tools.executors.ray.stream_link import Batch, StreamLink
 from ahvn_tools.executors.ray.worker_process import WorkerProcess
 
-END_SECONDS: Final = 2.0
-"""How long a body that streams may run on when it was cancelled; then its process ends itself."""
-
-
-def run_function(pickled: bytes) -> Any:
-    """Run a pickled function with its arguments."""
-    function, positional, named = pickle.loads(pickled)  # noqa: S301  # from the process that submitted it
-    return function(*positional, **named)
+END_SECONDS: Final = 0.5
+"""How long a cancelled body that streams may take to end by itself before its process does."""
 
 
 def run_body(request: bytes, seconds: float | None) -> list[bytes]:
@@ -33,33 +27,57 @@ def run_body(request: bytes, seconds: float | None) -> list[bytes]:
     After `seconds` the process ends itself: the caller, who cancels the task then, may be gone.
     """
     link = KeepingLink()
-    with _limit(seconds):
+    with _limit(seconds), _ending_when_terminated():
         last = load_body_run(request, link).run()
     return [*link.replies, last]
 
 
-def stream_body(request: bytes, seconds: float | None) -> Generator[Batch | WorkerProcess, None, None]:
+def stream_body(request: bytes, seconds: float | None) -> Generator[Batch, None, None]:
     """Run the body of a pickled CallRequest in another thread; yield this process, and then what the body sends.
 
     The caller must have taken an item before this generator goes on (Ray's back-pressure). After a chunk comes an
-    empty batch: taking it requests the next chunk. When this generator is closed or interrupted, and when the body has
-    used its `seconds`, its ToolContext is cancelled; a body that does not end then is ended with this process.
+    empty batch: taking it requests the next chunk. When Ray cancels this task, and when the body has used its
+    `seconds`, its ToolContext is cancelled; a body that does not end then is ended with this process.
     """
-    link = StreamLink()
-    thread = threading.Thread(target=_run_linked, args=(request, link), name="ahvn-tools-body", daemon=True)
+    body = _LinkedBody(request)
     try:
-        thread.start()
-        yield WorkerProcess.current()
-        while (batch := link.take(seconds)).replies:
-            yield batch
-            if replies.is_chunk(batch.replies[-1]):
-                yield Batch([])
-                link.request_chunk()
+        with get_interrupts().calling(body.end):
+            yield Batch([], worker=WorkerProcess.current())  # before the body, which may keep all threads from running
+            body.start()
+            while (batch := body.link.take(seconds)).replies:
+                yield batch
+                if replies.is_chunk(batch.replies[-1]):
+                    yield Batch([])
+                    body.link.answer(b"")
     finally:
-        link.end()
-        thread.join(END_SECONDS)
-        if thread.is_alive():
+        body.end()
+
+
+class _LinkedBody:
+    """A body in a thread of its own."""
+
+    def __init__(self, request: bytes) -> None:
+        self.link = StreamLink()
+        self._request = request
+        self._has_ended = threading.Event()
+        self._has_ended.set()
+
+    def start(self) -> None:
+        self._has_ended.clear()
+        threading.Thread(target=self._run, name="ahvn-tools-body", daemon=True).start()
+
+    def end(self) -> None:
+        """Cancel the ToolContext of the body, if it runs; if it does not end then, end this process."""
+        self.link.end()
+        if not self._has_ended.wait(END_SECONDS):
             end_process()
+
+    def _run(self) -> None:
+        try:
+            self.link.send(load_body_run(self._request, self.link).run())
+        finally:
+            self.link.finish()
+            self._has_ended.set()
 
 
 def end_process() -> None:  # pragma: no cover  # a killed process reports no coverage
@@ -88,8 +106,11 @@ def _limit(seconds: float | None) -> Iterator[None]:
         timer.cancel()
 
 
-def _run_linked(request: bytes, link: StreamLink) -> None:
+@contextlib.contextmanager
+def _ending_when_terminated() -> Iterator[None]:
+    """End this process at a SIGTERM, which Ray would turn into a SystemExit of the body."""
+    handler = signal.signal(signal.SIGTERM, lambda *_: end_process())
     try:
-        link.send(load_body_run(request, link).run())
+        yield
     finally:
-        link.finish()
+        signal.signal(signal.SIGTERM, handler)

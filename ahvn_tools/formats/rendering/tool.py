@@ -13,7 +13,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.dialect import Dialect
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.schema.dialects.flatten_root import add_missing_properties, flatten_root
-from ahvn_tools.schema.dialects.normalize import normalize
+from ahvn_tools.schema.dialects.normalize import is_plain_object, normalize
 from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.jsonschema import compile_validator
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
@@ -58,7 +58,10 @@ class ToolExporter:
 
         A schema that cannot be strict is exported as without `strict`.
         """
-        schema, findings = normalize(definition.input_schema)
+        schema = definition.input_schema
+        if not strict and self.dialect.accepts_plain_objects and is_plain_object(schema):  # as most are
+            return ExportedTool(schema=schema, description=definition.description, is_strict=False, findings=[])
+        schema, findings = normalize(schema)
         schema, rules, restrictions = flatten_root(schema)
         description = "\n\n".join(filter(None, [definition.description, " ".join(rules)]))
         if rules:
@@ -97,6 +100,9 @@ def export_all(
     definitions: Iterable[ToolDefinition], to_tool: Callable[..., JsonObject], *options: object
 ) -> list[JsonObject]:
     """Return `to_tool(definition, *options)` for each definition, from the definition's cache where possible."""
+    definitions = list(definitions)
+    if len(definitions) == 1 and isinstance(definitions[0], ToolDefinition):  # its name clashes with no other
+        return [definitions[0].memoize(to_tool, *options)]
     return [definition.memoize(to_tool, *options) for definition in index_by_wire_name(definitions).values()]
 
 

@@ -80,6 +80,8 @@ class GuardedStream(ObjectReceiveStream[Any]):
     def _check_response(self, item: Any, message: JSONRPCResponse) -> Any:
         task_result = message.result.get("result")
         try:
+            if message.result.get("status") == "input_required" and not message.result.get("inputRequests"):
+                raise InvalidResultError("The server's task asks for input, but not for what.")
             check_result(message.result, self._settings.limits)
             if isinstance(task_result, dict):  # of a task, in its status
                 check_result(task_result, self._settings.limits)

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.tools import Tool
 from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.logging import temporary_log_level
 from fastmcp.utilities.tasks import TaskMode
 from fastmcp.utilities.versions import VersionSpec
+from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ServerEvent, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams
@@ -31,6 +34,7 @@ from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
 from ahvn_tools.mcp.server.http_guards import HostSyntaxGuard, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.mcp.server.standard_streams import claimed_stdout
 from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
 from ahvn_tools.results import ToolResult
 
@@ -108,6 +112,28 @@ class ServedToolsServer(FastMCP):
         sender = [] if options.get("event_store") is not None else [Middleware(large_results.LargeResultSender)]
         return super().http_app(path, [*guards, *(middleware or ()), *sender], *arguments, **options)
 
+    async def run_stdio_async(
+        self, show_banner: bool = True, log_level: str | None = None, stateless: bool = False
+    ) -> None:
+        """Serve over stdio as FastMCP does, with its arguments; messages are written by a MessageWriter."""
+        with claimed_stdout() as stdout:
+            if stdout is None:
+                await super().run_stdio_async(show_banner, log_level, stateless)
+                return
+            if show_banner:
+                from fastmcp.utilities.cli import log_server_banner  # slow to import
+
+                log_server_banner(server=self)
+            output: Any = stdout  # it has those methods of an open file that are called
+            token = set_transport("stdio")
+            try:
+                with temporary_log_level(log_level):
+                    async with self._lifespan_manager(), stdio_server(stdout=output) as (reader, writer):
+                        options = self._mcp_server.create_initialization_options()
+                        await self._mcp_server.run(reader, writer, options)
+            finally:
+                reset_transport(token)
+
     async def _list_tools(self) -> Sequence[Tool]:
         outcome = await capture_outcome(self._served_tools.definitions, Request.current())
         if outcome.error is not None:  # the host's own functions may raise anything
@@ -183,7 +209,8 @@ class ServedToolsServer(FastMCP):
 
 def _create_tasks(tasks: Any, name: str, served_tools: ServedTools, find_tool: FindTool) -> Tasks:
     try:
-        from ahvn_tools.mcp.server.tasks import Tasks, to_url
+        from ahvn_tools.mcp.server.task_store import to_url
+        from ahvn_tools.mcp.server.tasks import Tasks
     except ModuleNotFoundError as missing:
         raise DefinitionError('tasks= needs fastmcp-tasks: pip install "ahvn-tools[tasks]"') from missing
     return Tasks(

@@ -11,7 +11,10 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ahvn_tools.mcp.server.message_writer import MessageWriter
 
 _EMPTY_LINES: Final = re.compile(rb"^[ \t\r]*\n", re.MULTILINE)
 
@@ -65,6 +68,31 @@ def line_buffered_stdout() -> Generator[None]:
                 stream.flush()
         finally:
             stream.reconfigure(line_buffering=was_line_buffered)
+
+
+@contextlib.contextmanager
+def claimed_stdout() -> Generator[MessageWriter | None]:
+    """Yield what writes messages to standard output; what others write there goes to stderr, or nowhere without one.
+
+    None where standard output is not the process's, or on Windows: mcp writes there.
+    """
+    if os.name == "nt" or not is_process_stream(sys.stdout, 1):
+        yield None
+        return
+    import fcntl  # Windows has no such module
+
+    from ahvn_tools.mcp.server.message_writer import MessageWriter  # others need only the redirection
+
+    with contextlib.ExitStack() as stack:
+        descriptor = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)  # `dup` could return that of a closed standard stream
+        stack.callback(os.close, descriptor)
+        try:
+            diversion = os.dup(2)
+        except OSError:
+            diversion = os.open(os.devnull, os.O_WRONLY)
+        stack.callback(os.close, diversion)
+        stack.enter_context(redirect_descriptor(1, to=diversion))
+        yield MessageWriter(descriptor)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,11 @@ MAX_STATUS_CHARS: Final = 1000
 SetStatus = Callable[[str], Awaitable[None]]
 
 
+def principal_of(request: Request) -> str | None:
+    """Return an identifier of the user of the verified token; None without a token."""
+    return request._principal_id  # noqa: SLF001  # a class of ours
+
+
 class TaskRequest(Request):
     """A request that was answered with a task. FastMCP restores its headers and token, a snapshot has the rest."""
 
@@ -39,7 +44,7 @@ class TaskRequest(Request):
             "client": dict(request.client),
             "transport": request.transport,
             "can_elicit": request.can_elicit,
-            "principal": request._principal_id,  # noqa: SLF001  # of its own class
+            "principal": principal_of(request),
             "has_headers": bool(request.headers),
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import secrets
@@ -10,45 +11,50 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from docket import CurrentExecution, Docket, Execution
 from fastmcp.server.context import Context
 from fastmcp.server.extensions import MethodBinding, ToolCallContinuation, ToolCallOutcome
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult as FastMCPResult
-from fastmcp.utilities.tasks import TaskConfig, TaskMode
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID, TaskConfig, TaskMode
 from fastmcp_tasks import TasksExtension
 from fastmcp_tasks.components import register_component_with_docket
-from fastmcp_tasks.context import make_task_context
+from fastmcp_tasks.context import get_task_context, make_task_context
 from fastmcp_tasks.encryption import snapshot_codec
+from fastmcp_tasks.handlers import tasks_get
 from fastmcp_tasks.input_loop import reentrant_task_fn
-from fastmcp_tasks.models import GetTaskResult
+from fastmcp_tasks.models import CreateTaskResult, GetTaskResult
 from fastmcp_tasks.settings import tasks_settings
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, CallToolRequestParams
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolRequestParams
 from pydantic import PrivateAttr
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError, quote_name
 from ahvn_tools.execution.deadline import cancel_and_wait
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.mcp.server import task_store
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.mcp.server.task_request import TaskRequest
+from ahvn_tools.mcp.server.task_request import TaskRequest, principal_of
+from ahvn_tools.mcp.server.task_store import MEMORY_URL, describe_url
 from ahvn_tools.mcp.server.tool import to_fastmcp_result
 from ahvn_tools.results import ToolResult
 
 log = logging.getLogger(__name__)
 
-MEMORY_URL: Final = "memory://"
-
 ANSWER_SECONDS: Final = 10.0
 """Seconds that Redis may take to answer."""
 
-_REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "unix"})
+MAX_TASKS: Final = 1000
+"""Tasks of one store that wait or run; a client cannot start more."""
 
+KEEP_SECONDS: Final = 300.0
+"""Seconds after which a task that runs is kept for longer: FastMCP forgets one that nobody asks for."""
+
+_STORE_ERRORS: Final = (RedisError, RedisClusterException, OSError)
 _REPEATABLE_HINTS: Final = ("readOnlyHint", "idempotentHint")
 
 TaskTools = Callable[[], Iterable[ToolDefinition]]
@@ -92,31 +98,53 @@ class Tasks(TasksExtension):
         mode = self._find_mode(params.name)
         if mode == "forbidden" or (mode is not None and not self.is_running):  # a mounted server
             return await call_next()
-        if mode is None:
+        if mode is None and not self.is_running:
             return await super().intercept_tool_call(params, context, call_next)
-        self._register(params.name)
-        request = snapshot_codec().encode(json.dumps(TaskRequest.to_snapshot(Request.current())))
-        payload = {"name": params.name, "arguments": params.arguments or {}, "request": request}
+        if mode is not None:
+            self._register(params.name)
+            params = params.model_copy(update={"arguments": _to_payload(params)})
         async with self._limit_waiting() as timeout:
 
             async def call_without_task() -> ToolCallOutcome:
                 timeout.reschedule(None)
                 return await call_next()
 
-            params = params.model_copy(update={"arguments": payload})
-            return await super().intercept_tool_call(params, context, call_without_task)
+            if mode is not None and await self._is_full(context):
+                return _error("limit_exceeded", f"Too many tasks wait. Call {quote_name(params.name)} again later.")
+            outcome = await super().intercept_tool_call(params, context, call_without_task)
+            if isinstance(outcome, CreateTaskResult):
+                await task_store.set_owner(self._docket, outcome.task_id, principal_of(Request.current()))
+            return outcome
+
+    async def _is_full(self, context: Context) -> bool:
+        """Return whether there are too many tasks for a call of a client that knows tasks."""
+        is_task = context.client_extension_settings(TASKS_EXTENSION_ID) is not None
+        return is_task and await task_store.count_tasks(self._docket) >= MAX_TASKS
 
     def methods(self) -> Sequence[MethodBinding]:
-        """Return FastMCP's methods. They wait for Redis for a limited time, and mask errors of the worker."""
+        """Return FastMCP's methods, for the owner of the task alone.
+
+        They wait for Redis for a limited time, and mask errors of the worker.
+        """
 
         def limit(handler: Any) -> Any:
-            async def handle(*arguments: Any) -> Any:
+            async def handle(request_context: Any, params: Any) -> Any:
+                self._check_task_request(request_context, params.task_id)
                 async with self._limit_waiting():
-                    return _mask_error(await handler(*arguments))
+                    await self._require_owner(params.task_id)
+                    return _mask_error(await handler(request_context, params))
 
             return handle
 
         return [replace(binding, handler=limit(binding.handler)) for binding in super().methods()]
+
+    async def _require_owner(self, task_id: str) -> None:
+        """Raise MCPError, as for an unknown task, unless the user has started it.
+
+        FastMCP does not distinguish users by the issuer and the subject of their tokens.
+        """
+        if self.is_running and not await task_store.is_owner(self._docket, task_id, principal_of(Request.current())):
+            raise MCPError(INVALID_PARAMS, f"Task {task_id} not found")
 
     @asynccontextmanager
     async def _limit_waiting(self) -> AsyncIterator[asyncio.Timeout]:
@@ -124,9 +152,9 @@ class Tasks(TasksExtension):
         try:
             async with asyncio.timeout(ANSWER_SECONDS) as timeout:
                 yield timeout
-        except (RedisError, OSError) as error:
+        except _STORE_ERRORS as error:
             log.error(  # noqa: TRY400  # the traceback may show the password of the URL
-                "The tasks at %s are not available: %s.", _describe(self.url), type(error).__name__
+                "The tasks at %s are not available: %s.", describe_url(self.url), type(error).__name__
             )
             raise MCPError(INTERNAL_ERROR, "The server cannot reach its tasks at present. Try again later.") from None
 
@@ -144,13 +172,14 @@ class Tasks(TasksExtension):
         async with AsyncExitStack() as stack:
             self.is_running = True  # FastMCP asks for the components
             stack.callback(self._set_stopped)
+            stack.push_async_callback(task_store.delete_from_memory, self.url)
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    await _ping(self.url)
+                    await task_store.ping(self.url)
                     await stack.enter_async_context(super().lifespan())
-            except (RedisError, OSError) as error:
+            except (*_STORE_ERRORS, ValueError) as error:  # a ValueError about the URL may show the password
                 raise ToolSpecError(
-                    f"The tasks of server {self.server.name!r} cannot be kept at {_describe(self.url)} "
+                    f"The tasks of server {self.server.name!r} cannot be kept at {describe_url(self.url)} "
                     f"({type(error).__name__}): start Redis there, or pass tasks=True to keep them in memory."
                 ) from None
             if not self.url.startswith(MEMORY_URL) and tasks_settings.encryption_key is None:
@@ -159,19 +188,20 @@ class Tasks(TasksExtension):
             self._docket, worker = server._docket, server._worker  # noqa: SLF001  # as above
             # another process may have started a task of a tool that was added while it ran
             worker.fallback_task = reentrant_task_fn(self._component("task", None).run, "task")
-            stack.push_async_callback(self._stop)
+            stack.callback(self._stop)
             yield
 
     def _set_stopped(self) -> None:
         self.is_running = False
 
-    async def _stop(self) -> None:
-        """End the calls that run: FastMCP would wait for them."""
+    def _stop(self) -> None:
+        """Cancel the calls that run: FastMCP would wait for them.
+
+        It stops the worker in the same step of the event loop, so that the worker starts no other task.
+        """
         self._set_stopped()
         for call in self._calls:
             call.cancel()
-        if self._calls:
-            await asyncio.wait(self._calls)
 
     async def _run_task(self, payload: JsonObject, execution: Execution) -> FastMCPResult:
         """Run the call of a task, until this server stops."""
@@ -179,13 +209,23 @@ class Tasks(TasksExtension):
             call = asyncio.create_task(self._call(payload, execution))
             self._calls.add(call)
             try:
-                await asyncio.wait({call})
+                while not (await asyncio.wait({call}, timeout=KEEP_SECONDS))[0]:
+                    await self._keep()
             finally:
                 self._calls.discard(call)
                 await cancel_and_wait(call)
             if not call.cancelled():
                 return call.result()
         return _error("cancelled", f"The server was stopped while {quote_name(payload['name'])} ran.")
+
+    async def _keep(self) -> None:
+        """Ask for the task that runs, so that FastMCP does not forget it."""
+        task = get_task_context()
+        assert task is not None  # noqa: S101  # this runs in a task
+        with contextlib.suppress(*_STORE_ERRORS, MCPError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._require_owner(task.task_id)
+                await tasks_get(self.server, task.task_id)
 
     async def _call(self, payload: JsonObject, execution: Execution) -> FastMCPResult:
         """Run the call of a task as the client's request would have run it."""
@@ -223,15 +263,10 @@ class TaskRunner(Tool):
         return await self._run_task(arguments, execution)
 
 
-def to_url(tasks: Any) -> str:
-    """Return the URL of `tasks`, which is True or a URL. Raises ToolSpecError for anything else."""
-    if tasks is True:
-        return MEMORY_URL
-    scheme = urlsplit(tasks).scheme if isinstance(tasks, str) else None
-    if tasks == MEMORY_URL or scheme in _REDIS_SCHEMES:
-        return str(tasks)
-    given = f"a {type(tasks).__name__}" if scheme is None else "another text"  # which may contain a password
-    raise ToolSpecError(f"`tasks` is True, 'memory://' or the URL of a Redis, 'redis://host:6379', not {given}.")
+def _to_payload(params: CallToolRequestParams) -> JsonObject:
+    """Return what is stored for a call."""
+    request = snapshot_codec().encode(json.dumps(TaskRequest.to_snapshot(Request.current())))
+    return {"name": params.name, "arguments": params.arguments or {}, "request": request}
 
 
 async def _read_context() -> Context:
@@ -241,19 +276,6 @@ async def _read_context() -> Context:
         raise RuntimeError("There is no task.")
     await context.__aexit__(None, None, None)
     return context
-
-
-async def _ping(url: str) -> None:
-    """Raise RedisError or OSError unless there is a Redis: FastMCP would start, and log an error once a second."""
-    if not url.startswith(MEMORY_URL):
-        async with Docket(url=url) as docket, docket.redis() as redis:
-            await redis.get(docket.key("ping"))
-
-
-def _describe(url: str) -> str:
-    """Return a URL without its user, its password and its options."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _mask_error(answer: Any) -> Any:

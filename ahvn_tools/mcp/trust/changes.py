@@ -95,13 +95,19 @@ def _compare_outputs(old: JsonObject, new: JsonObject) -> Iterator[str]:
         yield "its value is another part of the structured content"
     if before is None:
         return
-    for name in before.get("properties", {}):
-        if name not in after.get("properties", {}):
+    for name in _get_properties(before):
+        if name not in _get_properties(after):
             yield f"output {name!r} is gone"
     yield from (f"output: before, {reason}" for reason in find_incompatibilities(after, before))
 
 
 def _get_only_property(schema: JsonObject | None) -> str | None:
     """Return the only property of a schema: the value of a tool is what is in it."""
-    names = list((schema or {}).get("properties", {}))
+    names = list(_get_properties(schema or {}))
     return names[0] if len(names) == 1 else None
+
+
+def _get_properties(schema: JsonObject) -> JsonObject:
+    """Return the properties of a schema, which a server may have written."""
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}

@@ -46,7 +46,7 @@ _ANY_TYPE_NAMES = frozenset({"any", "anything", "*", ""})
 
 def normalize(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
     """Return an object schema, changed in place, in normal form, and findings on what was not valid."""
-    if _is_plain_object(schema):
+    if is_plain_object(schema):
         return schema, []
     normalizer = _Normalizer(normalize_refs(schema))
     return normalizer.normalize_root(schema), normalizer.findings
@@ -307,7 +307,7 @@ def _resolve_root(root: JsonObject) -> JsonObject:
     return root
 
 
-def _is_plain_object(schema: JsonObject) -> bool:
+def is_plain_object(schema: JsonObject) -> bool:
     """Whether a schema is in normal form, as those of most functions are: an object with plain scalars as members."""
     properties, required = schema.get("properties"), schema.get("required", [])
     if schema.get("type") != "object" or not isinstance(properties, dict) or not _is_string_list(required):

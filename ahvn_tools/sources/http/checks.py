@@ -6,7 +6,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.redaction import is_secret_name
@@ -148,7 +148,10 @@ def _check_security(name: str, request: HTTPRequest, options: HTTPOptions) -> No
     urls = [request.base_url] if request.security and request.base_url else []
     for item in request.security:
         if isinstance(item, ClientCredentials):
-            check_base_url(item.token_url.partition("?")[0])
+            token_url, _, query = item.token_url.partition("?")
+            check_base_url(token_url)
+            if any(is_secret_name(query_name) for query_name, _ in parse_qsl(query, keep_blank_values=True)):
+                raise DefinitionError(f"The token_url of {name!r} has a credential: use client_secret='${{NAME}}'.")
             urls.append(item.token_url)
     if not options.allow_private and any(urlsplit(url).scheme != "https" for url in urls):
         raise DefinitionError(f"{name!r} would send credentials without encryption: use https.")

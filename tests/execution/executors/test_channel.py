@@ -177,6 +177,22 @@ def test_calls_and_cancelled_calls_leave_nothing_behind(pool, tmp_path):
     assert until(lambda: (listener._channels, listener._connections) == ({}, set()))
 
 
+def test_neither_a_call_that_ends_nor_one_that_is_cancelled_waits_for_the_next_poll(
+    open_executors, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(channel, "POLL_SECONDS", 1_000.0)
+    kit = Toolkit("k", executor=open_executors["threads"])
+    kit.add(bodies.report, bodies.wait_until_cancelled, isolation="executor")
+    assert kit.call("report", {"n": 1}) == {}
+    assert until(lambda: not channel.channel_listener._connections)
+    path = tmp_path / "state"
+    call_id = kit.start("wait_until_cancelled", {"path": str(path)})
+    assert until(path.exists)
+    assert kit.cancel(call_id)
+    assert until(lambda: path.read_text() == "cancelled")
+    assert until(lambda: not channel.channel_listener._connections)
+
+
 def test_many_calls_at_once_all_end(executor):
     kit = Toolkit("k", executor=executor).add(bodies.add, bodies.report, isolation="executor")
     calls = [("report", {"n": 1}) if number % 10 == 0 else ("add", {"a": number}) for number in range(200)]
@@ -222,6 +238,61 @@ def test_a_body_is_cancelled_when_the_process_of_its_caller_has_ended(tmp_path):
     for child in children:  # the standard library leaves the workers of a killed process running
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
+
+
+def run_script(script: str, tmp_path: Path) -> str:
+    """Run a script in a fresh interpreter, and return what it has printed."""
+    path, root = tmp_path / "script.py", Path(__file__).parents[3]
+    path.write_text(textwrap.dedent(script))
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    run = subprocess.run(
+        [sys.executable, str(path)], env=environment, cwd=root, capture_output=True, check=False, text=True, timeout=50
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+FORK = """
+    import os
+    from concurrent.futures import ThreadPoolExecutor
+    from ahvn_tools import Toolkit
+    from tests.execution.executors import bodies
+
+    def read_output(kit):
+        return [chunk.value for chunk in kit.stream("ask", {"what": "it"})]
+
+    def make(executor):
+        return Toolkit("k", executor=executor, approver=lambda _: True).add(bodies.ask, isolation="executor")
+
+    kit = make(ThreadPoolExecutor(1))
+    print(read_output(kit), flush=True)
+    child = os.fork()
+    if child == 0:
+        print(read_output(make(ThreadPoolExecutor(1))), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(read_output(kit))
+"""
+
+
+def test_a_forked_child_and_its_parent_both_reach_their_workers(tmp_path):
+    assert run_script(FORK, tmp_path) == "['did it']\n" * 3
+
+
+OPEN_STREAM = """
+    from concurrent.futures import ThreadPoolExecutor
+    from ahvn_tools import Toolkit
+    from tests.execution.executors import bodies
+
+    kit = Toolkit("k", executor=ThreadPoolExecutor(1)).add(bodies.count, isolation="executor")
+    stream = kit.stream("count", {"n": 3})
+    print(next(stream).value)
+"""
+
+
+@pytest.mark.exhaustive
+def test_a_stream_that_was_left_open_does_not_keep_the_interpreter_from_ending(tmp_path):
+    assert run_script(OPEN_STREAM, tmp_path) == "0\n"
 
 
 def test_a_child_that_a_body_forks_keeps_no_connection_open(tmp_path):

@@ -22,7 +22,7 @@ from ahvn_tools.errors import (
     ToolTimeoutError,
     UnboundStateError,
 )
-from ahvn_tools.execution.executors.call_executor import CallExecutor
+from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
 from tests.execution.entry_points import auntil, until
 from tests.execution.executors import bodies
 from tests.execution.executors.conftest import open_executor
@@ -166,10 +166,9 @@ def test_every_timeout_holds_for_a_body_that_ignores_it(pool, tmp_path, where):
     assert until(path.exists)
 
 
-def test_the_time_that_a_reader_takes_is_not_that_of_the_body(executor):
+def test_the_time_that_a_reader_takes_is_not_that_of_the_body(pool):
     values = []
-    ToolSpec.from_function(bodies.add).submit(executor, a=1).result()  # the worker starts
-    for chunk in to_kit(executor, bodies.run_plan).stream("run_plan", {"items": [1, 2, 3], "error": None}, timeout=0.5):
+    for chunk in to_kit(pool, bodies.run_plan).stream("run_plan", {"items": [1, 2, 3], "error": None}, timeout=0.5):
         time.sleep(0.2)
         values.append(chunk.value)
     assert values == [1, 2, 3, [1, 2, 3]]
@@ -239,9 +238,8 @@ def test_a_lost_worker_is_a_connection_error_or_another_run(tmp_path, is_repeata
 def test_no_run_is_repeated_after_a_chunk(tmp_path):
     path = tmp_path / "runs"
     spec = ToolSpec.from_function(bodies.yield_and_die, annotations={"readOnlyHint": True})
-    with open_executor("forkserver", 1) as executor:
-        kit = to_kit(executor, spec)
-        *chunks, result = kit.stream("yield_and_die", {"path": str(path)})
+    with ReopenedPool() as executor:
+        *chunks, result = to_kit(executor, spec).stream("yield_and_die", {"path": str(path)})
     assert [chunk.value for chunk in chunks] == [1]
     assert result.error.code == "connection"
     assert path.read_text() == "x"
@@ -255,6 +253,33 @@ def test_no_run_is_repeated_after_output(tmp_path):
     assert [chunk.value for chunk in chunks] == ["half"]
     assert result.error.code == "connection"
     assert path.read_text() == "x"
+
+
+class LosingExecutor(CallExecutor):
+    """Loses the worker of each call after a while, and keeps the tasks."""
+
+    def __init__(self) -> None:
+        self.tasks: list[CallTask] = []
+
+    def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
+        self.tasks.append(task)
+        time.sleep(0.05)
+        observer.fail("ended (lost) before it returned a result")
+        return LostCall()
+
+
+class LostCall:
+    def cancel(self) -> None:
+        """It has ended."""
+
+
+def test_each_run_has_the_seconds_that_are_left():
+    executor = LosingExecutor()
+    spec = ToolSpec.from_function(bodies.add, annotations={"readOnlyHint": True}, timeout=5)
+    assert spec.submit(executor, a=1).result(20).error.code == "connection"
+    first, second, third = (task.seconds for task in executor.tasks)
+    assert 5 >= first >= second + 0.05 >= third + 0.1
+    assert [(task.tool, task.is_repeatable, task.is_connected) for task in executor.tasks] == [("add", True, False)] * 3
 
 
 class ReopenedPool(Executor):

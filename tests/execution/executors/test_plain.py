@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -89,6 +91,12 @@ def test_an_executor_that_does_not_run_the_body_is_a_connection_error(kind, body
     assert (result.error.code, message in result.error.message) == ("connection", True)
     assert "ann-the-user" not in repr(result.error) or body is bodies.report
     assert len(executor.submitted) == 1
+
+
+def test_the_error_of_an_executor_shows_no_bound_value():
+    kit = Toolkit("k", executor=OtherExecutor(refuse)).add(bodies.greet, isolation="executor")
+    with pytest.raises(ToolConnectionError, match="RuntimeError: no more work, user=<user>"):
+        kit.bind("user", default="ann-the-user").call("greet", {"name": "x"})
 
 
 def test_a_body_that_may_be_repeated_is_submitted_three_times():
@@ -200,6 +208,56 @@ def test_replies_that_were_lost_on_their_way_end_the_call():
     assert "lost its connection" in result.error.message
 
 
+@pytest.mark.parametrize("is_held", [False, True], ids=["closed", "held open"])
+def test_what_a_lost_worker_has_sent_reaches_the_reader_before_the_error(is_held, monkeypatch):
+    """A process that the worker has forked may hold its connection open."""
+    opened = []
+    receive_all = channel.Channel._receive_all
+
+    def receive_late(*arguments: Any) -> None:
+        time.sleep(0.1)
+        receive_all(*arguments)
+
+    monkeypatch.setattr(channel.Channel, "_receive_all", receive_late)
+    monkeypatch.setattr(channel, "CONNECT_SECONDS", 1_000.0)
+
+    def run(fn: Any, task: PlainTask) -> Any:
+        connection = channel.connect(task.address)
+        for number in range(200):
+            connection.send_bytes(replies.encode("output", number))
+        opened.append(connection)
+        if not is_held:
+            connection.close()
+        return finished(error=OSError("killed"))
+
+    executor = OtherExecutor(run)
+    spec = ToolSpec.from_function(bodies.report, annotations={"readOnlyHint": True})
+    *chunks, result = Toolkit("k", executor=executor).add(spec, isolation="executor").stream("report", {"n": 1})
+    assert [chunk.value for chunk in chunks] == list(range(200))
+    assert (result.error.code, len(executor.submitted)) == ("connection", 1)
+    opened[0].close()
+
+
+def test_a_worker_that_sends_on_after_its_loss_was_told_is_not_read_for_ever(monkeypatch):
+    has_ended = threading.Event()
+
+    def send_on(connection: Any) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection.send_bytes(replies.encode("progress", 1))
+                time.sleep(0.02)
+        has_ended.set()
+
+    def run(fn: Any, task: PlainTask) -> Any:
+        connection = channel.connect(task.address)
+        threading.Thread(target=send_on, args=(connection,)).start()
+        monkeypatch.setattr(channel, "CONNECT_SECONDS", 0.2)
+        return finished(error=OSError("killed"))
+
+    result = ToolSpec.from_function(bodies.report).submit(OtherExecutor(run), n=1).result(20)
+    assert (result.error.code, has_ended.wait(20)) == ("connection", True)
+
+
 def test_a_question_reaches_the_approver_of_the_caller(executor):
     asked = []
     kit = Toolkit("k", executor=executor, approver=lambda request: not asked.append(request.action))
@@ -209,3 +267,10 @@ def test_a_question_reaches_the_approver_of_the_caller(executor):
     refusing = Toolkit("k", executor=executor).add(bodies.ask, isolation="executor")
     with pytest.raises(ApprovalRequiredError):
         refusing.call("ask", {"what": "delete"})
+
+
+def test_an_executor_has_each_submitted_call_before_its_block_ends() -> None:
+    spec = ToolSpec.from_function(bodies.add)
+    with ThreadPoolExecutor(max_workers=2) as executor:
+        futures = [spec.submit(executor, a=number, b=1) for number in range(50)]
+    assert [future.result(timeout=60).value for future in futures] == list(range(1, 51))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -309,3 +310,43 @@ class TestDescriptors:
         spec = isolated(body)
         assert spec() == spec()
         opened.close()
+
+
+@ON_LINUX
+def test_each_setting_that_a_body_can_change_is_noticed() -> None:
+    def body() -> dict[str, bool]:
+        import resource
+
+        from ahvn_tools.execution.isolation.leftovers import process_settings
+
+        changes = {
+            "umask": lambda: os.umask(0o13),
+            "handler": lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+            "recursion": lambda: sys.setrecursionlimit(900),
+            "blocked": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2}),
+            "timer": lambda: signal.setitimer(signal.ITIMER_REAL, 600),
+            "limit": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+            "priority": lambda: os.nice(1),
+            "cores": lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]),
+            "groups": lambda: os.setgroups([1]),
+            "group": lambda: os.setegid(1),
+            "user": lambda: os.seteuid(1),
+        }
+        if os.geteuid() != 0:
+            for name in ("groups", "group", "user"):
+                del changes[name]
+        if len(os.sched_getaffinity(0)) == 1:
+            del changes["cores"]
+        if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
+            del changes["limit"]
+        noticed = {}
+        for name, change in changes.items():
+            before = process_settings()
+            assert process_settings() == before, name
+            change()
+            noticed[name] = process_settings() != before
+        return noticed
+
+    noticed = isolated(body)()
+    assert len(noticed) >= 6
+    assert [name for name, is_noticed in noticed.items() if not is_noticed] == []

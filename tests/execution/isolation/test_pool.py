@@ -39,6 +39,38 @@ class TestPool:
         assert until(lambda: pool.process_pool.count()[0] <= pool.MAX_IDLE_PROCESSES)
         assert len(psutil.Process().children()) <= pool.MAX_IDLE_PROCESSES
 
+    def test_few_idle_workers_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def body() -> Iterator[int]:
+            yield 1
+
+        pool.process_pool.end_idle()
+        monkeypatch.setattr(pool, "MAX_IDLE_PROCESSES", 1)
+        streams = [isolated(body).stream() for _ in range(2)]
+        for stream in streams:
+            next(stream)
+        assert pool.process_pool.count() == (2, 0)
+        assert [[result.value for result in stream] for stream in streams] == [[[1]], [[1]]]
+        assert until(lambda: pool.process_pool.count() == (1, 1))
+
+    @pytest.mark.exhaustive
+    def test_a_worker_that_holds_the_gil_ends_with_the_interpreter(self, tmp_path: Path) -> None:
+        code = """if True:
+            import sys, threading
+            from ahvn_tools import ToolSpec
+            from tests.execution.isolation.bodies import read_pids
+            from pathlib import Path
+            def body(path):
+                import os, re
+                Path(path).write_text(str(os.getpid()))
+                re.match("(a+)+$", "a" * 60 + "b")
+            spec = ToolSpec.from_function(body, isolation="process")
+            threading.Thread(target=spec.exec, kwargs={"path": sys.argv[1]}, daemon=True).start()
+            read_pids(Path(sys.argv[1]))
+        """
+        assert program(code, str(tmp_path / "pid"))[0] == 0
+        [pid] = read_pids(tmp_path / "pid")
+        assert until(lambda: is_gone(pid))
+
     def test_end_idle_ends_idle_workers(self) -> None:
         pid = isolated(get_pid)()
         pool.process_pool.end_idle()
@@ -125,6 +157,42 @@ print(double(point={"x": 2}))
         assert (code_, output) == (0, "end\n")
         [pid] = read_pids(tmp_path / "pid")
         assert until(lambda: is_gone(pid))
+
+    def test_a_worker_whose_parent_was_killed_while_it_started_prints_nothing(self, tmp_path: Path) -> None:
+        (tmp_path / "sitecustomize.py").write_text(
+            "import os, time\n"
+            f"print(os.getpid(), file=open({str(tmp_path / 'pid')!r}, 'w'), flush=True)\n"
+            f"while not os.path.exists({str(tmp_path / 'gate')!r}):\n"
+            "    time.sleep(0.01)\n"
+        )
+        code = """if True:
+            import os, sys
+            os.environ["PYTHONPATH"] = sys.argv[1]
+            from ahvn_tools import ToolSpec
+            from tests.execution.isolation.bodies import get_pid
+            ToolSpec.from_function(get_pid, isolation="process")()
+        """
+        parent = process(code, str(tmp_path))
+        [pid] = read_pids(tmp_path / "pid")
+        parent.kill()
+        parent.wait()
+        (tmp_path / "gate").touch()
+        assert until(lambda: is_gone(pid))
+        assert parent.communicate()[1] == ""
+
+    @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors cannot be listed")  # noqa: PTH112  # a constant
+    def test_a_parent_without_standard_streams_can_start_workers(self) -> None:
+        code = """if True:
+            import os
+            from ahvn_tools import ToolSpec
+            def body():
+                return [os.readlink(f"/proc/self/fd/{number}") for number in range(3)], os.open(os.devnull, os.O_RDONLY)
+            kept = os.dup(1)
+            os.closerange(0, 3)
+            links, opened = ToolSpec.from_function(body, isolation="process")()
+            os.write(kept, repr((links, opened > 2)).encode())
+        """
+        assert program(code) == (0, repr((["/dev/null"] * 3, True)), "")
 
     @pytest.mark.skipif(sys.version_info >= (3, 12), reason="an exiting interpreter starts no threads")
     @pytest.mark.exhaustive

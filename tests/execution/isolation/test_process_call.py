@@ -18,7 +18,7 @@ import pytest
 from ahvn_tools import Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError, ToolkitError, ToolTimeoutError
 from ahvn_tools.execution import plan, threads
-from ahvn_tools.execution.isolation import pool
+from ahvn_tools.execution.isolation import pool, worker_run
 from tests.execution.entry_points import (
     BODIES,
     ENTRY_POINTS,
@@ -302,6 +302,16 @@ class TestKill:
         os.kill(isolated(get_pid)(), signal.SIGSTOP)
         error = run(isolated(get_pid, timeout=LIMIT).aexec).error
         assert error.code == "timeout"
+        assert isolated(get_pid)() != os.getpid()
+
+    @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no SIGSTOP")
+    def test_a_call_without_a_timeout_does_not_wait_for_a_suspended_worker(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        os.kill(isolated(get_pid)(), signal.SIGSTOP)
+        monkeypatch.setattr(worker_run, "MAX_START_SECONDS", 0.1)
+        assert isolated(get_pid).exec().error.code == "connection"
+        monkeypatch.undo()
         assert isolated(get_pid)() != os.getpid()
 
     @pytest.mark.parametrize("timeout", [None, pytest.param(60.0, marks=pytest.mark.exhaustive)])

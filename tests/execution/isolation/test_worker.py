@@ -209,6 +209,14 @@ class TestPickling:
         assert result.text == "Error calling tool 'body'"
         assert isolated(get_pid)() == pid
 
+    def test_the_error_of_such_a_value_shows_no_bound_value(self) -> None:
+        def body(db: Any, token: str) -> int:
+            return 1
+
+        result = isolated(body).bind("db", default=FailsToUnpickle()).bind("token", default="hunter2-secret").exec()
+        assert "RuntimeError" in str(result.exception)
+        assert "hunter2" not in f"{result.exception!r} {result}"
+
     @combinations(entry_point=RESULT_ENTRY_POINTS, is_generator={"result": False, "chunk": True})
     def test_the_error_names_the_type_of_a_result_that_cannot_be_pickled(
         self, entry_point: EntryPoint, is_generator: bool
@@ -224,6 +232,14 @@ class TestPickling:
         assert (result.error.code, result.text) == ("invalid_result", "The tool returned an invalid result.")
         assert "cannot send back a l" in str(result.exception)
         assert isolated(get_pid)() == pid
+
+    def test_output_that_cannot_be_pickled_is_an_invalid_result(self) -> None:
+        def body(context: ToolContext) -> None:
+            context.append_output(threading.Lock())
+
+        result = [*isolated(body).stream()][-1]
+        assert result.error.code == "invalid_result"
+        assert "cannot send back a lock" in str(result.exception)
 
     def test_a_result_that_cannot_be_unpickled_in_the_caller_is_an_error(self) -> None:
         result = isolated(returns_caller_only_failure).exec()

@@ -104,6 +104,22 @@ async def test_refused_answer_becomes_the_error_of_its_request() -> None:
 
 
 @pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        ({"status": "input_required", "inputRequests": {"a": {}}}, None),
+        ({"status": "completed", "result": {"content": [{}] * 2}}, None),
+        ({"status": "completed", "result": {"content": [{}] * 3}}, LimitExceededError),
+        ({"status": "input_required", "inputRequests": {}}, InvalidResultError),
+        ({"status": "input_required"}, InvalidResultError),
+    ],
+    ids=["question", "result", "too many blocks", "no question", "nothing"],
+)
+async def test_the_status_of_a_task_is_checked(result: dict[str, Any], error: type[Exception] | None) -> None:
+    item, _ = await pass_through(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=7, result=result)))
+    assert type(getattr(getattr(item.message, "error", None), "data", None)) is (error or type(None))
+
+
+@pytest.mark.parametrize(
     "message",
     [SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="x", params={"a": [0] * 100})), ValueError("no message")],
 )

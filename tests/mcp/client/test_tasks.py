@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("fastmcp_tasks", reason='tasks need pip install "ahvn-tools[tasks]"')
 
 from fastmcp.client.elicitation import ElicitResult
+from mcp_types import CreateMessageRequest, CreateMessageRequestParams, InputRequiredResult
 
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.errors import DefinitionError
@@ -98,6 +99,44 @@ async def test_without_tasks_a_tool_that_requires_them_says_what_is_missing():
     result = await kit.aexec("wait", {"number": 3})
     await kit.aremove_mcp("upstream")
     assert "tasks=True" in result.text
+
+
+async def test_a_task_that_asks_without_end_ends():
+    """mcp ends a plain call of such a server, too."""
+    answers = []
+
+    async def count(context: ToolContext) -> str:
+        """Ask and ask."""
+        for number in range(20):
+            await context.ask(f"Question {number}?")
+        return "answered"
+
+    async def approve_and_count(*arguments: Any) -> ElicitResult[Any]:
+        answers.append(1)
+        return await approve(*arguments)
+
+    server = Toolkit("upstream").add(count, task="required").to_fastmcp_server(tasks=True)
+    kit = await Toolkit("host").aadd_mcp(server, name="upstream", tasks=True, elicitation=approve_and_count)
+    result = await kit.aexec("count", {})
+    await kit.aremove_mcp("upstream")
+    assert result.error is not None
+    assert result.error.code == "limit_exceeded"
+    assert len(answers) == 10
+
+
+async def test_a_task_that_asks_for_a_sample_is_an_error_of_the_tool():
+    async def think() -> InputRequiredResult:
+        """Ask the client's model."""
+        params = CreateMessageRequestParams(messages=[], max_tokens=1)
+        return InputRequiredResult(input_requests={"one": CreateMessageRequest(params=params)})
+
+    server = Toolkit("upstream").add(think, task="required").to_fastmcp_server(tasks=True)
+    kit = await Toolkit("host").aadd_mcp(server, name="upstream", tasks=True)
+    result = await kit.aexec("think", {})
+    await kit.aremove_mcp("upstream")
+    assert result.error is not None
+    assert result.error.code == "tool_error"
+    assert "other than a form" in result.text
 
 
 async def test_tasks_is_true_or_false():

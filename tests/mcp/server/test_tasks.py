@@ -433,7 +433,7 @@ def test_a_redis_that_does_not_answer_is_an_error_that_shows_no_password():
         async with server._lifespan_manager():
             pass
 
-    with pytest.raises(ToolSpecError, match=r"redis://127\.0\.0\.1:1/0 \(ConnectionError\)") as error:
+    with pytest.raises(ToolSpecError, match=r"redis://127\.0\.0\.1:1 \(ConnectionError\)") as error:
         asyncio.run(run())
     assert "pass-word" not in repr(error.value)
 

@@ -27,7 +27,7 @@ from ahvn_tools import Toolkit
 from tests.mcp.serving import ENVIRONMENT, LONGEST
 
 TOOLS = """
-import asyncio, os, sys
+import asyncio, os, sys, time
 from pathlib import Path
 from ahvn_tools import ToolContext, Toolkit, serve
 
@@ -45,6 +45,12 @@ async def wait(file: str, user: str = "nobody") -> dict[str, str]:
         Path(file).write_text("cancelled")
         raise
     return {"user": user}
+
+@kit.tool(task="optional", isolation="process")
+def block(file: str) -> None:
+    '''Never end.'''
+    Path(file).write_text(str(os.getpid()))
+    time.sleep(600)
 
 kit.add(kit["wait"], rename="wait_again", annotations={"idempotentHint": True})
 kit.add(kit["wait"], rename="wait_as_task", task="required")
@@ -263,3 +269,55 @@ async def test_clients_learn_that_redis_has_ended_and_tasks_run_when_it_is_back(
         assert await asyncio.to_thread(started.wait, LONGEST) == 0
     assert result is not None
     assert result.data == {"user": "ann"}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")  # by Docket's store of results
+async def test_a_server_that_stops_leaves_waiting_tasks_to_another_one(redis, monkeypatch):
+    monkeypatch.setenv("FASTMCP_DOCKET_CONCURRENCY", "2")
+    ran = []
+
+    def kit_of(server: str) -> Toolkit:
+        async def run(number: int) -> str:
+            """Run until the server stops; the first call takes a while to end."""
+            ran.append((server, number))
+            if server == "first":
+                try:
+                    await asyncio.sleep(LONGEST)
+                finally:
+                    await asyncio.sleep(0.09 if number == 0 else 0)
+            return server
+
+        return Toolkit("shared").add(run, task="optional")
+
+    async with Client(kit_of("first").to_fastmcp_server(tasks=redis.url)) as client:
+        tasks = [await call_tool_task(client, "run", {"number": number}) for number in range(5)]
+        await wait_for(lambda: len(ran) == 2)
+    async with Client(kit_of("second").to_fastmcp_server(tasks=redis.url)) as client:
+        waiting = [ToolTask(client, "run", task.create_result) for task in tasks[2:]]
+        assert [(await task.result()).data for task in waiting] == ["second"] * 3
+        ended = [ToolTask(client, "run", task.create_result, raise_on_error=False) for task in tasks[:2]]
+        assert ["was stopped while" in str(await task.result()) for task in ended] == [True, True]
+    assert ran == [("first", 0), ("first", 1), ("second", 2), ("second", 3), ("second", 4)]
+
+
+@pytest.mark.exhaustive
+async def test_another_server_cancels_a_task_whose_body_runs_in_a_process_of_its_own(redis, tmp_path):
+    log = tmp_path / "log"
+    with served(redis.url) as (first, _), served(redis.url) as (second, _):
+        async with client_of(first) as client, client_of(second) as other:
+            tasks = [await call_tool_task(client, "block", {"file": str(log) + str(n)}) for n in range(2)]
+            for number, task in enumerate(tasks):
+                file = Path(f"{log}{number}")
+                await wait_for(lambda file=file: file.exists() and file.read_text())
+                await ToolTask(other, "block", task.create_result).cancel()
+                await wait_for(lambda file=file: not is_running(file))
+                assert (await task.wait()).status == "cancelled"
+
+
+def is_running(file: Path) -> bool:
+    """Return whether the process whose id is in a file runs."""
+    try:
+        return Path(f"/proc/{file.read_text()}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False

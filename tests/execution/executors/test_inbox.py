@@ -1,0 +1,157 @@
+"""What a worker sends faster than its caller handles it: progress is replaced, nothing else is lost, order is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies
+
+from ahvn_tools import ToolContext, Toolkit, ToolSpec
+from ahvn_tools.errors import LimitExceededError
+from ahvn_tools.execution.executors import links
+from ahvn_tools.execution.executors.inbox import MAX_WAITING, Inbox
+from ahvn_tools.execution.isolation import replies
+from ahvn_tools.execution.isolation.body_call import WorkerLostError
+from tests.property_checks import EXAMPLES, run_examples
+
+KINDS = ["progress", "output", "chunk", "ask"]
+
+
+def encoded(kinds: list[str]) -> list[bytes]:
+    return [replies.encode(kind, number) for number, kind in enumerate(kinds)]
+
+
+async def taken(items: list[Any]) -> list[Any]:
+    inbox = Inbox()
+    for item in items:
+        inbox.put(item)
+    return await inbox.take_all()
+
+
+async def test_progress_that_waits_is_replaced_by_newer_progress():
+    items = encoded(["progress"] * 10_000)
+    assert await taken(items) == [*items[: MAX_WAITING - 1], items[-1]]
+
+
+@EXAMPLES
+def test_all_but_progress_is_kept_in_its_order(max_examples):
+    def check(kinds: list[str]) -> None:
+        items = [*encoded(["progress"] * MAX_WAITING + kinds), WorkerLostError("gone")]
+        found = asyncio.run(taken(items))
+        assert found == sorted(found, key=items.index)
+        assert [item for item in items if item not in found and not replies.is_progress(item)] == []
+        assert len(found) <= MAX_WAITING + 2 * len(kinds) + 1
+
+    run_examples(max_examples, check, strategies.lists(strategies.sampled_from(KINDS), max_size=30))
+
+
+async def test_items_of_many_threads_all_arrive_and_wake_the_task_that_waits():
+    inbox, found = Inbox(), []
+    threads = [
+        threading.Thread(target=lambda: [inbox.put(item) for item in encoded(["output"] * 500)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    while len(found) < 2_000:
+        found += await asyncio.wait_for(inbox.take_all(), 20)
+    assert len(found) == 2_000
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(inbox.take_all(), 0.01)
+
+
+def test_an_item_for_a_loop_that_was_closed_is_dropped():
+    async def make() -> Inbox:
+        return Inbox()
+
+    asyncio.run(make()).put(b"late")
+
+
+def report_behind_a_chunk(folder: str, n: int, context: ToolContext) -> Iterator[str]:
+    """Report progress in another thread while the reader has not requested the second chunk."""
+
+    def report() -> None:
+        while not Path(folder, "begin").exists():
+            time.sleep(0.005)
+        for number in range(n):
+            context.report_progress(number + 1, n)
+        Path(folder, "end").touch()
+
+    thread = threading.Thread(target=report)
+    thread.start()
+    yield "first"
+    thread.join()
+
+
+def test_a_body_that_reports_more_than_its_reader_takes_is_not_held_up(executor, tmp_path):
+    kit = Toolkit("k", executor=executor).add(report_behind_a_chunk, isolation="executor", max_items=3)
+    stream = kit.stream("report_behind_a_chunk", {"folder": str(tmp_path), "n": 20_000})
+    assert next(stream).value == "first"
+    (tmp_path / "begin").touch()
+    while not (tmp_path / "end").exists():
+        time.sleep(0.005)
+    *chunks, result = stream
+    assert result.value == ["first"]
+    assert chunks[-1].meta["progress"] == {"progress": 20_000, "total": 20_000}
+    assert len(chunks) < 20_000
+
+
+class WatchedExecutor(ThreadPoolExecutor):
+    """Keeps what its tasks return."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.results: list[Future[Any]] = []
+
+    def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
+        self.results.append(super().submit(*arguments, **named))
+        return self.results[-1]
+
+
+def report_and_append(n: int, context: ToolContext) -> int:
+    for number in range(n):
+        context.report_progress(number)
+        context.append_output(number)
+    return n
+
+
+def test_what_nobody_reads_is_not_sent():
+    with WatchedExecutor() as executor:
+        kit = Toolkit("k", executor=executor).add(report_and_append, isolation="executor")
+        assert kit.call("report_and_append", {"n": 9}) == 9
+        assert ToolSpec.from_function(report_and_append).submit(executor, n=9).result(20).value == 9
+        assert len(list(kit.stream("report_and_append", {"n": 9}))) == 19
+        assert [result.result().sent for result in executor.results] == [1, 1, 19]  # the first one: the body starts
+
+
+def append_until_refused(n: int, context: ToolContext) -> str:
+    try:
+        for number in range(n):
+            context.append_output("x" * 100 * number)
+    except LimitExceededError as error:
+        return f"{number} {error}"
+    return "none"
+
+
+@pytest.mark.parametrize("limits", [{"max_items": 3}, {"max_bytes": 3_000}], ids=["items", "bytes"])
+def test_too_much_output_is_refused_in_the_body_as_in_a_local_call(executor, limits):
+    found = []
+    for options in ({}, {"isolation": "executor"}):
+        kit = Toolkit("k", executor=executor).add(append_until_refused, **options, **limits)
+        *chunks, result = kit.stream("append_until_refused", {"n": 50})
+        found.append(([chunk.value for chunk in chunks], result.value))
+    assert found[0] == found[1]
+    assert "made" in found[0][1]
+
+
+def test_a_link_that_keeps_all_for_the_end_keeps_the_newest_of_the_progress():
+    kept, items = links.KeepingLink(), encoded(["progress", "progress", "output", "progress", "progress", "progress"])
+    for item in items:
+        kept.send(item)
+    assert kept.replies == [items[1], items[2], items[5]]
