@@ -86,6 +86,7 @@ class ToolContext:
     emit: InitVar[Callable[[ToolResult], None] | None] = None
     report: InitVar[ProgressCallback | None] = None
     asker: InitVar[Asker | None] = None
+    resumed_program: InitVar[Any] = None
 
     def __post_init__(
         self,
@@ -93,12 +94,14 @@ class ToolContext:
         emit: Callable[[ToolResult], None] | None,
         report: ProgressCallback | None,
         asker: Asker | None,
+        resumed_program: Any,
     ) -> None:
         """Each call creates one, not its tool. `emit` receives chunks, `report` progress, `asker` questions."""
         self._open_toolkit = open_toolkit
         self._emit = emit
         self._report = report
         self._asker = asker
+        self._resumed_program = resumed_program
         self._cancelled = threading.Event()
 
     @property

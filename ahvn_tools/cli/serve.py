@@ -31,6 +31,7 @@ def serve(
     allowed_origin: Names = None,
     auth_token_env: str | None = None,
     tasks: str | None = None,
+    code: Flag = False,
     reload: Flag = False,
     profile: str | None = None,
     trust: Names = None,
@@ -67,6 +68,9 @@ def serve(
     tasks
         Let clients call tools with the option task as MCP tasks. memory:// keeps them in memory. To keep them in Redis,
         pass its URL, or the name of an environment variable that contains it.
+    code
+        Let clients call the tools in programs that run in a sandbox: only search_tools, describe_tools and run_code are
+        listed. It needs the extra code.
     reload
         With --http: start the server again when a Python or YAML file of the tools has changed.
     profile
@@ -110,6 +114,7 @@ def serve(
         name=name,
         log_level=log_level,
         tasks=tasks,
+        code_mode=code,
         http=_to_http_options(**chosen) if http else None,
     )
     if not reload:

@@ -41,6 +41,8 @@ class ServeRequest:
     log_level: str | None
     tasks: str | None
     """A URL, or an environment variable that contains it."""
+    code_mode: bool
+    """Whether clients call the tools in programs."""
     http: HTTPOptions | None
     """None: over stdio."""
 
@@ -65,6 +67,7 @@ def run(
             "audience": list(request.audience) or None,
             "log_level": request.log_level,
             "tasks": tasks,
+            "code_mode": request.code_mode,
         }
         on_loaded()
         from ahvn_tools.toolkit.serve import serve as serve_toolkit  # slow: refusals do not need it

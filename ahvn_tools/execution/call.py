@@ -56,6 +56,8 @@ class Call:
     """The toolkit's key for digests that only the host can make; without a toolkit a random one."""
     approved_questions: tuple[str, ...] = field(default=(), repr=False)
     """The digests of questions of the body that were approved in an earlier run of it."""
+    resumed_program: Any = field(default=None, repr=False)
+    """The program that this call continues, for the tool that runs programs."""
     question_approver: QuestionApprover | None = field(default=None, repr=False)
     """Decides on what the body asks; None: each question ends the call, which waits for an approval."""
     approval_expiry: float | None = None
@@ -106,6 +108,7 @@ class Call:
             is_anonymous=self.is_anonymous,
             masks_errors=self.masks_errors,
             asker=self._make_questions(),
+            resumed_program=self.resumed_program,
         )
         if self.scope.is_cancelled:
             context.cancel()

@@ -67,6 +67,8 @@ class ApprovalRequest:
     """Keyed digests of what the tool has asked for in this call, this action last; empty without an action."""
     is_call_approved: bool
     """Whether the call was approved as a whole before the tool asked for the action."""
+    program: JsonObject | None = None
+    """The saved program that has made the call; None for a call that the model has made itself."""
     signature: str
     """HMAC-SHA-256, in hex, of all other fields, with the toolkit's secret key."""
 
@@ -226,7 +228,8 @@ def _is_request(data: Any, call_id: str | None, key: SecretKey) -> bool:
         request = ApprovalRequest.from_json(data)
     except ToolSpecError:
         return False
-    return request.call_id == call_id and request.is_signed_by(key)
+    waiting = request.call_id if request.program is None else request.program.get("call_id")
+    return waiting == call_id and request.is_signed_by(key)
 
 
 def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:

@@ -19,6 +19,7 @@ from collections.abc import (
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from ahvn_tools.code_mode.saved_program import ResumedProgram
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.async_to_sync import read_on_loop
@@ -52,6 +53,8 @@ class Batch:
     """Results of calls that are not run (again), by the index of the call."""
     requests: Mapping[int, ApprovalRequest] = field(default_factory=dict)
     """The requests that were decided, by the index of the call; those of calls to run were approved."""
+    programs: Mapping[int, ResumedProgram] = field(default_factory=dict)
+    """The programs that are continued, by the index of the call that ran them."""
     run_in_thread: bool = True
     """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
@@ -153,10 +156,12 @@ class Batch:
         return replace(self._call_options(index, call, emit), scope=scope)
 
     def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
-        approval = self.requests.get(index)
+        program = self.programs.get(index)
+        approval = None if program is not None else self.requests.get(index)
         return CallOptions(
             id=call.id,
             run_id=self.id,
+            resumed_program=program,
             is_approved=approval is not None and approval.approves_call,
             approved_questions=() if approval is None else approval.questions,
             emit=None if emit is None else make_emit(emit, call.id),

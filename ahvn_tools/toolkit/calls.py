@@ -37,6 +37,7 @@ from ahvn_tools.toolkit.visibility import StoreView
 if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from concurrent.futures import Executor
 
+    from ahvn_tools.code_mode.saved_program import ResumedProgram
     from ahvn_tools.execution.call import Call, EmitChunk, Middleware
     from ahvn_tools.execution.questions import QuestionApprover
     from ahvn_tools.execution.scope import CallScope
@@ -67,6 +68,8 @@ class CallOptions:
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
     report: ProgressCallback | None = None
     emit: EmitChunk | None = None
+    resumed_program: ResumedProgram | None = None
+    """The program that this call continues."""
     executor: Executor | None = None
     """Where the body runs; None: where the tool says, which may be the toolkit's executor."""
     roots: tuple[Path, ...] | None = None
@@ -315,6 +318,7 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         is_approved=options.is_approved,
         approved_questions=options.approved_questions,
         question_approver=options.question_approver,
+        resumed_program=options.resumed_program,
         is_served=options.is_served,
         is_anonymous=options.is_served and view.session_state.switches.is_anonymous,
         masks_errors=view.store.masks_errors if options.masks_errors is None else options.masks_errors,

@@ -8,10 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ahvn_tools.code_mode.saved_program import ResumedProgram, SavedProgram
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
-from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest, is_same_json, rejected_result
+from ahvn_tools.middleware.approve import (
+    ApprovalRequest,
+    arguments_digest,
+    is_same_json,
+    rejected_result,
+    rejection_text,
+)
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.batch import Batch
@@ -54,6 +61,7 @@ def resumed_batch(
     calls = [call for call, _ in run.results]
     known_results: dict[int, ToolResult] = {}
     requests: dict[int, ApprovalRequest] = {}
+    programs: dict[int, ResumedProgram] = {}
     decided: list[ApprovalRequest] = []
     for index, (call, result) in enumerate(run.results):
         approval = result.meta.get("approval")
@@ -63,14 +71,18 @@ def resumed_batch(
             continue
         requests[index] = request
         continued = _continue(view, request, call, decisions[request.call_id])
-        if isinstance(continued, ToolResult):
+        if isinstance(continued, ResumedProgram):
+            programs[index] = continued
+        elif isinstance(continued, ToolResult):
             known_results[index] = continued
         else:
             calls[index] = continued
         if request.is_signed_by(view.store.secret_key):  # another one cannot be approved here
             decided.append(request)
     _mark_decided(view, decided)
-    return Batch(view=view, calls=calls, format=run.format, known_results=known_results, requests=requests)
+    return Batch(
+        view=view, calls=calls, format=run.format, known_results=known_results, requests=requests, programs=programs
+    )
 
 
 async def aresumed_batch(view: StoreView, *arguments: Any) -> Batch:
@@ -111,7 +123,9 @@ def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict
     }
 
 
-def _continue(view: StoreView, request: ApprovalRequest, call: ToolCall, decision: _Decision) -> ToolCall | ToolResult:
+def _continue(
+    view: StoreView, request: ApprovalRequest, call: ToolCall, decision: _Decision
+) -> ToolCall | ToolResult | ResumedProgram:
     """Return the call to run or, if it does not run, its result. Raises ToolkitError for what does not fit."""
     if request.is_signed_by(view.store.secret_key):
         _require_session(view, request)
@@ -120,6 +134,8 @@ def _continue(view: StoreView, request: ApprovalRequest, call: ToolCall, decisio
             "The request has been changed, or was made with another secret_key: pass the same one to the Toolkit of "
             "every process, Toolkit(…, secret_key=…). To approve with other arguments, pass them as arguments=…."
         )
+    if not decision.is_approved and request.program is not None and request.is_signed_by(view.store.secret_key):
+        return _resumed(request, {}, rejection_text(request.tool, decision.reason))
     if not decision.is_approved:
         return replace(rejected_result(request.tool, decision.reason), id=call.id)
     if request.expires_at is not None and time.time() >= request.expires_at:
@@ -127,11 +143,24 @@ def _continue(view: StoreView, request: ApprovalRequest, call: ToolCall, decisio
             "The request has expired: it was not approved in time. Reject it, so that the model can ask again; "
             "Toolkit(…, approval_expiry=…) sets how long requests can be approved."
         )
+    if request.program is not None:
+        if (changed := _result_if_changed(view, request)) is not None:
+            return replace(changed, id=call.id)
+        saved = SavedProgram.from_json(request.program)
+        arguments = _exact_arguments(view, request, saved.asked_call.arguments, decision.edits)
+        return _resumed(request, request.merge_edits(decision.edits, arguments), None)
     requested = call if request.tool == call.name else model_tools.inner_call(call) or call
     if (changed := _result_if_changed(view, request)) is not None:
         return changed
     arguments = _exact_arguments(view, request, requested.arguments, decision.edits)
     return replace(requested, name=request.tool, arguments=request.merge_edits(decision.edits, arguments))
+
+
+def _resumed(request: ApprovalRequest, arguments: Any, rejection: str | None) -> ResumedProgram:
+    return ResumedProgram(
+        program=SavedProgram.from_json(request.program or {}), arguments=arguments, rejection=rejection,
+        is_call_approved=request.approves_call, approved_questions=request.questions,
+    )  # fmt: skip
 
 
 def _require_session(view: StoreView, request: ApprovalRequest) -> None:

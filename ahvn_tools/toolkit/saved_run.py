@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -39,6 +40,9 @@ def from_json(data: Mapping[str, Any]) -> tuple[list[Pair], str | None]:
 
 def waiting_call(request: ApprovalRequest, **fields: Any) -> Pair:
     """Return the call of a request, with the further `fields` of a call, and the result that says that it waits."""
+    if (program := request.program) is not None:
+        call = ToolCall(id=program["call_id"], name=program["tool"], arguments={"code": program["code"]}, **fields)
+        return call, replace(pending_result(request), id=call.id)
     call = ToolCall(id=request.call_id, name=request.tool, arguments=request.arguments, **fields)
     return call, pending_result(request)
 

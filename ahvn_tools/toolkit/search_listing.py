@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.toolkit.search_rank import Rank
+
+Describe = Callable[[Any, ToolDefinition], ToolDefinition]
+"""Takes the view of one toolkit, session or selection, and returns the definition of a tool as that shows it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -17,3 +23,5 @@ class SearchListing:
     """The names of the tools that find and call the others."""
     rank: Rank | None = None
     """The host's own ranking; None: by words."""
+    describe: Describe | None = None
+    """Completes the definition of the last of these tools; None: it is complete."""

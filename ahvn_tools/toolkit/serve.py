@@ -18,14 +18,18 @@ Transport = Literal["stdio", "http"]
 class ServeOptions(ToolkitServerOptions, run.ServerRunOptions, total=False):
     """The options of `serve`: those of the server, and those of running it."""
 
+    code_mode: bool
+    """Whether clients call the tools in programs: `Toolkit.add_code_mode` is called, unless it was before."""
+
 
 def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:
     """Serve a Toolkit, an instance of a ToolRegistry, a tool or a list of tools over MCP, until it is stopped.
 
     `transport` is `"stdio"`, or `"http"` with `host`, `port`, `path`, `allowed_hosts` and `allowed_origins`. The other
-    options are those of `Toolkit.to_fastmcp_server`. Over stdio the output of `print` in tools goes to stderr. SIGTERM
-    and Ctrl-C end it within a few seconds, also while tools run. Raises SyncCallError in a running event loop: use
-    `aserve` there.
+    options are those of `Toolkit.to_fastmcp_server`. With `code_mode=True` clients call the tools in programs: the
+    toolkit gets the tools of `add_code_mode`, unless it has them. Over stdio the output of `print` in tools goes to
+    stderr. SIGTERM and Ctrl-C end it within a few seconds, also while tools run. Raises SyncCallError in a running
+    event loop: use `aserve` there.
     """
     if running_loop() is not None:
         raise SyncCallError("`serve` would block the running event loop; use `await aserve(…)`.")
@@ -34,9 +38,13 @@ def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOpt
 
 async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:
     """Serve from async code, as `serve` does, until it is stopped or this is cancelled."""
+    code_mode = options.pop("code_mode", False)
     run_options: Any = {name: value for name, value in options.items() if name in run.ServerRunOptions.__annotations__}
     server_options: Any = {name: value for name, value in options.items() if name not in run_options}
-    server = to_toolkit(thing).to_fastmcp_server(**server_options)
+    kit = to_toolkit(thing)
+    if code_mode and not kit.has_code_mode:
+        kit.add_code_mode()
+    server = kit.to_fastmcp_server(**server_options)
     await run.run_server(server, transport, **run_options)
 
 

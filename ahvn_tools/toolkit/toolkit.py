@@ -45,6 +45,7 @@ from ahvn_tools.toolkit.visibility import StoreView
 if TYPE_CHECKING:  # slow, and few toolkits need it
     from concurrent.futures import Executor
 
+    from ahvn_tools.code_mode import CodeLimits, Sandbox
     from ahvn_tools.execution.call import Middleware
     from ahvn_tools.middleware.approve import Approver
 
@@ -313,6 +314,50 @@ class Toolkit(ToolkitServers):
         core = store.require_names(core)
         names = tuple(entry.name for entry in self._add((pair,), "", None, cast("AddOptions", options), {}))
         store.search_listing = SearchListing(core=core, search_tool_names=names, rank=rank)
+        return self
+
+    @property
+    def has_code_mode(self) -> bool:
+        """Whether the toolkit has a tool with which a model runs programs."""
+        from ahvn_tools.toolkit.code_mode import is_code_tool
+
+        return any(is_code_tool(entry.spec) for entry in self._view.store.entries.values())
+
+    def add_code_mode(
+        self,
+        core: Iterable[str] = (),
+        *,
+        limits: CodeLimits | None = None,
+        sandbox: Sandbox | None = None,
+        inline: bool = False,
+        search_tool: ToolOptions | None = None,
+        describe_tool: ToolOptions | None = None,
+        run_tool: ToolOptions | None = None,
+        **options: Unpack[EntryOptions],
+    ) -> Self:
+        """Add `search_tools`, `describe_tools` and `run_code`, and list only these and the tools in `core` to a model.
+
+        A model calls the other visible tools as functions of a Python program. With `inline=True` there is only
+        `run_code`, whose description contains the declarations of all functions. `limits` are those of one program;
+        `sandbox` runs it, by default a MontySandbox (extra `code`). `search_tool`, `describe_tool` and `run_tool`
+        change the names and texts of the three, as options of `@tool` do. The other options are those of `add`, for all
+        of them. Raises ToolLookupError for a name in `core` that is no tool, DefinitionError without the extra.
+        """
+        from ahvn_tools.toolkit.code_mode import CodeMode
+
+        mode = CodeMode.create(sandbox, limits)
+        functions: list[tuple[Callable[..., Any], ToolOptions | None]] = [
+            (mode.search_tools, search_tool),
+            (mode.describe_tools, describe_tool),
+            (mode.run_code, run_tool),
+        ]
+        specs = [ToolSpec.from_function(function, **(texts or {})) for function, texts in functions]
+        store = self._store_for("add code mode")
+        core = store.require_names(core)
+        entries = self._add(tuple(specs[-1:] if inline else specs), "", None, cast("AddOptions", options), {})
+        names = tuple(entry.name for entry in entries)
+        describe = mode.inline if inline else None
+        store.search_listing = SearchListing(core=core, search_tool_names=names, describe=describe)
         return self
 
 

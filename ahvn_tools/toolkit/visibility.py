@@ -147,7 +147,12 @@ class StoreView:
     def definition(self, entry: Entry) -> ToolDefinition:
         """Return the definition that a model receives."""
         definition, structured_output = self.compiled_tool(entry).definition, self.structured_output(entry)
-        return definition if structured_output is None else structured_output.definition(definition)
+        if structured_output is not None:
+            definition = structured_output.definition(definition)
+        listing = self.store.search_listing
+        if listing is not None and listing.describe is not None and entry.name == listing.search_tool_names[-1]:
+            return listing.describe(self, definition)
+        return definition
 
     def known_definitions(self) -> list[ToolDefinition]:
         """Return the definitions of all tools, visible or not, except those with a parameter that must be bound."""

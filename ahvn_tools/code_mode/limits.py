@@ -1,0 +1,32 @@
+"""CodeLimits: what one program may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from ahvn_tools.errors import ToolkitError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeLimits:
+    """What one program may use. Raises ToolkitError for a limit that is not more than 0."""
+
+    seconds: float = 10.0
+    """Seconds in which the program itself runs. The time that it waits for tools does not count."""
+    memory_bytes: int = 100_000_000
+    """Bytes of all objects of the program at a time."""
+    calls: int = 100
+    """How many calls of tools it makes."""
+    output_chars: int = 20_000
+    """How many characters it prints. What it prints after that is lost, and the result says so."""
+    code_chars: int = 100_000
+    """How long the program is."""
+    recursion: int = 200
+    """How deep its functions call each other."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ToolkitError(f"The limit `{field.name}` of programs is a number above 0, not {value!r}.")

@@ -1,0 +1,116 @@
+"""Sandbox: what runs programs. A program sees nothing of the host: it stops at each call, and the host answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from ahvn_tools.code_mode.limits import CodeLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program, and what it may use."""
+
+    code: str
+    stubs: str
+    """Declarations of the functions that it may call, which are type-checked before it runs."""
+    functions: Collection[str]
+    """The names of these functions."""
+    limits: CodeLimits
+    awaits: bool
+    """Whether it awaits its calls."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """The answer to a call: what the function returns in the program."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The answer to a call: the text of the RuntimeError that the function raises in the program."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Later:
+    """The answer to a call: the function returns an awaitable, which `settle` answers."""
+
+
+Answer = Value | Failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionCall:
+    """The program has called a function, and stands still until `answer`."""
+
+    id: int
+    function: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """All of the program waits for calls that were answered with Later; it stands still until `settle`."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """The program has ended."""
+
+    value: Any
+    """The value of its last expression; None without one."""
+
+
+Event = FunctionCall | Waiting | Finished
+
+
+class ProgramError(Exception):
+    """The program is wrong or has failed; the text is for the model."""
+
+
+class InvalidProgramError(ProgramError):
+    """The program was not started: its syntax or a type is wrong."""
+
+
+class SandboxSession(Protocol):
+    """One program. Its methods raise ProgramError when it fails."""
+
+    async def start(self, program: Program, write: Callable[[str], None]) -> Event:
+        """Run the program to its first event. `write` receives what it prints."""
+
+    async def restore(self, snapshot: bytes, write: Callable[[str], None]) -> Event:
+        """Go on with a program where `snapshot` was made, and return the event of that moment."""
+
+    async def answer(self, answer: Answer | Later) -> Event:
+        """Answer the FunctionCall, and run to the next event."""
+
+    async def settle(self, answers: Mapping[int, Answer]) -> Event:
+        """Answer at least one of the calls that the program waits for, and run to the next event."""
+
+    async def snapshot(self) -> bytes:
+        """Return the whole state of the program, which stands still."""
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """Runs programs that are not trusted, so that they reach nothing of the host."""
+
+    @property
+    def version(self) -> str:
+        """What made a snapshot: only a sandbox of the same version continues it."""
+
+    def open(self, limits: CodeLimits) -> AbstractAsyncContextManager[SandboxSession]:
+        """Return the context of one program. Leaving it ends the program, also in the middle of a call."""
+
+    async def check(self, program: Program) -> None:
+        """Check a program without running it. Raises InvalidProgramError."""

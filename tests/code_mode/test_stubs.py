@@ -1,0 +1,112 @@
+"""Declarations of tools: valid Python for every schema, with the types that the schema says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ahvn_tools.code_mode.stubs import HEADER, make_stubs
+from ahvn_tools.definition import ToolDefinition
+
+CORPORA = Path(__file__).parents[3] / "shared" / "corpora"
+
+
+def declare(input_schema: Any, output_schema: Any = None, **fields: Any) -> str:
+    definition = ToolDefinition(name="f", input_schema=input_schema, output_schema=output_schema, **fields)
+    return next(iter(make_stubs([definition]).values())).text("typed")
+
+
+def properties(**schemas: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": schemas, "required": list(schemas)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "annotation"),
+    [
+        ({"type": "string"}, "str"),
+        ({"type": ["integer", "null"]}, "int | None"),
+        ({"enum": ["a", 1, None]}, "Literal['a', 1, None]"),
+        ({"const": True}, "Literal[True]"),
+        ({"enum": [1.5]}, "Any"),
+        ({"type": "array", "items": {"type": "number"}}, "Sequence[float]"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "Mapping[str, int]"),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "str | int"),
+        ({"anyOf": [{"type": "string"}, {}]}, "Any"),
+        ({"allOf": [{"type": "string"}]}, "str"),
+        ({"$ref": "https://example.com/x"}, "Any"),
+        ({"$ref": "#/nowhere"}, "Any"),
+        (True, "Any"),
+    ],
+    ids=[
+        "text", "optional", "enum", "const", "float enum", "list", "mapping", "union", "union with anything", "allOf",
+        "remote reference", "dangling reference", "true",
+    ],
+)  # fmt: skip
+def test_a_schema_becomes_an_annotation(schema: Any, annotation: str) -> None:
+    assert declare(properties(x=schema)) == f"async def f(x: {annotation}) -> Any:\n    ..."
+
+
+def test_an_object_becomes_a_typed_dict() -> None:
+    text = declare(properties(x=properties(a={"type": "integer"}, b={"type": "string"}) | {"required": ["a"]}))
+    assert text.splitlines()[:3] == ["class FX(TypedDict):", "    a: int", "    b: NotRequired[str]"]
+    assert "x: FX | Mapping[str, Any]" in text
+
+
+def test_a_recursive_type_refers_to_itself() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
+    text = declare({**properties(x={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}})
+    assert 'class FNode(TypedDict):\n    next: NotRequired["FNode | Mapping[str, Any]"]' in text or '"FNode"' in text
+
+
+def test_parameters_that_are_no_identifiers_have_another_name() -> None:
+    stub = make_stubs([ToolDefinition(name="f", input_schema=properties(**{"from": {}, "per-page": {}}))])["f"]
+    assert stub.parameters == {"from_": "from", "per_page": "per-page"}
+
+
+def test_a_description_cannot_end_its_docstring() -> None:
+    text = next(iter(make_stubs([ToolDefinition(name="f", description='x """\nimport os\n\\')]).values())).text()
+    namespace: dict[str, Any] = {}
+    exec(HEADER + text, namespace)
+    assert "os" not in namespace
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
+)
+KEYWORDS = st.sampled_from(["type", "properties", "items", "anyOf", "enum", "const", "required", "$ref", "default"])
+TYPES = st.sampled_from(["string", "integer", "number", "boolean", "null", "array", "object"])
+SCHEMAS = st.recursive(
+    st.booleans() | st.builds(lambda kind: {"type": kind}, TYPES) | st.dictionaries(KEYWORDS, JSON, max_size=3),
+    lambda inner: st.one_of(
+        st.builds(lambda item: {"type": "array", "items": item}, inner),
+        st.builds(lambda parts: {"anyOf": parts}, st.lists(inner, max_size=3)),
+        st.builds(lambda members: {"type": "object", "properties": members}, st.dictionaries(st.text(), inner)),
+    ),
+    max_leaves=8,
+)
+
+
+@given(members=st.dictionaries(st.text(), SCHEMAS, max_size=4), output=SCHEMAS)
+def test_every_schema_gives_valid_python(members: Any, output: Any) -> None:
+    schema = {"type": "object", "properties": members, "required": [*members][:2]}
+    text = declare(schema, output if isinstance(output, dict) else None)
+    compile(HEADER + text, "stubs", "exec")
+
+
+@pytest.mark.skipif(not CORPORA.exists(), reason="the recorded tools are not part of this repository")
+def test_recorded_tools_give_valid_python_and_a_tenth_of_the_text() -> None:
+    recorded = [json.loads(line) for line in (CORPORA / "github_mcp_tools.jsonl").read_text().splitlines()]
+    definitions = [
+        ToolDefinition(name=tool["name"], description=tool["description"], input_schema=tool["inputSchema"])
+        for tool in recorded
+    ]
+    stubs = make_stubs(definitions)
+    text = "\n".join(stub.text("typed") for stub in stubs.values())
+    exec(compile(HEADER + text, "stubs", "exec"), {})
+    assert len(stubs) == len(recorded)
