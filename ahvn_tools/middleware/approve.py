@@ -67,7 +67,7 @@ class ApprovalRequest:
     """Keyed digests of what the tool has asked for in this call, this action last; empty without an action."""
     is_call_approved: bool
     """Whether the call was approved as a whole before the tool asked for the action."""
-    program: JsonObject | None = None
+    program: JsonObject | None
     """The saved program that has made the call; None for a call that the model has made itself."""
     signature: str
     """HMAC-SHA-256, in hex, of all other fields, with the toolkit's secret key."""
@@ -95,6 +95,7 @@ class ApprovalRequest:
             details=None if question is None else reporting.redact_json(call, question.details),
             questions=() if question is None else (*question.earlier, question.digest),
             is_call_approved=call.is_approved,
+            program=None,
             signature="",
         )
         return request.signed_by(call.secret_key)
@@ -113,6 +114,7 @@ class ApprovalRequest:
         fits = [isinstance(text, str) for text in texts]
         fits += [isinstance(request.arguments, dict), isinstance(request.expires_at, int | None)]
         fits += [isinstance(request.details, dict | None), isinstance(request.is_call_approved, bool)]
+        fits += [request.program is None or _is_program(request.program)]
         if all(fits):
             return request
         raise wrong
@@ -220,6 +222,11 @@ def without_other_request(result: ToolResult, key: SecretKey) -> ToolResult:
     if data is None or _is_request(data, result.id, key):
         return result
     return replace(result, meta={name: value for name, value in result.meta.items() if name != "approval"})
+
+
+def _is_program(data: Any) -> bool:
+    """Return whether this may be a saved program; only its signature says whether it is one."""
+    return isinstance(data, dict) and all(isinstance(data.get(name), str) for name in ("call_id", "tool", "code"))
 
 
 def _is_request(data: Any, call_id: str | None, key: SecretKey) -> bool:

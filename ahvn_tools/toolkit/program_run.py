@@ -33,6 +33,11 @@ CODE_TOOL: Final = "is_code_tool"
 
 _UNKNOWN_NAME: Final = re.compile(r"Name `(\w+)` used when not defined")
 
+_CANNOT_WAIT: Final = (
+    "This call needs an approval, and the program cannot wait for one, because it has passed a secret argument. Call "
+    "the tool without a program, or pass no secret argument before."
+)
+
 _MAX_CHECKED: Final = 200
 """Up to how many tools all of them are declared to the type checker, which then stays warm for all programs."""
 
@@ -56,6 +61,8 @@ class ProgramRun:
         self._resumed: ResumedProgram | None = None
         self._asked_number: int | None = None
         self._code = ""
+        self._has_secrets = False
+        """Whether the program has passed a secret argument, so that it must not be stored."""
         self._contents = Contents({})
 
     async def check(self, code: str) -> Program:
@@ -154,6 +161,8 @@ class ProgramRun:
         return ToolStub.of(self._view.definition(self._entries[self._functions[function]]), function)
 
     async def _run_call(self, call: ProgramCall) -> Answer | ApprovalRequest:
+        plan = self._view.compiled_tool(self._entries[call.tool]).plan if call.tool in self._entries else None
+        self._has_secrets |= plan is not None and not plan.secret_names.isdisjoint(call.arguments)
         result = await calls.aexecute(self._view, call.tool, call.arguments, self._call_options(call))
         if result.meta.get("ends_session") is True:
             self._context.end_session()
@@ -161,7 +170,7 @@ class ProgramRun:
             has_content = result.blocks is not None and any(block.type != "text" for block in result.blocks)
             return Value(self._contents.add(result.blocks or ()) if has_content else to_json(result.value))
         if "approval" in result.meta:
-            return ApprovalRequest.from_json(result.meta["approval"])
+            return Failure(_CANNOT_WAIT) if self._has_secrets else ApprovalRequest.from_json(result.meta["approval"])
         return Failure(result.error.message)
 
     def _call_options(self, call: ProgramCall) -> calls.CallOptions:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import psutil
 import pytest
 from pydantic import BaseModel
 
-from ahvn_tools import ToolContext, Toolkit
+from ahvn_tools import Secret, ToolContext, Toolkit
 from ahvn_tools.code_mode import CodeLimits
 from ahvn_tools.errors import ToolkitError
+from tests.execution.entry_points import until
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 import pydantic_monty  # after the check that it is there
 
-from ahvn_tools.code_mode.monty import MontySandbox  # as above
+from ahvn_tools.code_mode import MontySandbox  # as above
 
 
 class Issue(BaseModel):
@@ -231,7 +234,7 @@ def test_each_call_that_needs_an_approval_is_asked_for(desk: Desk) -> None:
 
 def test_a_waiting_program_continues_in_another_toolkit_with_the_same_key(desk: Desk, sandbox: MontySandbox) -> None:
     saved = json.dumps(desk.answer("await send('bob', 'x')").to_json())
-    other_desk = Desk(MontySandbox(max_processes=2))
+    other_desk = Desk(sandbox)
     from ahvn_tools.toolkit.run import Run
 
     done = other_desk.kit.resume(Run.from_json(json.loads(saved)), approved=True)
@@ -453,3 +456,48 @@ def test_an_image_can_be_returned_and_not_read(sandbox: MontySandbox) -> None:
     assert result.value == {"picture": "[image 2]", "size": len("[image 1]"), "done": "published"}
     assert [block.type for block in result.content] == ["text", "image"]
     assert result.content[1].data == "Ymx1ZQ=="
+
+
+def test_a_program_that_has_passed_a_secret_argument_is_not_stored(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k")
+
+    @kit.tool
+    def login(password: Annotated[str, Secret]) -> str:
+        """Log in."""
+        return "in"
+
+    @kit.tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    kit.add_code_mode(sandbox=sandbox)
+    run = kit.run(
+        {
+            "tool_calls": [
+                {"id": "c1", "function": {"name": "run_code", "arguments": {"code": "login('canary-1')\npay(5)"}}}
+            ]
+        },
+        format="openai",
+    )
+    assert run.is_done
+    assert "because it has passed a secret argument" in run.messages[0]["content"]
+    assert "canary" not in json.dumps(run.to_json())
+
+
+def test_closing_a_sandbox_ends_its_worker_processes() -> None:
+    own = MontySandbox(max_processes=2)
+    before = set(psutil.Process().children())
+    assert Desk(own).run("1").value == 1
+    assert set(psutil.Process().children()) - before
+    own.close()
+    assert until(lambda: set(psutil.Process().children()) <= before)
+
+
+def test_the_worker_processes_of_a_toolkit_end_with_it() -> None:
+    before = set(psutil.Process().children())
+    kit = Toolkit("k").add(ok).add_code_mode()
+    assert kit.call("run_code", {"code": "ok()"}) == "ok"
+    del kit
+    gc.collect()
+    assert until(lambda: set(psutil.Process().children()) <= before)

@@ -68,6 +68,11 @@ class MontyChecker:
                 if warm is not None:
                     await warm.worker.__aexit__(None, None, None)
 
+    def close(self) -> None:
+        """Return the warm workers to the pool."""
+        while self._warm:
+            self._warm.pop().worker.close()
+
     def _take(self, stubs: str) -> _WarmWorker | None:
         for warm in reversed(list(self._warm)):
             if warm.stubs == stubs:

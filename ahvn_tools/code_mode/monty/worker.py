@@ -41,8 +41,12 @@ class MontyWorker:
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
         if self.session is not None:
-            self.session = None
-            (await run_in_thread(lambda _: self._checkout.__exit__(None, None, None))).get()
+            (await run_in_thread(lambda _: self.close())).get()
+
+    def close(self) -> None:
+        """Return the process to the pool. It blocks."""
+        self.session = None
+        self._checkout.__exit__(None, None, None)
 
     async def run(self, step: Callable[[], Any]) -> Any:
         """Return the result of one step in the worker. Cancelling it kills the process."""
