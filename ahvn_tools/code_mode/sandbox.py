@@ -88,8 +88,8 @@ class SandboxSession(Protocol):
     async def start(self, program: Program, write: Callable[[str], None]) -> Event:
         """Run the program to its first event. `write` receives what it prints."""
 
-    async def restore(self, snapshot: bytes, write: Callable[[str], None]) -> Event:
-        """Go on with a program where `snapshot` was made, and return the event of that moment."""
+    async def restore(self, snapshot: bytes, functions: Collection[str], write: Callable[[str], None]) -> Event:
+        """Continue a program where `snapshot` was made, and return the event of that moment."""
 
     async def answer(self, answer: Answer | Later) -> Event:
         """Answer the FunctionCall, and run to the next event."""

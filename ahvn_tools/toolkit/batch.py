@@ -17,9 +17,8 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ahvn_tools.code_mode.saved_program import ResumedProgram
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.async_to_sync import read_on_loop
@@ -38,6 +37,9 @@ from ahvn_tools.toolkit.calls import CallOptions
 from ahvn_tools.toolkit.exclusive import ALONE, prepare_exclusive
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.visibility import StoreView
+
+if TYPE_CHECKING:  # few answers continue a program
+    from ahvn_tools.code_mode.saved_program import ResumedProgram
 
 Result = TypeVar("Result")
 

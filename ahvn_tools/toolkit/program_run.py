@@ -111,7 +111,10 @@ class ProgramRun:
             answers[saved.asked] = Failure(resumed.rejection)
         else:
             saved.state.waiting[saved.asked] = replace(saved.asked_call, arguments=resumed.arguments)
-        return await self._drive(saved.state, lambda session, write: session.restore(saved.snapshot, write), answers)
+        functions = self._functions.keys()
+        return await self._drive(
+            saved.state, lambda session, write: session.restore(saved.snapshot, functions, write), answers
+        )
 
     async def _drive(
         self,

@@ -60,7 +60,7 @@ def test_an_object_becomes_a_typed_dict() -> None:
 def test_a_recursive_type_refers_to_itself() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     text = declare({**properties(x={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}})
-    assert 'class FNode(TypedDict):\n    next: NotRequired["FNode | Mapping[str, Any]"]' in text or '"FNode"' in text
+    assert 'class FNode(TypedDict):\n    next: NotRequired["FNode"]' in text
 
 
 def test_parameters_that_are_no_identifiers_have_another_name() -> None:
@@ -100,7 +100,7 @@ def test_every_schema_gives_valid_python(members: Any, output: Any) -> None:
 
 
 @pytest.mark.skipif(not CORPORA.exists(), reason="the recorded tools are not part of this repository")
-def test_recorded_tools_give_valid_python_and_a_tenth_of_the_text() -> None:
+def test_recorded_tools_give_valid_python_in_a_third_of_the_text() -> None:
     recorded = [json.loads(line) for line in (CORPORA / "github_mcp_tools.jsonl").read_text().splitlines()]
     definitions = [
         ToolDefinition(name=tool["name"], description=tool["description"], input_schema=tool["inputSchema"])
@@ -110,3 +110,4 @@ def test_recorded_tools_give_valid_python_and_a_tenth_of_the_text() -> None:
     text = "\n".join(stub.text("typed") for stub in stubs.values())
     exec(compile(HEADER + text, "stubs", "exec"), {})
     assert len(stubs) == len(recorded)
+    assert len(text) < len(json.dumps(recorded)) / 3

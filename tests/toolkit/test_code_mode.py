@@ -204,7 +204,7 @@ def test_approved_calls_run_once_and_nothing_before_them_again(desk: Desk) -> No
 
 def test_a_program_without_await_waits_for_an_approval_too(desk: Desk) -> None:
     run = desk.answer("a = send('bob', 'x')\n[a, comment(1, a)]")
-    done = desk.kit.resume(run.to_json() and run, approved=True)
+    done = desk.kit.resume(run, approved=True)
     assert json.loads(done.messages[0]["content"]) == {"result": ["sent to bob", "1: sent to bob"]}
     assert desk.calls == [("send", "bob", "x"), ("comment", 1, "sent to bob")]
 
@@ -301,7 +301,7 @@ def test_a_tool_outside_of_the_selection_does_not_exist(desk: Desk) -> None:
     assert view.call("run_code", {"code": "await comment(1, 'x')"}) == "1: x"
 
 
-def test_progress_and_the_end_of_the_session_reach_the_outer_call(sandbox: MontySandbox) -> None:
+def test_a_tool_in_a_program_can_end_the_session(sandbox: MontySandbox) -> None:
     kit = Toolkit("k")
 
     @kit.tool
@@ -501,3 +501,9 @@ def test_the_worker_processes_of_a_toolkit_end_with_it() -> None:
     del kit
     gc.collect()
     assert until(lambda: set(psutil.Process().children()) <= before)
+
+
+def test_a_continued_program_can_name_functions_that_it_has_not_called(desk: Desk) -> None:
+    run = desk.answer("await send('bob', 'x')\nfunctions = [comment]\nawait functions[0](1, 'y')")
+    done = desk.kit.resume(run, approved=True)
+    assert json.loads(done.messages[0]["content"]) == {"result": "1: y"}

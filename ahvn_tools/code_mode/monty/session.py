@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pydantic_monty as monty
@@ -36,8 +36,9 @@ class MontySession:
         session = self._worker.session
         return await self._run(lambda: session.feed_start(program.code, print_callback=lambda _, text: write(text)))
 
-    async def restore(self, snapshot: bytes, write: Callable[[str], None]) -> Event:
-        """Go on with a program where the snapshot was made."""
+    async def restore(self, snapshot: bytes, functions: Collection[str], write: Callable[[str], None]) -> Event:
+        """Continue a program where the snapshot was made."""
+        self._functions = frozenset(functions)
         session = self._worker.session
         return await self._run(lambda: session.load_snapshot(snapshot, print_callback=lambda _, text: write(text)))
 
