@@ -75,7 +75,7 @@ async def set_owner(docket: Docket, task_id: str, principal: str | None) -> None
 
 
 async def is_owner(docket: Docket, task_id: str, principal: str | None) -> bool:
-    """Return whether a user has started a task. The answer is kept as long as somebody asks."""
+    """Return whether a user has started a task. Each request extends the lifetime of its record."""
     async with docket.redis() as redis:
         owner: bytes | None = await redis.get(_owner_key(docket, task_id))
         await redis.expire(_owner_key(docket, task_id), _seconds(docket))

@@ -52,7 +52,7 @@ MAX_TASKS: Final = 1000
 """Tasks of one store that wait or run; a client cannot start more."""
 
 KEEP_SECONDS: Final = 300.0
-"""Seconds after which a task that runs is kept for longer: FastMCP forgets one that nobody asks for."""
+"""After how many seconds the lifetime of a running task is extended: FastMCP deletes one without requests."""
 
 _STORE_ERRORS: Final = (RedisError, RedisClusterException, OSError)
 _REPEATABLE_HINTS: Final = ("readOnlyHint", "idempotentHint")
