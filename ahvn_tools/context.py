@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, field
 from os import PathLike
@@ -65,6 +66,8 @@ class ToolContext:
     """The name under which the tool was called."""
     run_id: str | None = None
     """The id that all calls of one answer of a model share; None for a single call."""
+    caller: str | None = None
+    """Who calls: `"direct"`, a model; `"programmatic"`, a program that a model has written; None: the host."""
     session_id: str | None = None
     state: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The read-only state of bound parameters: the session's, then the toolkit's, then the tool's."""
@@ -87,21 +90,29 @@ class ToolContext:
     report: InitVar[ProgressCallback | None] = None
     asker: InitVar[Asker | None] = None
     resumed_program: InitVar[Any] = None
+    pause: InitVar[Callable[[], AbstractContextManager[None]]] = nullcontext
 
-    def __post_init__(
+    def __post_init__(  # noqa: PLR0917  # the InitVars in their order
         self,
         open_toolkit: Callable[[], Any] | None,
         emit: Callable[[ToolResult], None] | None,
         report: ProgressCallback | None,
         asker: Asker | None,
         resumed_program: Any,
+        pause: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Each call creates one, not its tool. `emit` receives chunks, `report` progress, `asker` questions."""
+        """Each call creates one, not its tool. `emit` receives chunks, `report` progress, `asker` questions.
+
+        `pause` stops the clocks of the call, while a person decides on a call that is a part of it.
+        """
         self._open_toolkit = open_toolkit
         self._emit = emit
         self._report = report
         self._asker = asker
         self._resumed_program = resumed_program
+        self._pause = pause
+        self._inner_values: list[tuple[str, Any]] = []
+        """Bound values and secrets of the calls that are parts of this one, by name; reports of this call mask them."""
         self._cancelled = threading.Event()
 
     @property

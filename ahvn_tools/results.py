@@ -21,6 +21,12 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 _PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None), bytes, dict, list, tuple})
 
+DIRECT: Final = "direct"
+"""The caller of a call that the model makes itself."""
+
+PROGRAMMATIC: Final = "programmatic"
+"""The caller of a call that a program makes which the model has written."""
+
 UNSENDABLE: Final = "The tool returned a value that cannot be sent."
 """What a model reads of a result without a JSON form, or with text that UTF-8 cannot encode."""
 
@@ -40,6 +46,18 @@ class ToolCall:
     """The name that the provider used, if a format parsed the call."""
     format: str | None = field(default=None, compare=False)
     """The format that parsed the call: `provider` is data of that format. None for any other call."""
+
+    @property
+    def caller(self) -> str:
+        """Who calls: `"direct"`, the model; `"programmatic"`, its program in the provider's sandbox.
+
+        A caller that this package does not know is the provider's word for it.
+        """
+        caller = self.provider.get("caller")
+        kind = caller.get("type") if isinstance(caller, dict) else caller
+        if kind is None or kind == DIRECT:
+            return DIRECT
+        return PROGRAMMATIC if kind == "program" or str(kind).startswith("code_execution_") else str(kind)
 
 
 @dataclass(frozen=True, init=False)

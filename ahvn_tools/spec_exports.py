@@ -245,10 +245,15 @@ class ToolExports(Generic[P, R]):
         Raises ToolLookupError for an unknown format, with similar names; ToolSpecError for options that add an entry
         that is not a tool (Bedrock's `cache_point`), because the result is the entry of one tool.
         """
+        options = self._export_options(format, options)
         if not read_only:
             return _export(self.definition, format, options)
         key = (format, _options_key(options)) if options else format
         return self.definition.share(key, _export_read_only, format, options)
+
+    def _export_options(self, format: str, options: dict[str, Any]) -> dict[str, Any]:  # noqa: A002, ARG002  # as above
+        """Return the options of an export, with those that the tool has itself."""
+        return options
 
     def to_jsonschema(self, *, strict: bool | None = None, plain: bool = False, **fields: Any) -> JsonObject:
         """Return the tool as a flat function-calling object (`type`, `name`, `parameters` …), with `fields` added.

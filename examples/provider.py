@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,15 +24,18 @@ def require_sdk(extra: str) -> Iterator[None]:
 
 
 @contextmanager
-def service_url(service: str, *variables: str, **arguments: Any) -> Iterator[str | None]:
+def service_url(
+    service: str, *variables: str, turns: Sequence[tuple[str, dict[str, Any]]] = (), **arguments: Any
+) -> Iterator[str | None]:
     """Yield None, for the SDK's default, if a key is set; otherwise the address of a local server.
 
-    The local server imitates the service. Its model calls a tool once, with these arguments.
+    The local server imitates the service. Its model calls a tool once, with these arguments, or makes the calls of
+    `turns`: pairs of a name and arguments, one in each answer.
     """
     if any(map(os.environ.get, variables)):
         yield None
         return
-    with Loopback(arguments) as server:
+    with Loopback(arguments, turns=turns) as server:
         yield server.url(service)
 
 

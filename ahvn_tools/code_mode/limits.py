@@ -14,7 +14,9 @@ class CodeLimits:
     seconds: float = 10.0
     """Seconds in which the program itself runs. The time that it waits for tools does not count."""
     memory_bytes: int = 100_000_000
-    """Bytes of all objects of the program at a time."""
+    """Bytes of all objects of the program at a time, and of what unanswered calls have received and returned."""
+    value_bytes: int = 10_000_000
+    """Bytes of the arguments of one call, and of the result, where each value in them counts 100."""
     calls: int = 100
     """How many calls of tools it makes."""
     output_chars: int = 20_000
@@ -23,6 +25,10 @@ class CodeLimits:
     """How long the program is."""
     recursion: int = 200
     """How deep its functions call each other."""
+    content_bytes: int = 20_000_000
+    """Bytes of all images and files that its calls return, as base64."""
+    saved_bytes: int = 2_000_000
+    """Bytes of a program that waits for an approval, as it is stored."""
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -27,5 +27,11 @@ class ProgramState:
     is_output_cut: bool = False
     contents: dict[str, JsonObject] = field(default_factory=dict)
     """The images and files that calls have returned, as MCP content blocks, by the names that the program holds."""
+    run_id: str | None = None
+    """The `run_id` of its calls, which stays when the program has waited; None: it has not begun."""
+    ends_session: bool = False
+    """Whether a call has requested the end of the session."""
+    finish_call: ProgramCall | None = None
+    """The last call with the fields of `finish_with`."""
     waiting: dict[int, ProgramCall] = field(default_factory=dict)
     """The calls that have no answer yet, by their id in the sandbox."""

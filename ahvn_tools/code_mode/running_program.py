@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +17,13 @@ from ahvn_tools.code_mode.sandbox import (
     Finished,
     FunctionCall,
     Later,
+    ProgramError,
     SandboxSession,
     Value,
     Waiting,
 )
 from ahvn_tools.code_mode.stubs import ToolStub
-from ahvn_tools.code_mode.values import to_json
+from ahvn_tools.code_mode.values import require_finite, to_json
 
 RunCall = Callable[[ProgramCall], Awaitable[Any]]
 """Runs a call of a tool, and returns an Answer, or anything else for a call that nobody answers now."""
@@ -33,6 +35,8 @@ class Suspended:
 
     unanswered: dict[int, Any]
     """What `RunCall` returned, by the id of the call in the sandbox."""
+    event: Event
+    """Where the program stands."""
 
 
 class RunningProgram:
@@ -42,16 +46,18 @@ class RunningProgram:
         self,
         session: SandboxSession,
         state: ProgramState,
-        find_stub: Callable[[str], ToolStub | None],
+        find_stub: Callable[[str], ToolStub | Failure],
         run_call: RunCall,
         *,
         limits: CodeLimits,
-        max_concurrency: int,
     ) -> None:
         self._session, self._state, self._limits = session, state, limits
         self._find_stub, self._run_call = find_stub, run_call
-        self._slots = asyncio.Semaphore(max_concurrency)
-        self._tasks: dict[int, asyncio.Task[Any]] = {}
+        self._tasks: dict[int, asyncio.Future[Any]] = {}
+        self._sizes: Counter[int] = Counter()
+        """What the arguments and results of unanswered calls count, by the ids of the calls."""
+        self.lost_calls: list[ProgramCall] = []
+        """The calls that nobody answers now, of a program that has ended without awaiting them."""
 
     def write(self, text: str) -> None:
         """Keep what the program prints."""
@@ -59,68 +65,71 @@ class RunningProgram:
         self._state.output += text[:left]
         self._state.is_output_cut |= len(text) > left
 
-    async def run(self, event: Event, answers: Mapping[int, Answer]) -> Finished | Suspended:
+    async def run(self, event: Event, known: Mapping[int, Any]) -> Finished | Suspended:
         """Run from an event to the end, or until only calls are left that nobody answers now.
 
-        `answers` are those of waiting calls that are known already. Raises ProgramError when the program fails.
+        `known` is what `RunCall` has returned already for some of the waiting calls; the others are run. Raises
+        ProgramError when the program fails.
         """
-        known = dict(answers)
         try:
             for key, call in self._state.waiting.items():
-                if key not in known:
+                if key in known:
+                    self._tasks[key] = asyncio.get_running_loop().create_future()
+                    self._tasks[key].set_result(known[key])
+                else:
                     self._start(key, call)
             while not isinstance(event, Finished):
-                answer = await (
-                    self._answer(event, known) if isinstance(event, FunctionCall) else self._settle(event, known)
-                )
+                answer = await (self._answer(event) if isinstance(event, FunctionCall) else self._settle(event))
                 if isinstance(answer, Suspended):
                     return answer
                 event = await (
                     self._session.settle(answer) if isinstance(answer, dict) else self._session.answer(answer)
                 )
             await self._finish_calls()
-            return event
+            result = (await to_json(event.value, self._limits.value_bytes)).value
+            require_finite(result)
+            return Finished(value=result)
         finally:
             await self._cancel_calls()
 
-    async def _answer(self, event: FunctionCall, known: dict[int, Answer]) -> Answer | Later | Suspended:
+    async def _answer(self, event: FunctionCall) -> Answer | Later | Suspended:
         """Start a call; a program that does not await it waits here for its answer."""
         if event.id not in self._state.waiting:  # otherwise a restored program has made it before
-            call = self._to_call(event)
+            call = await self._to_call(event)
             if isinstance(call, Failure):
                 return call
             self._state.waiting[event.id] = call
             self._start(event.id, call)
-        if self._state.awaits:
+        if self._state.awaits and not event.is_awaited:
             return Later()
-        answer = known.pop(event.id) if event.id in known else await self._tasks.pop(event.id)
+        answer = await self._tasks.pop(event.id)
         if not isinstance(answer, Value | Failure):
-            return Suspended({event.id: answer})
-        del self._state.waiting[event.id]
+            return Suspended({event.id: answer}, event)
+        self._forget(event.id)
         return answer
 
-    async def _settle(self, event: Waiting, known: dict[int, Answer]) -> dict[int, Answer] | Suspended:
+    async def _settle(self, event: Waiting) -> dict[int, Answer] | Suspended:
         """Wait until a call of those that the program waits for has its answer."""
         while True:
-            answers = {key: known.pop(key) for key in event.ids if key in known}
+            answers: dict[int, Answer] = {}
             tasks = {key: self._tasks[key] for key in sorted(event.ids) if key in self._tasks}
             for key, task in tasks.items():
                 if task.done() and isinstance(answer := task.result(), Value | Failure):
                     answers[key] = answer
                     del self._tasks[key]
             for key in answers:
-                del self._state.waiting[key]
+                self._forget(key)
             if answers:
                 return answers
             running = [task for task in self._tasks.values() if not task.done()]
             if not running:
-                return Suspended({key: task.result() for key, task in tasks.items()})
+                return Suspended({key: task.result() for key, task in tasks.items()}, event)
             await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
 
-    def _to_call(self, event: FunctionCall) -> ProgramCall | Failure:
+    async def _to_call(self, event: FunctionCall) -> ProgramCall | Failure:
         stub = self._find_stub(event.function)
-        if stub is None:
-            return Failure(f"There is no function {event.function!r}.")
+        if isinstance(stub, Failure):
+            return stub
         if self._state.calls_made >= self._limits.calls:
             return Failure(f"A program makes at most {self._limits.calls} calls.")
         self._state.calls_made += 1
@@ -130,21 +139,50 @@ class RunningProgram:
         positional = dict(zip(names, event.args, strict=False))
         if twice := positional.keys() & event.kwargs.keys():
             return Failure(f"{event.function}() got two values for {min(twice)!r}.")
-        given = {**positional, **event.kwargs}
-        arguments = {stub.parameters.get(name, name): to_json(value) for name, value in given.items()}
-        return ProgramCall(number=self._state.calls_made, tool=stub.tool, arguments=arguments)
+        given = {stub.parameters.get(name, name): value for name, value in {**positional, **event.kwargs}.items()}
+        if len(given) < len(positional) + len(event.kwargs):
+            return Failure(f"{event.function}() got two values for one parameter.")
+        try:
+            arguments = await to_json(given, self._limits.value_bytes)
+            self._hold(event.id, arguments.size)
+        except ProgramError as error:
+            return Failure(f"{event.function}() was not called. {error}")
+        return ProgramCall(number=self._state.calls_made, tool=stub.tool, arguments=arguments.value)
 
     def _start(self, key: int, call: ProgramCall) -> None:
         async def run() -> Any:
-            async with self._slots:
-                return await self._run_call(call)
+            answer = await self._run_call(call)
+            return await self._to_program(key, answer) if isinstance(answer, Value) else answer
 
         self._tasks[key] = asyncio.create_task(run())
+
+    async def _to_program(self, key: int, answer: Value) -> Answer:
+        try:
+            result = await to_json(answer.value, self._limits.memory_bytes, is_from_program=False)
+            self._hold(key, result.size)
+        except ProgramError as error:
+            return Failure(f"The call was made, and the program cannot receive its result. {error}")
+        return Value(result.value)
+
+    def _hold(self, key: int, size: int) -> None:
+        """Count what the host keeps for a call until it is answered. Raises ProgramError for too much in all."""
+        limit = self._limits.memory_bytes
+        if self._sizes.total() + size > limit:
+            raise ProgramError(f"Unanswered calls have more than {limit:,} bytes. Await calls before you make others.")
+        self._sizes[key] += size
+
+    def _forget(self, key: int) -> None:
+        """Forget a call that is answered."""
+        del self._state.waiting[key]
+        del self._sizes[key]
 
     async def _finish_calls(self) -> None:
         """Wait for calls that the program has made and not awaited."""
         if self._tasks:
             await asyncio.wait(self._tasks.values())
+        for key, task in self._tasks.items():
+            if not isinstance(task.result(), Value | Failure):
+                self.lost_calls.append(self._state.waiting[key])
 
     async def _cancel_calls(self) -> None:
         tasks, self._tasks = list(self._tasks.values()), {}

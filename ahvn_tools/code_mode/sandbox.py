@@ -54,6 +54,8 @@ class FunctionCall:
     function: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    is_awaited: bool = False
+    """Whether the program awaits it at once and has nothing else to do, so that `answer` need not be Later first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,35 +84,52 @@ class InvalidProgramError(ProgramError):
     """The program was not started: its syntax or a type is wrong."""
 
 
+class SandboxError(ProgramError):
+    """The sandbox has failed, and not the program: its process has ended, or there is no free one."""
+
+
 class SandboxSession(Protocol):
-    """One program. Its methods raise ProgramError when it fails."""
+    """One program. One task calls its methods, one at a time, and never after one that raised.
+
+    They raise ProgramError when the program fails, with a text for the model, and SandboxError when the sandbox does.
+    They must not block the event loop, and must end in a limited time. A method that is cancelled ends the program.
+    """
 
     async def start(self, program: Program, write: Callable[[str], None]) -> Event:
-        """Run the program to its first event. `write` receives what it prints."""
+        """Run the program to its first event. `write` receives what it prints, from any thread."""
 
     async def restore(self, snapshot: bytes, functions: Collection[str], write: Callable[[str], None]) -> Event:
-        """Continue a program where `snapshot` was made, and return the event of that moment."""
+        """Continue a program where `snapshot` was made, and return the event of that moment with the same ids.
+
+        It is called instead of `start`. The snapshot is one that this version has made, and was not changed.
+        """
 
     async def answer(self, answer: Answer | Later) -> Event:
-        """Answer the FunctionCall, and run to the next event."""
+        """Answer the FunctionCall, and run to the next event. The answer to an awaited call is not Later."""
 
     async def settle(self, answers: Mapping[int, Answer]) -> Event:
         """Answer at least one of the calls that the program waits for, and run to the next event."""
 
     async def snapshot(self) -> bytes:
-        """Return the whole state of the program, which stands still."""
+        """Return the whole state of the program, which stands still and can go on afterwards."""
 
 
 @runtime_checkable
 class Sandbox(Protocol):
-    """Runs programs that are not trusted, so that they reach nothing of the host."""
+    """Runs programs that are not trusted, so that they reach nothing of the host.
+
+    Several toolkits, event loops and threads may use one at the same time.
+    """
 
     @property
     def version(self) -> str:
-        """What made a snapshot: only a sandbox of the same version continues it."""
+        """The format of its snapshots: a program continues only in a sandbox with an equal version."""
 
     def open(self, limits: CodeLimits) -> AbstractAsyncContextManager[SandboxSession]:
-        """Return the context of one program. Leaving it ends the program, also in the middle of a call."""
+        """Return the context of one program. Leaving it ends the program, also in the middle of a call.
+
+        The sandbox enforces the `seconds`, `memory_bytes` and `recursion` of the limits; the toolkit does the others.
+        """
 
     async def check(self, program: Program) -> None:
         """Check a program without running it. Raises InvalidProgramError."""

@@ -1,11 +1,13 @@
-"""SavedProgram: a program that waits for an approval, as JSON data inside of the signed request."""
+"""SavedProgram: a program that waits for approvals of its calls, as JSON data inside of the signed requests."""
 
 from __future__ import annotations
 
 import base64
+import time
+import uuid
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
 from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
@@ -13,14 +15,25 @@ from ahvn_tools.errors import ToolkitError
 from ahvn_tools.json_types import JsonObject
 
 VERSION: Final = 1
-_MAX_BYTES: Final = 50_000_000
+MAX_SNAPSHOT_BYTES: Final = 50_000_000
 """How large the state of a program is at most, when it is unpacked."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SavedProgram:
-    """A program that waits for an approval of one of its calls."""
+class ProgramFunction:
+    """What a name in a program stood for when the program was started."""
 
+    tool: str
+    fingerprint: str
+    """The fingerprint of the tool's definition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedProgram:
+    """A program that waits for approvals of its calls."""
+
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Unique: the program continues from here once."""
     call_id: str
     """The call of the program as a whole."""
     tool: str
@@ -30,16 +43,16 @@ class SavedProgram:
     """The version of the sandbox."""
     snapshot: bytes
     state: ProgramState
-    functions: Mapping[str, str]
-    """The names of the tools, by those that the program uses for them."""
-    asked: int
-    """The id, in the sandbox, of the call that needs the approval."""
+    functions: Mapping[str, ProgramFunction]
+    """The functions that the program mentions."""
+    requests: Mapping[int, JsonObject]
+    """The requests without this program and without a signature, by the ids of their calls in the sandbox."""
 
     def to_json(self) -> JsonObject:
         """Return JSON data."""
-        waiting = {str(key): asdict(call) for key, call in self.state.waiting.items()}
         return {
             "version": VERSION,
+            "id": self.id,
             "call_id": self.call_id,
             "tool": self.tool,
             "code": self.code,
@@ -50,51 +63,77 @@ class SavedProgram:
             "output": self.state.output,
             "is_output_cut": self.state.is_output_cut,
             "contents": self.state.contents,
-            "waiting": waiting,
-            "functions": dict(self.functions),
-            "asked": self.asked,
+            "run_id": self.state.run_id,
+            "ends_session": self.state.ends_session,
+            "finish_call": None if self.state.finish_call is None else asdict(self.state.finish_call),
+            "waiting": {str(key): asdict(call) for key, call in self.state.waiting.items()},
+            "functions": {name: [function.tool, function.fingerprint] for name, function in self.functions.items()},
+            "requests": {str(key): request for key, request in self.requests.items()},
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the program. The data was signed, so only its version may be another one."""
-        if data["version"] != VERSION:
-            raise ToolkitError("This program was saved by another version of ahvn_tools. Ask for the call again.")
+        """Return the program of signed data. Raises ToolkitError for that of another version."""
+        if data.get("version") != VERSION:
+            raise ToolkitError("The program was stopped by another version of ahvn_tools. Run it again.")
         unpacker = zlib.decompressobj()
-        snapshot = unpacker.decompress(base64.b64decode(data["snapshot"]), _MAX_BYTES)
+        snapshot = unpacker.decompress(base64.b64decode(data["snapshot"]), MAX_SNAPSHOT_BYTES)
         state = ProgramState(
             awaits=data["awaits"],
             calls_made=data["calls_made"],
             output=data["output"],
             is_output_cut=data["is_output_cut"],
-            contents=data["contents"],
+            contents=dict(data["contents"]),
+            run_id=data["run_id"],
+            ends_session=data["ends_session"],
+            finish_call=None if data["finish_call"] is None else ProgramCall(**data["finish_call"]),
             waiting={int(key): ProgramCall(**call) for key, call in data["waiting"].items()},
         )
+        functions = {name: ProgramFunction(tool=tool, fingerprint=f) for name, (tool, f) in data["functions"].items()}
         return cls(
+            id=data["id"],
             call_id=data["call_id"],
             tool=data["tool"],
             code=data["code"],
             sandbox=data["sandbox"],
             snapshot=snapshot,
             state=state,
-            functions=data["functions"],
-            asked=data["asked"],
+            functions=functions,
+            requests={int(key): request for key, request in data["requests"].items()},
         )
 
     @property
-    def asked_call(self) -> ProgramCall:
-        """The call that needs the approval."""
-        return self.state.waiting[self.asked]
+    def expires_at(self) -> int | None:
+        """When the last of its requests expires, in seconds since 1970 (UTC); None: never."""
+        ends = [request["expires_at"] for request in self.requests.values()]
+        return None if None in ends else max(ends)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it can no longer continue: later it is not known any more whether it has."""
+        return self.expires_at is not None and time.time() >= self.expires_at
+
+    def find_call(self, request_id: str) -> int:
+        """Return the id, in the sandbox, of the call that a request is for."""
+        return next(key for key, request in self.requests.items() if request["id"] == request_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramDecision:
+    """A person's decision on one call of a program."""
+
+    arguments: JsonObject
+    """The arguments of the call, as approved."""
+    is_call_approved: bool
+    approved_questions: tuple[str, ...]
+    rejection: str | None = None
+    """What the program reads of a call that does not run; None: it was approved."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResumedProgram:
-    """A program with a person's decision."""
+    """A program with a person's decisions."""
 
     program: SavedProgram
-    arguments: JsonObject
-    """The arguments of the call that was asked for, as approved."""
-    is_call_approved: bool
-    approved_questions: tuple[str, ...]
-    rejection: str | None = None
-    """What the program reads of a rejected call; None: it was approved."""
+    decisions: Mapping[int, ProgramDecision]
+    """By the ids of the calls in the sandbox. The other calls go on waiting."""

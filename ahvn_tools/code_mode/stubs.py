@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ahvn_tools.code_mode.identifiers import assign_identifiers, to_identifier
-from ahvn_tools.code_mode.schema_types import SchemaTypes, required_names
+from ahvn_tools.code_mode.identifiers import assign_identifiers, assign_parameters, type_prefix
+from ahvn_tools.code_mode.schema_types import SchemaTypes, description_of, required_names
 from ahvn_tools.definition import ToolDefinition
 
 Level = Literal["brief", "typed", "full"]
@@ -20,6 +21,8 @@ HEADER: Final = (
 """The imports that stubs need for the type checker."""
 
 _WIDTH: Final = 110
+_MAX_DEFAULT: Final = 60
+"""How long a default is at most; `...` stands for a longer one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,8 @@ class ToolStub:
     """Everything after the name: `(a: int, b: str = 'x') -> int`."""
     types: tuple[str, ...]
     """Declarations of the types that the signature uses."""
+    documented_types: tuple[str, ...]
+    """The same with the descriptions of their keys."""
     summary: str
     documentation: str
 
@@ -48,10 +53,10 @@ class ToolStub:
         keyword = "async def" if awaits else "def"
         if level == "brief":
             return f"{self.function}: {self.summary}" if self.summary else self.function
-        lines = [*self.types, f"{keyword} {self.function}{self.signature}:"]
+        types = self.documented_types if level == "full" else self.types
+        lines = [*types, f"{keyword} {self.function}{self.signature}:"]
         if level == "full" and self.documentation:
-            quoted = self.documentation.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-            lines.append(textwrap.indent(f'"""{quoted}"""', "    "))
+            lines.append(textwrap.indent(_quote(self.documentation), "    "))
         lines.append("    ...")
         return "\n".join(lines)
 
@@ -64,16 +69,25 @@ def make_stubs(definitions: Iterable[ToolDefinition]) -> dict[str, ToolStub]:
 
 
 def _make(definition: ToolDefinition, function: str) -> ToolStub:
-    prefix = "".join(part[:1].upper() + part[1:] for part in function.split("_"))
-    inputs = SchemaTypes(prefix, definition.input_schema, is_input=True)
-    properties = _properties(definition.input_schema)
-    required = required_names(definition.input_schema)
-    names = {name: python for python, name in assign_identifiers(properties).items()}
+    types = SchemaTypes(type_prefix(function))
+    schema, output = definition.input_schema, definition.output_schema
+    inputs = types.of(schema, is_input=True)
+    properties, required = _properties(schema), required_names(schema)
+    names = {name: python for python, name in assign_parameters(properties).items()}
     ordered = sorted(properties, key=lambda name: name not in required)
-    parts = [_parameter(names[name], properties[name], name in required, inputs) for name in ordered]
-    output = definition.output_schema
-    outputs = SchemaTypes(f"{prefix}Result", output or {}, is_input=False)
-    returned = "Any" if output is None else outputs.annotation(_result_schema(output), "")
+    parts = []
+    for name in ordered:
+        text = f"{names[name]}: {inputs.annotation(properties[name], name)}"
+        parts.append(text if name in required else f"{text} = {_default(properties[name])}")
+    extra = schema.get("additionalProperties", False)
+    if extra is not False:
+        name = "kwargs"
+        while name in names.values():
+            name += "_"
+        parts.append(f"**{name}: {inputs.annotation(extra, 'Others')}")
+    returned = "Any"
+    if output is not None:
+        returned = types.of(output, is_input=False).annotation(_result_schema(output), "Result")
     signature = f"({', '.join(parts)}) -> {returned}"
     if len(signature) > _WIDTH:
         signature = "(\n" + "".join(f"    {part},\n" for part in parts) + f") -> {returned}"
@@ -82,33 +96,24 @@ def _make(definition: ToolDefinition, function: str) -> ToolStub:
         function=function,
         parameters={names[name]: name for name in ordered},
         signature=signature,
-        types=(*inputs.declarations.values(), *outputs.declarations.values()),
-        summary=definition.description.strip().split("\n", 1)[0],
-        documentation=_documentation(definition, properties, names),
+        types=tuple(types.declarations(has_comments=False)),
+        documented_types=tuple(types.declarations(has_comments=True)),
+        summary=description_of({"description": definition.description.strip().split("\n", 1)[0]}),
+        documentation=_documentation(definition, function, properties, names, has_extra=extra is not False),
     )
 
 
-def _parameter(name: str, schema: Any, is_required: bool, types: SchemaTypes) -> str:
-    text = f"{name}: {types.annotation(schema, name)}"
-    if is_required:
-        return text
-    default = schema.get("default", ...) if isinstance(schema, dict) else ...
-    return f"{text} = {_default(default)}"
-
-
-def _default(value: Any) -> str:
-    if value is ... or not (value is None or isinstance(value, str | int | float | bool)):
-        return "..."
-    return repr(value)
+def _default(schema: Any) -> str:
+    """Return the default of a parameter. `...` stands for one that is not known, or is long."""
+    value = schema.get("default", ...) if isinstance(schema, dict) else ...
+    text = "..." if value is ... else repr(value)
+    return text if len(text) <= _MAX_DEFAULT else "..."
 
 
 def _result_schema(output: dict[str, Any]) -> Any:
     """Return the schema of what a call returns: of the one property, where the output has exactly one."""
     properties = _properties(output)
-    if len(properties) == 1 and "$ref" not in output:
-        schema = next(iter(properties.values()))
-        return {**schema, "$defs": output["$defs"]} if isinstance(schema, dict) and "$defs" in output else schema
-    return output
+    return next(iter(properties.values())) if len(properties) == 1 else output
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:
@@ -116,17 +121,48 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _documentation(definition: ToolDefinition, properties: dict[str, Any], names: dict[str, str]) -> str:
+def _documentation(
+    definition: ToolDefinition, function: str, properties: dict[str, Any], names: dict[str, str], *, has_extra: bool
+) -> str:
     parts = [definition.description.strip()]
-    if to_identifier(definition.name) != definition.name:
+    if function != definition.name:
         parts.append(f"The tool's name is {definition.name!r}.")
-    described = [
-        f"    {names[name]}: {text}"
-        for name, schema in properties.items()
-        if isinstance(schema, dict) and (text := str(schema.get("description", "")).strip())
-    ]
+    described = []
+    for name, schema in properties.items():
+        notes = [f"Its name in the tool is {name!r}."] if names[name] != name else []
+        if isinstance(schema, dict):
+            notes += [str(schema.get("description", "")).strip(), *_notes(schema)]
+        if text := " ".join(f"{note}." if note[-1].isalnum() else note for note in notes if note):
+            described.append(f"    {names[name]}: {text}")
+    if has_extra:
+        described.append(
+            "    Other arguments are allowed. Pass one whose name is no identifier as `**{'its-name': 1}`."
+        )
     if described:
         parts.append("\n".join(["Args:", *described]))
     if definition.returns:
         parts.append(f"Returns:\n    {definition.returns}")
     return "\n\n".join(part for part in parts if part)
+
+
+def _notes(schema: dict[str, Any]) -> list[str]:
+    """Return what the annotation of a parameter cannot say."""
+    notes = [f"Format: {kind}."] if isinstance(kind := schema.get("format"), str) else []
+    bounds = [(words, schema[key]) for key, words in _BOUNDS.items() if isinstance(schema.get(key), int | float | str)]
+    return notes + [f"{words} {value}." for words, value in bounds]
+
+
+_BOUNDS: Final = {
+    "minimum": "At least", "maximum": "At most", "exclusiveMinimum": "More than", "exclusiveMaximum": "Less than",
+    "multipleOf": "A multiple of", "minLength": "Minimum length:", "maxLength": "Maximum length:",
+    "minItems": "Minimum number of items:", "maxItems": "Maximum number of items:", "pattern": "Pattern:",
+}  # fmt: skip
+
+
+def _quote(text: str) -> str:
+    """Return a text as a docstring. Invisible and control characters are escaped."""
+    escaped = re.sub(r'"(?="|\Z)', r'\\"', text.replace("\\", "\\\\"))
+    escaped = "".join(
+        character if character.isprintable() or character in "\n\t" else ascii(character)[1:-1] for character in escaped
+    )
+    return f'"""{escaped}"""'

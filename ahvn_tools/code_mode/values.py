@@ -1,35 +1,120 @@
-"""The values of a program as JSON data."""
+"""The values of a program as JSON data, within limits of their size and depth."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+import base64
+import math
+from dataclasses import dataclass
+from typing import Any, Final
 
 from ahvn_tools.code_mode.sandbox import ProgramError
+from ahvn_tools.encoders.json_form import to_json_form
+from ahvn_tools.errors import InvalidResultError
+from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.schema.limits import INTEGER_LIMIT, MAX_DIGITS
+
+MAX_DEPTH: Final = 100
+"""Values that nest deeper than this are refused."""
+
+_PART_BYTES: Final = 100
+"""How much each value counts, in addition to its text. It bounds the time that a conversion takes."""
+
+_QUICK_BYTES: Final = 100_000
+"""Values up to this size are converted in the event loop: it takes about a millisecond."""
 
 
-def to_json(value: Any) -> Any:
-    """Return a value of a program as JSON data; objects of its own classes are dicts of their attributes.
+class TooLargeError(ProgramError):
+    """A value is larger than the limit."""
 
-    Raises ProgramError for a value that is nested too deep.
+
+@dataclass(frozen=True)
+class SizedValue:
+    """JSON data, and its size."""
+
+    value: Any
+    size: int
+    """The characters of its texts, and 100 for each value in it."""
+
+
+async def to_json(value: Any, max_bytes: int, *, is_from_program: bool = True) -> SizedValue:
+    """Return a value as JSON data; objects of a program's own classes are dicts of their attributes.
+
+    A value that is in it several times counts each time. Large values are converted in a thread. Raises ProgramError
+    for a value that is too large, nested too deep, or has no JSON form.
     """
     try:
-        return _to_json(value)
-    except RecursionError:
-        raise ProgramError("A value of the program is nested too deep.") from None
+        return convert(value, min(max_bytes, _QUICK_BYTES), is_from_program=is_from_program)
+    except TooLargeError:
+        if max_bytes <= _QUICK_BYTES:
+            raise
+    outcome = await run_in_thread(lambda _: convert(value, max_bytes, is_from_program=is_from_program))
+    sized: SizedValue = outcome.get()
+    return sized
 
 
-def _to_json(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(_to_json(key)): _to_json(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_to_json(part) for part in value]
-    if isinstance(attributes := getattr(value, "attributes", None), dict):
-        return _to_json(attributes)
-    try:
-        return to_jsonable_python(value, bytes_mode="base64")
-    except PydanticSerializationError:
-        return repr(value)
+def convert(value: Any, max_bytes: int, *, is_from_program: bool = True) -> SizedValue:
+    """Do what `to_json` does, in this thread."""
+    conversion = _Conversion(max_bytes, is_from_program)
+    converted = conversion.convert(value, 1)
+    return SizedValue(converted, max_bytes - conversion.bytes_left)
+
+
+def require_finite(value: Any) -> None:
+    """Raises ProgramError for JSON data that contains NaN or Infinity."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ProgramError(f"The result contains {value!r}, which JSON does not have. Return None or a text instead.")
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            require_finite(part)
+
+
+class _Conversion:
+    """One conversion to JSON data, which counts what it converts."""
+
+    def __init__(self, max_bytes: int, is_from_program: bool) -> None:
+        self.bytes_left = self._max_bytes = max_bytes
+        self._is_from_program = is_from_program
+
+    def convert(self, value: Any, level: int) -> Any:
+        if level > MAX_DEPTH:
+            raise ProgramError(f"A value is nested more than {MAX_DEPTH} levels deep.")
+        self._count(_PART_BYTES + (len(value) if isinstance(value, str | bytes) else 0))
+        if value is None or isinstance(value, str | bool | float):
+            return value
+        if isinstance(value, int):
+            if not -INTEGER_LIMIT < value < INTEGER_LIMIT:
+                raise ProgramError(f"An integer has more than {MAX_DIGITS} digits.")
+            return value
+        if isinstance(value, dict):
+            return self._convert_dict(value, level)
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.convert(part, level + 1) for part in value]
+        return self._convert_object(value, level)
+
+    def _convert_dict(self, value: dict[Any, Any], level: int) -> dict[str, Any]:
+        converted: dict[str, Any] = {}
+        for key, part in value.items():
+            text = key if isinstance(key, str) else str(self.convert(key, level + 1))
+            if text in converted:
+                raise ProgramError(f"Two keys of a dict are the same text in JSON: {text[:100]!r}.")
+            self._count(len(text))
+            converted[text] = self.convert(part, level + 1)
+        return converted
+
+    def _convert_object(self, value: Any, level: int) -> Any:
+        if self._is_from_program:
+            if isinstance(value, bytes):
+                return base64.b64encode(value).decode()
+            if isinstance(attributes := getattr(value, "attributes", None), dict):
+                return self._convert_dict(attributes, level)
+        try:
+            return self.convert(to_json_form(value), level)
+        except InvalidResultError as error:
+            if self._is_from_program:
+                return repr(value)  # of a class, an exception or another object of the sandbox
+            raise ProgramError(error.message) from None
+
+    def _count(self, size: int) -> None:
+        self.bytes_left -= size
+        if self.bytes_left < 0:
+            raise TooLargeError(f"A value has more than {self._max_bytes:,} bytes. Make it smaller, or pass a part.")

@@ -38,6 +38,8 @@ class Call:
     session_id: str | None = None
     run_id: str | None = None
     """Shared by all calls of one model response; None for a single call."""
+    caller: str | None = None
+    """Who calls: `"direct"`, a model; `"programmatic"`, a program that a model has written; None: the host."""
     is_approved: bool = False
     """Whether exactly this call has been approved."""
     is_served: bool = False
@@ -96,6 +98,7 @@ class Call:
             call_id=self.id,
             tool=self.name,
             run_id=self.run_id,
+            caller=self.caller,
             session_id=self.session_id,
             state=_read_only(self.state_scopes),
             roots=self.roots or (),
@@ -109,6 +112,7 @@ class Call:
             masks_errors=self.masks_errors,
             asker=self._make_questions(),
             resumed_program=self.resumed_program,
+            pause=self.scope.pause,
         )
         if self.scope.is_cancelled:
             context.cancel()

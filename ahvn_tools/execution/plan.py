@@ -193,6 +193,14 @@ class Plan:
         plan.run_in_thread = False
         return plan
 
+    def with_secrets(self, names: frozenset[str]) -> Plan:
+        """Return the plan of a call in which the arguments of these names are secret, too."""
+        if not names:
+            return self
+        plan = copy.copy(self)
+        plan.secret_names = self.secret_names | names
+        return plan
+
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
         plan, validate = copy.copy(self), self.validate

@@ -135,8 +135,7 @@ class BodyQuestions:
 
     async def _ask_approver(self, question: Question) -> None:
         """Ask. The time until the answer does not count towards the timeout of the body."""
-        deadline = self._scope.deadline
-        with contextlib.nullcontext() if deadline is None else deadline.hold():
+        with self._scope.pause():
             await self._decide(question)
         self._approvals.approved = (*self.approved, question.digest)
 

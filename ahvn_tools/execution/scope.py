@@ -55,6 +55,8 @@ class CallScope:
     """The clock of the body, while it runs."""
     pause_middleware: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Stops the clock of the middleware inside of a `with` block, in which a person decides."""
+    pause_outer: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Stops the clocks of the call that this one is a part of, in the same way."""
     is_cancelled: bool = False
     """Whether the call was cancelled by its id."""
     has_cancelled_task: bool = False
@@ -68,6 +70,13 @@ class CallScope:
         if error is not None:
             self.error, self.error_detail = error, result.error
         return result
+
+    @contextlib.contextmanager
+    def pause(self) -> Generator[None]:
+        """Stop all clocks of the call inside this block, in which a person decides. In the loop of the call."""
+        body = contextlib.nullcontext() if self.deadline is None else self.deadline.hold()
+        with body, self.pause_middleware(), self.pause_outer():
+            yield
 
     def cancel(self) -> None:
         """Cancel the call, from any thread."""

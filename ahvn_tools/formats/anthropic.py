@@ -9,14 +9,23 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats.continuation import Container, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
+from ahvn_tools.formats.parsing.payload import read_field, read_items
 from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.callers import AllowedCallers, programmatic_names, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
+from ahvn_tools.formats.rendering.code_execution import (
+    caller_words,
+    to_version,
+    with_code_execution,
+    without_recursive,
+)
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
 from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
@@ -34,6 +43,8 @@ _LIMIT_FIXES = {
     "optional": ("optional parameters", "Require some of them, or export the tool without strict."),
     "unions": ("unions", "Replace some by single types, or export the tool without strict."),
 }
+_BLOCK_TYPES = ("text", "thinking", "redacted_thinking", "container_upload")
+"""The types of blocks that are neither calls nor results."""
 _EVENTS = ("content_block_", "message_")
 """How the types of events begin."""
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
@@ -45,7 +56,8 @@ def export(
     strict: bool = False,
     examples: bool = True,
     defer_loading: bool | Collection[str] = False,
-    allowed_callers: Sequence[str] | None = None,
+    allowed_callers: AllowedCallers = None,
+    code_execution: bool | str = False,
     cache_control: JsonObject | None = None,
 ) -> list[JsonObject]:
     """Return the tools for a request's `tools`.
@@ -56,7 +68,12 @@ def export(
       so are the tools over a request's limits (20 strict tools, 24 optional parameters and 16 unions in total).
     - `examples`: the inputs of a tool's examples that match its schema are its `input_examples`.
     - `defer_loading`: all tools, or the tools with these names, are only found by Anthropic's tool search.
-    - `allowed_callers`, such as `["direct"]`, is set on every tool.
+    - `allowed_callers`, such as `["direct"]`, is set on every tool; or by name, `{"find": ["programmatic"]}`.
+      `"programmatic"` stands for the version of `code_execution`. Anthropic refuses programs that call strict tools or
+      tools with a recursive schema: those that a program may call are not strict, and recursive ones stay direct.
+      Raises ToolSpecError where nothing is left of such a choice.
+    - `code_execution` adds Anthropic's own tool that runs the model's programs, as the last; or a version of it, such
+      as `"code_execution_20260521"`. Programs call the tools that allow it.
     - `cache_control`, such as `{"type": "ephemeral"}`, is set on the last tool that is not deferred: Anthropic caches
       everything up to that tool. Raises ToolSpecError when all are deferred.
 
@@ -65,10 +82,17 @@ def export(
     [{'name': 'ping', 'input_schema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
     """
     known = list(definitions)
+    version = to_version(code_execution)
+    callers = resolve_callers(allowed_callers, known, caller_words(version))
+    programmatic = programmatic_names(callers)
+    if strict and programmatic and programmatic == {definition.name for definition in known}:
+        raise ToolSpecError("Anthropic refuses strict tools that programs call. Leave out strict, or name the tools.")
     tools = export_all(known, _to_tool, strict, examples)
     if strict:
-        tools = _apply_strict_limits(tools, known, examples=examples)
-    set_provider_options(tools, known, defer_loading, allowed_callers)
+        tools = _apply_strict_limits(tools, known, programmatic, examples=examples)
+    set_provider_options(tools, known, defer_loading, without_recursive(callers, tools, known))
+    if version is not None:
+        tools = with_code_execution(tools, version)
     if tools and cache_control is not None:
         immediate = [tool for tool in tools if "defer_loading" not in tool]
         if not immediate:
@@ -91,6 +115,21 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     return parse_calls(response, definitions, stream)
 
 
+def continuation(response: Any) -> Continuation:
+    """Return the container of a message, or of the events of a stream, and whether Anthropic has paused in its turn.
+
+    >>> continuation({"container": {"id": "container_1", "expires_at": "2026-01-20T14:30:00Z"}}).container.id
+    'container_1'
+    """
+    container, is_paused = None, False
+    for item in read_items(response):
+        for source in (item, read_field(item, "message"), read_field(item, "delta")):
+            found = read_field(source, "container")
+            container = Container.from_fields(read_field(found, "id"), read_field(found, "expires_at")) or container
+            is_paused |= read_field(source, "stop_reason") == "pause_turn"
+    return Continuation(container=container, is_paused=is_paused)
+
+
 def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
     """Return the model's message with this text and these calls; the inverse of `calls`.
 
@@ -109,6 +148,8 @@ def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonO
 
 def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """Return one user message with the results of all calls of a message; errors have a flag, images are included.
+
+    A program reads only text: a note replaces an image in the result of its call, and an error begins with "Error".
 
     >>> from ahvn_tools import ToolCall, ToolResult
     >>> results([(ToolCall(id="t1", name="add"), ToolResult(3))])
@@ -160,7 +201,7 @@ def _is_message(item: JsonObject) -> bool:
 
 def _is_block(item: JsonObject) -> bool:
     kind = str(item.get("type"))
-    return kind in ("text", "thinking", "redacted_thinking") or kind.endswith(("tool_use", "tool_result"))
+    return kind in _BLOCK_TYPES or kind.endswith(("tool_use", "tool_result"))
 
 
 def findings(definition: ToolDefinition) -> list[Finding]:
@@ -188,14 +229,14 @@ def _to_tool(definition: ToolDefinition, strict: bool, examples: bool) -> JsonOb
 
 
 def _apply_strict_limits(
-    tools: list[JsonObject], definitions: list[ToolDefinition], *, examples: bool
+    tools: list[JsonObject], definitions: list[ToolDefinition], excluded: Collection[str], *, examples: bool
 ) -> list[JsonObject]:
-    """Return the tools, each strict as long as the request's limits allow it."""
+    """Return the tools, each strict as long as the request's limits allow it, without those that are `excluded`."""
     available = Counter(_MAX_STRICT_TOTALS)
     limited = []
     for tool, definition in zip(tools, definitions, strict=True):
         cost = _count_strict_cost(tool["input_schema"]) if tool["strict"] else Counter()
-        if cost <= available:
+        if cost <= available and definition.name not in excluded:
             available -= cost
             limited.append(tool)
         else:
@@ -213,12 +254,15 @@ def _count_strict_cost(schema: JsonObject) -> Counter[str]:
 
 
 def _to_block(call: ToolCall, result: ToolResult) -> JsonObject:
-    block: JsonObject = {
-        "type": "tool_result",
-        "tool_use_id": call.id,
-        "content": _to_content(content.to_parts(result)),
-    }
+    parts = content.to_parts(result) if call.caller == DIRECT else _to_program_parts(result)
+    block: JsonObject = {"type": "tool_result", "tool_use_id": call.id, "content": _to_content(parts)}
     return {**block, "is_error": True} if result.is_error else block
+
+
+def _to_program_parts(result: ToolResult) -> list[str | content.ImagePart]:
+    """Return what a program may read: Anthropic refuses images, and the program does not see the flag of an error."""
+    parts = content.to_parts_with_error_prefix(result)
+    return [part if isinstance(part, str) else part.note for part in parts]
 
 
 def _to_content(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.formats.continuation import Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.openai import EXPORTER
+from ahvn_tools.formats.parsing.payload import read_field, read_items
 from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
+from ahvn_tools.formats.rendering.callers import AllowedCallers, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, split_value_schema
@@ -25,6 +28,8 @@ _ECHOED_FIELDS = ("caller", "namespace")
 """The fields of a call that its output repeats."""
 _SDK_FIELD = "parsed_arguments"
 """A field that the SDK's helpers add to a call, and the service refuses."""
+_CALLERS: Final = {"direct": "direct", "programmatic": "programmatic"}
+_PROGRAM_ITEMS: Final = ("program", "program_output")
 _FINAL_EVENTS = ("response.completed", "response.incomplete")
 
 
@@ -34,7 +39,8 @@ def export(
     strict: bool = False,
     output_schema: bool = False,
     defer_loading: bool | Collection[str] = False,
-    allowed_callers: Sequence[str] | None = None,
+    allowed_callers: AllowedCallers = None,
+    programmatic_tool_calling: bool = False,
 ) -> list[JsonObject]:
     """Return the tools for a request's `tools`.
 
@@ -44,7 +50,10 @@ def export(
       change is exported unchanged, with `"strict": False`.
     - `output_schema`: describe the JSON of the output, if the tool has an output schema and its output is not text.
     - `defer_loading`: all tools, or the tools with these names, are only found by OpenAI's tool search.
-    - `allowed_callers`, such as `["direct", "programmatic"]`, is set on every tool.
+    - `allowed_callers`, such as `["direct", "programmatic"]`, is set on every tool; or by name,
+      `{"find": ["programmatic"]}`.
+    - `programmatic_tool_calling` adds OpenAI's own tool that runs the model's programs, as the last. Programs call the
+      tools that allow it.
 
     >>> from ahvn_tools import ToolDefinition
     >>> export([ToolDefinition(name="ping", description="Is it there?")])[0]["strict"]
@@ -52,8 +61,9 @@ def export(
     """
     known = list(definitions)
     tools = export_all(known, _to_tool, strict, output_schema)
-    set_provider_options(tools, known, defer_loading, allowed_callers)
-    return tools
+    callers = resolve_callers(allowed_callers, known, _CALLERS)
+    set_provider_options(tools, known, defer_loading, callers)
+    return [*tools, {"type": "programmatic_tool_calling"}] if programmatic_tool_calling else tools
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
@@ -66,6 +76,24 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     'c1'
     """
     return parse_calls(response, definitions, stream)
+
+
+def continuation(response: Any) -> Continuation:
+    """Return whether a response ends without a message although no call waits for its output: a program goes on.
+
+    Append its items to the input, and ask again. Events of a stream are read, too.
+
+    >>> continuation({"status": "completed", "output": [{"type": "program_output"}]}).is_paused
+    True
+    """
+    items = read_items(response)
+    final = [read_field(event, "response") for event in items if read_field(event, "type") in _FINAL_EVENTS]
+    whole = (final or items or [None])[0]
+    output = read_field(whole, "output")
+    kinds = {read_field(item, "type") for item in (items if output is None else read_items(output))}
+    is_complete = read_field(whole, "status") in {None, "completed"} or output is None
+    is_paused = is_complete and not kinds.isdisjoint(_PROGRAM_ITEMS) and kinds.isdisjoint(("function_call", "message"))
+    return Continuation(is_paused=is_paused)
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
@@ -132,7 +160,7 @@ def looks_like(data: Any) -> bool:
 
 def _is_item(item: JsonObject) -> bool:
     kind = str(item.get("type"))
-    return kind in ("message", "reasoning") or kind.endswith(("_call", "_output"))
+    return kind in ("message", "reasoning", "program") or kind.endswith(("_call", "_output"))
 
 
 def _to_tool(definition: ToolDefinition, strict: bool, output_schema: bool) -> JsonObject:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.errors import SourceError, ToolkitError, ToolSpecError
 from ahvn_tools.loading import reader
 from ahvn_tools.loading.contents import Contents
@@ -168,6 +169,13 @@ class Builder:
                 for key, default in (("search_tool", "search_tools"), ("call_tool", "call_tool")):
                     _refuse_taken_name(kit, texts[key].get("name", default))
                 kit.add_search(search.core, **texts)
+        if (code := manifest.code_mode) is not None:
+            with self.build.at("code_mode"):
+                if search is not None:
+                    raise ToolkitError("a toolkit has `search` or `code_mode`, not both.")
+                tools: Any = {key: _texts(getattr(code, key)) for key in ("search_tool", "describe_tool", "run_tool")}
+                limits = CodeLimits(**code.limits.model_dump(exclude_none=True))
+                kit.add_code_mode(code.core, limits=limits, inline=code.inline, **tools)
 
 
 def _locate(source: Any, build: Build) -> tuple[Any, Any]:

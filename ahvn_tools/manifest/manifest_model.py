@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
+from ahvn_tools.toolkit.entry_options import Caller
+
 
 class ManifestModel(BaseModel):
     """A part of a manifest. Its text contains no value: one may be from the environment."""
@@ -35,6 +37,9 @@ def _to_list(value: Any) -> Any:
 
 Names = Annotated[list[str], BeforeValidator(_to_list, json_schema_input_type=str | list[str])]
 """Names, or patterns of names; one may be written without a list."""
+
+Callers = Annotated[list[Caller], BeforeValidator(_to_list, json_schema_input_type=Caller | list[Caller])]
+"""Who may call tools for a model; one may be written without a list."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
 from pydantic_core import PydanticCustomError
 
 from ahvn_tools.json_types import JsonObject
@@ -91,6 +91,46 @@ class Search(ManifestModel):
     """Another name or text of `search_tools`."""
     call_tool: ModelTool = ModelTool()
     """Another name or text of `call_tool`."""
+
+
+class ProgramLimits(ManifestModel):
+    """What one program may use; the defaults are those of `CodeLimits`."""
+
+    seconds: PositiveFloat | None = None
+    """Seconds in which the program itself runs, without the time that it waits for tools."""
+    memory_bytes: PositiveInt | None = None
+    """Bytes of all objects of the program at a time."""
+    value_bytes: PositiveInt | None = None
+    """Bytes of the arguments of one call, and of the result, where each value in them counts 100."""
+    calls: PositiveInt | None = None
+    """How many calls of tools it makes."""
+    output_chars: PositiveInt | None = None
+    """How many characters it prints."""
+    code_chars: PositiveInt | None = None
+    """How long it is."""
+    recursion: PositiveInt | None = None
+    """How deep its functions call each other."""
+    content_bytes: PositiveInt | None = None
+    """Bytes of all images and files that its calls return, as base64."""
+    saved_bytes: PositiveInt | None = None
+    """Bytes of a program that waits for an approval, as it is stored."""
+
+
+class CodeMode(ManifestModel):
+    """Models write programs that call the tools, instead of calling each one."""
+
+    core: Names = []
+    """The tools that are listed nevertheless."""
+    limits: ProgramLimits = ProgramLimits()
+    """What one program may use."""
+    inline: bool = False
+    """Whether the description of `run_code` contains the declarations of all functions, instead of two more tools."""
+    search_tool: ModelTool = ModelTool()
+    """Another name or text of `search_tools`."""
+    describe_tool: ModelTool = ModelTool()
+    """Another name or text of `describe_tools`."""
+    run_tool: ModelTool = ModelTool()
+    """Another name or text of `run_code`."""
 
 
 def _from_text(key: str, model: type[ManifestModel]) -> BeforeValidator:
@@ -180,6 +220,10 @@ class Overlay(ManifestModel):
         Search | None, _from_bool("true, a list or a mapping", bool | list[str] | Search, list_key="core")
     ] = None
     """Models search for tools: `true`, the tools that are listed nevertheless, or options."""
+    code_mode: Annotated[
+        CodeMode | None, _from_bool("true, a list or a mapping", bool | list[str] | CodeMode, list_key="core")
+    ] = None
+    """Models write programs that call the tools: `true`, the tools that are listed nevertheless, or options."""
     groups_tool: Annotated[ModelTool | None, _from_bool("true or a mapping", bool | ModelTool)] = None
     """Models get the tool `set_groups`: `true`, or its name and text."""
 

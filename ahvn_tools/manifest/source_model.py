@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.manifest.manifest_model import ManifestModel, Names, Seconds, ValuesByTool
+from ahvn_tools.manifest.manifest_model import Callers, ManifestModel, Names, Seconds, ValuesByTool
 from ahvn_tools.manifest.middleware_item import MiddlewareItem
 from ahvn_tools.toolkit.duplicates import OnDuplicate
 
@@ -37,6 +37,8 @@ class ToolRestrictions(ManifestModel):
     """Whether each call needs an approval."""
     exclusive: bool | str = False
     """`true`: a call runs alone among those of one answer. A parameter: calls with the same value never run at once."""
+    allowed_callers: Callers = []
+    """Who may call the tools: `direct`, the model; `programmatic`, programs that it has written. By default both."""
     task: Literal["optional", "required"] | None = None
     """How clients of a server with tasks may call the tools: `optional`: as MCP tasks, too; `required`: only so."""
     middleware: list[MiddlewareItem] = []

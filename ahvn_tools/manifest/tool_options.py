@@ -10,9 +10,9 @@ from ahvn_tools.manifest.manifest_model import ManifestModel
 from ahvn_tools.toolkit.single_tools import SingleToolOptions
 
 _COPIED = (
-    "group", "tags", "audience", "timeout", "requires_approval", "exclusive", "task", "max_items", "max_bytes",
-    "isolation", "ship", "ship_secrets", "keep_children", "coerce_numbers_to_str", "on_duplicate", "enabled", "title",
-    "description", "annotations", "arguments", "binds", "output",
+    "group", "tags", "audience", "timeout", "requires_approval", "exclusive", "allowed_callers", "task", "max_items",
+    "max_bytes", "isolation", "ship", "ship_secrets", "keep_children", "coerce_numbers_to_str", "on_duplicate",
+    "enabled", "title", "description", "annotations", "arguments", "binds", "output",
 )  # fmt: skip
 """Options with the same name and value in a manifest and in a toolkit."""
 

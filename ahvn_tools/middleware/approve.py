@@ -34,6 +34,9 @@ from ahvn_tools.secret_key import SecretKey
 
 _ARGUMENTS_PURPOSE: Final = "arguments of a call"
 _REQUEST_PURPOSE: Final = "approval request"
+REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
+"""The keys of the requests in the `meta` of a result."""
+
 _TOO_SLOW: Final = "the function that says whether it needs an approval took too long"
 
 
@@ -124,6 +127,11 @@ class ApprovalRequest:
         return {**asdict(self), "secrets": list(self.secrets), "questions": list(self.questions)}
 
     @property
+    def model_call_id(self) -> str:
+        """The id of the model's call that waits: that of the program, for a call that a program has made."""
+        return self.call_id if self.program is None else str(self.program["call_id"])
+
+    @property
     def approves_call(self) -> bool:
         """Whether the call as a whole is approved when this request is."""
         return self.action is None or self.is_call_approved
@@ -193,7 +201,7 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
         request = ApprovalRequest.from_call(call)
         if approver is None:
             return pending_result(request)
-        with call.scope.pause_middleware():
+        with call.scope.pause():
             decision: ApprovalDecision = await call_host_function(approver, request)
         if arguments_digest(call.arguments, call.secret_key) != request.digest:
             raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
@@ -206,22 +214,44 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
     return inline(approve_call) if approver is None else approve_call
 
 
-def pending_result(request: ApprovalRequest) -> ToolResult:
-    """Return the error result of a call that waits for an approval, with its request."""
-    message = f"The call of {request.tool!r} needs an approval, which has been requested."
+def pending_result(request: ApprovalRequest, *further: ApprovalRequest) -> ToolResult:
+    """Return the error result of a call that waits for an approval, with its request.
+
+    A program may wait for several calls, each with a request; their program is in the result once.
+    """
+    count = f"{1 + len(further)} calls need approvals, which have" if further else ""
+    message = f"{count or f'The call of {request.tool!r} needs an approval, which has'} been requested."
+    meta: JsonObject = {"approval": request.to_json()}
+    if further:
+        meta["further_approvals"] = [replace(other, program=None).to_json() for other in further]
     detail = ErrorDetail(code=ApprovalRequiredError.code, message=message)
-    return ToolResult(error=detail, meta={"approval": request.to_json()}, id=request.call_id)
+    return ToolResult(error=detail, meta=meta, id=request.model_call_id)
+
+
+def pending_requests(meta: Mapping[str, Any]) -> list[ApprovalRequest]:
+    """Return the requests in the `meta` of a result. Raises ToolSpecError for what is none."""
+    if "approval" not in meta:
+        return []
+    first = ApprovalRequest.from_json(meta["approval"])
+    further = meta.get("further_approvals", [])
+    if not isinstance(further, list):
+        raise ToolSpecError("These are not approval requests.")
+    return [first, *[replace(ApprovalRequest.from_json(data), program=first.program) for data in further]]
+
+
+def without_requests(meta: Mapping[str, Any]) -> JsonObject:
+    """Return the `meta` of a result that does not wait, without requests."""
+    return {name: value for name, value in meta.items() if name not in REQUEST_KEYS}
 
 
 def without_other_request(result: ToolResult, key: SecretKey) -> ToolResult:
-    """Return the result of a call, without an approval request that cannot be resumed.
+    """Return the result of a call, without approval requests that cannot be resumed.
 
-    That is one of an inner call, and one that a tool has made itself.
+    These are those of an inner call, and those that a tool has made itself.
     """
-    data = result.meta.get("approval")
-    if data is None or _is_request(data, result.id, key):
+    if REQUEST_KEYS.isdisjoint(result.meta) or _has_own_requests(result, key):
         return result
-    return replace(result, meta={name: value for name, value in result.meta.items() if name != "approval"})
+    return replace(result, meta=without_requests(result.meta))
 
 
 def _is_program(data: Any) -> bool:
@@ -229,14 +259,14 @@ def _is_program(data: Any) -> bool:
     return isinstance(data, dict) and all(isinstance(data.get(name), str) for name in ("call_id", "tool", "code"))
 
 
-def _is_request(data: Any, call_id: str | None, key: SecretKey) -> bool:
-    """Return whether this is a request for a call, signed with the toolkit's key."""
+def _has_own_requests(result: ToolResult, key: SecretKey) -> bool:
+    """Return whether the requests of a result are for its call, signed with the toolkit's key."""
     try:
-        request = ApprovalRequest.from_json(data)
+        requests = pending_requests(result.meta)
     except ToolSpecError:
         return False
-    waiting = request.call_id if request.program is None else request.program.get("call_id")
-    return waiting == call_id and request.is_signed_by(key)
+    are_own = [request.model_call_id == result.id and request.is_signed_by(key) for request in requests]
+    return bool(are_own) and all(are_own)
 
 
 def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:

@@ -169,7 +169,8 @@ def _hidden_values(call: Call) -> Mapping[str, Any]:
         if bound.parameter.name not in values and bound.binding.resolver is None:
             with suppress(ToolCallError, BlockingStateError):
                 values[bound.parameter.name] = bound.read(call.state_scopes)
-    for name, value in values.items():
+    inner_values = () if call.scope.context is None else call.scope.context._inner_values  # noqa: SLF001  # of this package
+    for name, value in (*values.items(), *inner_values):
         if value is not MISSING:
             hidden.setdefault(name, MaskedValues()).append(value)
     return hidden

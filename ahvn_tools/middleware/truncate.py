@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
@@ -36,6 +36,24 @@ def truncate(max_chars: int = 20_000, *, head_ratio: float = 0.7) -> Middleware:
     return truncate_call
 
 
+class TruncatedBlocks(tuple[Any, ...]):  # noqa: SLOT001  # a tuple cannot have named slots
+    """The content that a model receives, which knows the whole content for programs."""
+
+    whole: tuple[Any, ...] | None
+    """As the tool has returned it; None: content is made of the value."""
+
+    def __new__(cls, blocks: Iterable[Any], whole: tuple[Any, ...] | None = None) -> Self:
+        """Return the blocks, of a result with the content `whole`."""
+        made = super().__new__(cls, blocks)
+        made.whole = whole_blocks(whole)
+        return made
+
+
+def whole_blocks(blocks: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """Return the blocks of a result as the tool has returned them."""
+    return blocks.whole if isinstance(blocks, TruncatedBlocks) else blocks
+
+
 def _truncate_result(result: ToolResult, head: int, tail: int) -> ToolResult:
     if result.blocks is None and isinstance(value := result.whole_value, str) and len(value) <= head + tail:
         return result
@@ -45,8 +63,9 @@ def _truncate_result(result: ToolResult, head: int, tail: int) -> ToolResult:
     if excess <= 0:
         return result
     omitted = omitted_before + excess
-    truncated = tuple(_iter_truncated_blocks(blocks, head, length - tail, _omission_note(omitted)))
-    return replace(result, blocks=truncated, meta={**result.meta, "omitted_chars": omitted})
+    truncated = _iter_truncated_blocks(blocks, head, length - tail, _omission_note(omitted))
+    meta = {**result.meta, "omitted_chars": omitted}
+    return replace(result, blocks=TruncatedBlocks(truncated, result.blocks), meta=meta)
 
 
 def _omitted_chars(result: ToolResult) -> int:

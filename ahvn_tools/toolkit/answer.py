@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ahvn_tools import formats
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.formats import detection
+from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.parsing.tool_calls import INVALID_RESPONSE
-from ahvn_tools.results import ToolCall
+from ahvn_tools.results import DIRECT, ToolCall
 from ahvn_tools.toolkit.visibility import StoreView
 
 _NO_ANSWER = (
@@ -19,24 +22,34 @@ _NO_ANSWER = (
 _ADVICE = "Pass the response, its message or the list of its calls as the provider's SDK returns them."
 
 
-def parse_answer(view: StoreView, answer: Any, format: str | None) -> tuple[Sequence[ToolCall], str | None]:  # noqa: A002  # the word for it
-    """Return the calls of an answer, and the format of their messages; None for calls that are ToolCalls.
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A model's answer, as far as its calls are concerned."""
+
+    calls: Sequence[ToolCall] = ()
+    format: str | None = None
+    """The format of the messages that answer the calls; None: there are none."""
+    continuation: Continuation = field(default=NO_CONTINUATION)
+
+
+def parse_answer(view: StoreView, answer: Any, format: str | None) -> Answer:  # noqa: A002  # the word for it
+    """Return the calls of an answer, and the format of their messages; none for calls that are ToolCalls.
 
     Raises ToolkitError for an answer that is not in the format or, without one, in no or more than one known format.
     """
     if format is not None:
         formats.get(format)  # an unknown format raises before anything has run
     if isinstance(answer, ToolCall):
-        return [answer], format
+        return _to_answer([answer], format)
     if isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
-        return answer, format
+        return _to_answer(answer, format)
     if answer is None:
         raise ToolkitError(_NO_ANSWER)
     answer = detection.read_events(answer)
     if format is None:
         format = _detect_format(answer)  # noqa: A001  # as above
         if format is None:
-            return [], None
+            return Answer()
     # a call of any tool, visible or not, gets the tool's own name
     try:
         calls = formats.get(format).calls(answer, view.known_definitions())
@@ -47,7 +60,20 @@ def parse_answer(view: StoreView, answer: Any, format: str | None) -> tuple[Sequ
     is_unreadable = [call.error for call in calls] == [INVALID_RESPONSE]
     if is_unreadable or (not calls and not detection.fits_without_calls(format, answer)):
         raise ToolkitError(_mismatch(format, answer))
-    return calls, format
+    read = getattr(formats.get(format), "continuation", None)
+    return _to_answer(calls, format, NO_CONTINUATION if read is None else read(answer))
+
+
+def _to_answer(
+    calls: Sequence[ToolCall],
+    format: str | None,  # noqa: A002  # as above
+    continuation: Continuation = NO_CONTINUATION,
+) -> Answer:
+    """Return an answer with the time until which a program waits for the results, if one has made a call."""
+    caller = next((call for call in calls if call.caller != DIRECT), None)
+    if caller is not None:
+        continuation = replace(continuation, answer_by=continuation.answer_by_for(caller.format, time.time()))
+    return Answer(calls=calls, format=format, continuation=continuation)
 
 
 def _detect_format(answer: Any) -> str | None:

@@ -211,8 +211,8 @@ class BackgroundCalls:
     def set_resumed_results(self, results: Iterable[tuple[ApprovalRequest, ToolResult]]) -> None:
         """Take over the results of calls that waited here for the approval of these requests, and were resumed."""
         for request, result in results:
-            call = self._calls.get(request.call_id)  # another call may have the same id
-            if call is not None and (pending := call.status().pending) is not None and pending.id == request.id:
+            call = self._calls.get(request.model_call_id)  # another call may have the same id
+            if call is not None and request.id in [pending.id for pending in call.status().requests]:
                 call.finish(result)
 
     def drop_old_results(self) -> None:

@@ -40,6 +40,7 @@ def start_call(name: str, context: ToolContext, arguments: dict[str, Any] | None
         raise ToolError(f"{name!r} cannot run in the background. Call it directly.")
     options = calls.CallOptions(
         run_id=context.run_id,
+        caller=context.caller,
         is_served=context.is_served,
         masks_errors=context.masks_errors,
         roots=() if context.forbids_files else context.roots or None,

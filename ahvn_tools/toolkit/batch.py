@@ -29,8 +29,9 @@ from ahvn_tools.execution.pipeline import make_emit
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.middleware.approve import ApprovalRequest, without_other_request
-from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.toolkit import calls, model_tools
 from ahvn_tools.toolkit.caller_thread import CallerThread
 from ahvn_tools.toolkit.calls import CallOptions
@@ -51,6 +52,8 @@ class Batch:
     view: StoreView
     calls: Sequence[ToolCall]
     format: str | None = None
+    continuation: Continuation = NO_CONTINUATION
+    """What the answer says about the next request."""
     known_results: Mapping[int, ToolResult] = field(default_factory=dict)
     """Results of calls that are not run (again), by the index of the call."""
     requests: Mapping[int, ApprovalRequest] = field(default_factory=dict)
@@ -163,8 +166,10 @@ class Batch:
         return CallOptions(
             id=call.id,
             run_id=self.id,
+            caller=call.caller,
+            answer_by=None if call.caller == DIRECT else self.continuation.answer_by,
             resumed_program=program,
-            is_approved=approval is not None and approval.approves_call,
+            is_approved=program is not None or (approval is not None and approval.approves_call),
             approved_questions=() if approval is None else approval.questions,
             emit=None if emit is None else make_emit(emit, call.id),
             run_in_thread=self.run_in_thread,
@@ -194,7 +199,8 @@ class Batch:
             if call.error is not None
         }
         results = {**unreadable, **self.known_results, **new_results}
-        return Run.create([(call, results[index]) for index, call in enumerate(self.calls)], self.format)
+        pairs = [(call, results[index]) for index, call in enumerate(self.calls)]
+        return Run.create(pairs, self.format, self.continuation)
 
 
 async def run_in_order(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.middleware.approve import ApprovalRequest, pending_requests
 from ahvn_tools.results import ToolResult
 
 CallState = Literal["running", "waiting_for_approval", "done", "failed", "cancelled"]
@@ -37,10 +37,15 @@ class CallStatus:
 
     @property
     def pending(self) -> ApprovalRequest | None:
-        """The request that the call waits for, for `Toolkit.resume`; None unless it waits for an approval."""
+        """The first of `requests`; None unless the call waits for an approval."""
+        return next(iter(self.requests), None)
+
+    @property
+    def requests(self) -> list[ApprovalRequest]:
+        """What the call waits for, for `Toolkit.resume`; a program may wait for the approvals of several calls."""
         if self.result is None or self.state != "waiting_for_approval":
-            return None
-        return ApprovalRequest.from_json(self.result.meta["approval"])
+            return []
+        return pending_requests(self.result.meta)
 
 
 def state_of(result: ToolResult | None) -> CallState:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ahvn_tools.binding import StateScopes
@@ -56,6 +56,10 @@ class CallOptions:
     positional: tuple[Any, ...] = ()
     id: str | None = None
     run_id: str | None = None
+    caller: str | None = None
+    """Who calls, as `ToolCall.caller` says; None: the host, who may call each tool."""
+    answer_by: float | None = None
+    """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
     is_approved: bool = False
     approved_questions: tuple[str, ...] = ()
     question_approver: QuestionApprover | None = None
@@ -230,6 +234,8 @@ def _find(
     timeout that cannot be enforced.
     """
     entry = _find_entry(view, name, hides_unselected=options.is_served)
+    if options.caller is not None and (refusal := entry.refuse_caller(options.caller)) is not None:
+        raise ToolNotAvailableError(refusal, tool=name)
     plan = entry.compiled_tool(view.store.bindings, view.store.timeout).plan
     if (unbound := plan.unbound_parameter) is not None:
         raise UnboundStateError(
@@ -246,6 +252,8 @@ def _find(
         arguments = plan.to_named_arguments(options.positional, arguments)
     if entry.server_access is not None and not arguments.keys().isdisjoint(view.store.bindings):
         _refuse_bound_names(view, entry, arguments)
+    if entry.find_secrets is not None:
+        plan = plan.with_secrets(entry.find_secrets(view, arguments))
     return entry, plan, arguments
 
 
@@ -315,6 +323,7 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         arguments=arguments,
         session_id=view.session_state.session_id if len(view.session_states) > 1 else None,
         run_id=options.run_id,
+        caller=options.caller,
         is_approved=options.is_approved,
         approved_questions=options.approved_questions,
         question_approver=options.question_approver,
@@ -326,7 +335,7 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         emit=options.emit,
         roots=here.roots,
         secret_key=view.store.secret_key,
-        approval_expiry=view.store.approval_expiry,
+        approval_expiry=_approval_expiry(view, options.answer_by),
         open_toolkit=lambda: view.store.make_toolkit(here),
         plan=plan,
         body=entry.spec.body,
@@ -334,6 +343,15 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         describe=lambda: view.definition(entry),
         scope=options.scope or CallScope(),
     )
+
+
+def _approval_expiry(view: StoreView, answer_by: float | None) -> float | None:
+    """Return for how many seconds a request to approve a call can be approved: no longer than its caller waits."""
+    own = view.store.approval_expiry
+    if answer_by is None:
+        return own
+    left = answer_by - time() - 1  # requests expire at the next whole second
+    return left if own is None else min(own, left)
 
 
 def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
@@ -14,10 +15,14 @@ from ahvn_tools.code_mode.sandbox import Sandbox
 from ahvn_tools.code_mode.stubs import Level, make_stubs
 from ahvn_tools.context import ToolContext
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolError, ToolkitError
+from ahvn_tools.errors import ToolError, ToolkitError, near_misses
+from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
+from ahvn_tools.toolkit.entry import FIND_SECRETS
 from ahvn_tools.toolkit.model_tools import require_toolkit
+from ahvn_tools.toolkit.program_calls import refuse_nested_programs
 from ahvn_tools.toolkit.program_run import CODE_TOOL, ProgramRun, callable_entries
+from ahvn_tools.toolkit.program_secrets import may_pass_secrets
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.visibility import StoreView
@@ -26,23 +31,29 @@ _OTHER_TOOLS: Final = 10
 """How many tools that no program can call a search may find at most."""
 
 
-_INLINE_TEXT: Final = """\
-Run a Python program that calls functions, and read the value of its last expression.
+_MAX_ANSWER: Final = 40_000
+"""How many characters of declarations one answer has at most."""
+_MAX_INLINE: Final = 40_000
+"""Above how many characters inline declarations have no descriptions."""
+_MAX_NAMES: Final = 200
+"""How many functions are described at a time."""
 
-Await the calls; use `asyncio.gather` to run several at once. A program without `await` may call functions directly, \
-one after the other. A call that fails raises RuntimeError. What the program prints is returned, too. The program has \
-no files, no network and no environment. These are the functions:"""
+_FIND: Final = "Find functions with"
+"""How the paragraph about the other two tools begins."""
 
 
 class CodeMode:
     """The tools of one toolkit with which a model writes programs."""
 
-    def __init__(self, sandbox: Sandbox, limits: CodeLimits) -> None:
-        self._sandbox, self._limits = sandbox, limits
+    def __init__(self, sandbox: Sandbox, limits: CodeLimits, *, has_own_sandbox: bool) -> None:
+        self._sandbox, self.limits, self.has_own_sandbox = sandbox, limits, has_own_sandbox
+        self.options: dict[str, ToolOptions] = {}
+        """Other names and texts of the tools, by the names of their functions."""
 
     @classmethod
     def create(cls, sandbox: Sandbox | None, limits: CodeLimits | None) -> Self:
         """Return the tools for a sandbox, by default Monty. Raises ToolkitError for what is none."""
+        has_own_sandbox = sandbox is None
         if sandbox is None:
             from ahvn_tools.code_mode.monty import MontySandbox
 
@@ -51,12 +62,36 @@ class CodeMode:
             raise ToolkitError(f"A sandbox has the methods of `ahvn_tools.code_mode.Sandbox`, unlike {sandbox!r}.")
         if not isinstance(limits, CodeLimits | None):
             raise ToolkitError(f"The limits of programs are CodeLimits, not {limits!r}.")
-        return cls(sandbox, CodeLimits() if limits is None else limits)
+        return cls(sandbox, CodeLimits() if limits is None else limits, has_own_sandbox=has_own_sandbox)
+
+    def specs(
+        self, search_tool: ToolOptions | None, describe_tool: ToolOptions | None, run_tool: ToolOptions | None
+    ) -> list[ToolSpec]:
+        """Return the three tools, `run_code` last. Their texts have the names that the options give them."""
+        tools: list[tuple[Callable[..., Any], Any]] = [
+            (self.search_tools, search_tool or {}),
+            (self.describe_tools, describe_tool or {}),
+            (self.run_code, run_tool or {}),
+        ]
+        names = {function.__name__: options.get("name") or function.__name__ for function, options in tools}
+        specs = []
+        self.options = {function.__name__: options for function, options in tools}
+        for function, options in tools:
+            spec = ToolSpec.from_function(function, **options)
+            text = re.sub(r"`(\w+)`", lambda match: f"`{names.get(match[1], match[1])}`", spec.description)
+            if "description" not in options and text != spec.description:
+                spec = ToolSpec.from_function(function, **{**options, "description": text})
+            specs.append(spec)
+        return specs
 
     def inline(self, view: StoreView, definition: ToolDefinition) -> ToolDefinition:
         """Return the definition of `run_code` with the declarations of all functions in its description."""
         stubs = make_stubs(view.definition(entry) for entry in callable_entries(view)).values()
-        text = "\n\n".join([_INLINE_TEXT, *[stub.text() for stub in stubs]])
+        declarations = "\n\n".join(stub.text() for stub in stubs)
+        if len(declarations) > _MAX_INLINE:
+            declarations = "\n\n".join(stub.text("typed") for stub in stubs)
+        parts = [part for part in definition.description.split("\n\n") if not part.startswith(_FIND)]
+        text = "\n\n".join([*parts, "These are the functions:" if stubs else "There are no functions.", declarations])
         inlined: ToolDefinition = definition.share(("inline", text), _with_description, text)
         return inlined
 
@@ -79,42 +114,69 @@ class CodeMode:
         """Read how to call functions in a program for `run_code`.
 
         Args:
-            names: The names of functions, as `search_tools` returns them.
+            names: The names of functions.
             level: `brief` is the first sentence of each, `typed` its parameters and types, `full` all of its text.
         """
+        if len(names) > _MAX_NAMES:
+            raise ToolError(f"Name at most {_MAX_NAMES} functions at a time, not {len(names)}.")
         view = _view(context)
         functions = assign_identifiers(entry.name for entry in callable_entries(view))
-        known = {*functions, *functions.values()}
-        if unknown := [name for name in names if name not in known]:
-            raise ToolError(f"There is no function {unknown[0]!r}. Find functions with `search_tools`.")
-        return _describe(view, [functions.get(name, name) for name in names], level)
+        tools = functions | {name: name for name in functions.values()}
+        unknown = [name for name in dict.fromkeys(names) if name not in tools]
+        notes = [f"There is no function {name!r}. {near_misses(name, functions)}".strip() for name in unknown]
+        known = list(dict.fromkeys(tools[name] for name in names if name in tools))
+        if notes and not known:
+            raise ToolError("\n".join(notes))
+        return "\n\n".join([_describe(view, known, level), *notes])
 
     async def run_code(self, code: str, context: ToolContext, dry_run: bool = False) -> Any:
         """Run a Python program that calls functions, and read the value of its last expression.
 
-        Find functions with `search_tools`, and read with `describe_tools` how to call them. Await the calls; use
-        `asyncio.gather` to run several at once. A program without `await` may call functions directly, one after the
-        other. A call that fails raises RuntimeError. What the program prints is returned, too. The program has no
-        files, no network and no environment.
+        Find functions with `search_tools`, and read with `describe_tools` how to call them.
+
+        The functions need no import. Await their calls; use `asyncio.gather` to run several at once. A program without
+        `await` may call functions directly, one after the other. A call returns plain values: read a key as
+        `issue["title"]`. A call that fails raises RuntimeError. The last line of the program is its result, such as
+        the name of a variable. What the program prints is returned, too.
+
+        The program has no files, no network and no environment. It has no generators (`yield`), no `del` statement and
+        no class that inherits from another. It can import asyncio, base64, bisect, collections, copy, csv, dataclasses,
+        datetime, decimal, functools, hashlib, itertools, json, math, random, re, time, typing and unicodedata, each
+        with its most common functions.
 
         Args:
             code: The program.
             dry_run: Check the types of the program, and do not run it.
         """
-        run = ProgramRun(self._sandbox, self._limits, _view(context), context)
-        if (resumed := context._resumed_program) is not None:  # noqa: SLF001  # of this package
-            return await run.resume(resumed)
-        program = await run.check(code)
-        return "The types of the program fit. It was not run." if dry_run else await run.run(program)
+        run = ProgramRun(self._sandbox, self.limits, _view(context), context)
+        with refuse_nested_programs(self._sandbox):
+            if (resumed := context._resumed_program) is not None:  # noqa: SLF001  # of this package
+                return await run.resume(resumed)
+            program = await run.check(code)
+            return "The types of the program fit. It was not run." if dry_run else await run.run(program)
 
 
 for _tool in (CodeMode.search_tools, CodeMode.describe_tools, CodeMode.run_code):
     setattr(_tool, CODE_TOOL, True)
 
 
+def _find_secrets(view: StoreView, arguments: dict[str, Any]) -> frozenset[str]:
+    """Return the name of the argument that is the program, if the program may pass secrets."""
+    entries = callable_entries(view)
+    return frozenset(n for n, v in arguments.items() if isinstance(v, str) and may_pass_secrets(view, entries, v))
+
+
+setattr(CodeMode.run_code, FIND_SECRETS, _find_secrets)
+
+
 def is_code_tool(spec: ToolSpec) -> bool:
     """Return whether this is one of the tools with which a model writes programs."""
     return getattr(spec.function, CODE_TOOL, False) is True
+
+
+def is_program_tool(spec: ToolSpec) -> bool:
+    """Return whether this is the one of them that runs programs."""
+    return getattr(spec.function, "__func__", None) is CodeMode.run_code
 
 
 def _with_description(definition: ToolDefinition, text: str) -> ToolDefinition:
@@ -128,6 +190,18 @@ def _view(context: ToolContext) -> StoreView:
 
 def _describe(view: StoreView, names: Sequence[str], level: Level) -> str:
     entries = callable_entries(view)
+    if not entries:
+        return "There are no functions."
     stubs = {stub.tool: stub for stub in make_stubs(view.definition(entry) for entry in entries).values()}
-    count = f"{len(names)} of {len(entries)} functions:" if names else f"None of {len(entries)} functions was found."
-    return "\n\n".join([count, *[stubs[name].text(level) for name in names]])
+    texts: list[str] = []
+    length = 0
+    for name in names:
+        text = stubs[name].text(level)
+        if texts and length + len(text) > _MAX_ANSWER:
+            break
+        texts.append(text if len(text) <= _MAX_ANSWER else f"{text[:_MAX_ANSWER]}… (cut)")
+        length += len(text)
+    count = f"{len(texts)} of {len(entries)} functions:" if texts else f"None of {len(entries)} functions was found."
+    if left := [stubs[name].function for name in names[len(texts) :]]:
+        texts.append(f"The answer would be too long. {len(left)} functions are left out: {', '.join(left)}.")
+    return "\n\n".join([count, *texts])

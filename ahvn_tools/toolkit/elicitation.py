@@ -7,6 +7,7 @@ import json
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
 
 from ahvn_tools.errors import CallRejectedError, ToolError
 from ahvn_tools.execution.call import Call
@@ -75,12 +76,19 @@ class Elicitation:
             raise CallRejectedError(rejection_text(call.name, ""), tool=call.name)
 
     async def _elicit(self, call: Call, question: Question) -> bool:
-        request = ApprovalRequest.from_call(call, question)
-        details = json.dumps(request.details, ensure_ascii=False, indent=2) if request.details else ""
-        action = escape_line(request.action or "")  # a model may have written a part of it, to mislead the user
-        message = f"The tool {call.name!r} asks for your approval: {action}\n{escape(details)}".rstrip()
+        message = to_message(ApprovalRequest.from_call(call, question))
         state = {"arguments": arguments_digest(self._arguments, self._key), "approved": question.earlier}
         key = f"{question.digest}-{question.earlier.count(question.digest)}"  # the same question may come again
-        answer = await self._request.elicit(key, message, FORM, json.dumps(state))
-        content = answer.content or {}
-        return answer.action == "accept" and content.get("approve") is True
+        return is_approval(await self._request.elicit(key, message, FORM, json.dumps(state)))
+
+
+def to_message(request: ApprovalRequest) -> str:
+    """Return what the user reads of a question."""
+    details = json.dumps(request.details, ensure_ascii=False, indent=2) if request.details else ""
+    action = escape_line(request.action or "")  # a model may have written a part of it, to mislead the user
+    return f"The tool {request.tool!r} asks for your approval: {action}\n{escape(details)}".rstrip()
+
+
+def is_approval(answer: ElicitResult) -> bool:
+    """Return whether the user has approved."""
+    return answer.action == "accept" and (answer.content or {}).get("approve") is True

@@ -11,6 +11,7 @@ from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import BindError, ToolkitError
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.formats.rendering.names import wire_name
+from ahvn_tools.results import DIRECT, PROGRAMMATIC
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
 DELEGATES: Final = "delegates"
 """An attribute of a body that only calls another tool. The toolkit's middleware wraps that inner call alone."""
+
+_HOW_TO_CALL: Final = {DIRECT: "directly", PROGRAMMATIC: "by a program"}
+
+FIND_SECRETS: Final = "find_secrets"
+"""An attribute of a body: a function of the StoreView and the arguments of a call, which returns the names of those
+that are secret in this call."""
 
 Bindings = Mapping[str, Binding]
 
@@ -109,6 +116,8 @@ class Entry:
             spec, name, options.get("keep_children"), self.isolation
         )
         self.exclusive: Exclusive = entry_options.validate_exclusive(spec, name, options.get("exclusive", False))
+        self.allowed_callers = entry_options.validate_callers(name, options.get("allowed_callers"))
+        """Who may call it for a model; None: everyone."""
         self.task = entry_options.validate_task(name, options.get("task"))
         self.requires_approval = entry_options.validate_requires_approval(name, options.get("requires_approval", False))
         self._inherited_middleware = inherited_middleware
@@ -141,6 +150,18 @@ class Entry:
     def may_replace(self, other: Entry) -> bool:
         """Return whether `on_duplicate="replace"` lets it replace another tool."""
         return self.name == other.name and (self.replaceable is None or other in self.replaceable)
+
+    def allows(self, caller: str) -> bool:
+        """Return whether a caller may call it."""
+        return self.allowed_callers is None or caller in self.allowed_callers
+
+    def refuse_caller(self, caller: str) -> str | None:
+        """Return why this caller may not call it, as a text for the model; None if it may."""
+        if self.allows(caller):
+            return None
+        if caller == PROGRAMMATIC:
+            return f"The tool {self.name!r} cannot be called by a program. Call it directly."
+        return f"The tool {self.name!r} can only be called {_HOW_TO_CALL[min(self.allowed_callers or ())]}."
 
     def rename(self, name: str) -> None:
         """Give it another name. Models and callers know it by this one from now on."""
@@ -176,6 +197,11 @@ class Entry:
     def has_accepted_parameters(self) -> bool:
         """Whether the host has added it, or accepted it later, as its MCP server described it."""
         return self.server_access is not None and bool(self.server_access.accepted or self._accepted_parameters)
+
+    @property
+    def find_secrets(self) -> Callable[..., frozenset[str]] | None:
+        """What returns the names of the arguments that are secret in one call; None: the plan knows them."""
+        return getattr(self.spec.body, FIND_SECRETS, None)
 
     def has_secret_parameter(self, name: str) -> bool:
         """Return whether it is the host's own tool and marks this parameter as secret."""

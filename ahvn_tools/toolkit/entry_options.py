@@ -25,6 +25,9 @@ Value = TypeVar("Value")
 TaskMode = Literal["optional", "required"]
 """How clients of a server call a tool as an MCP task."""
 
+Caller = Literal["direct", "programmatic"]
+"""Who calls a tool for a model: the model itself, or a program that it has written."""
+
 BASIC_GROUP: Final = "basic"
 """The group of a tool that was added without one; always active."""
 
@@ -47,6 +50,9 @@ class SharedOptions(TypedDict, total=False):
     exclusive: Exclusive
     """True: a call runs alone among those of one answer. A parameter's name, or a function of the validated arguments,
     sync or async: calls of this toolkit with the same key never run at once."""
+    allowed_callers: Caller | Collection[Caller]
+    """Who may call the tools in a `run`: `"direct"`, the model; `"programmatic"`, programs that it has written, in code
+    mode and in a provider's sandbox. By default both."""
     task: TaskMode | None
     """How clients of a server with `tasks` may call the tools: `"optional"`: as MCP tasks, too; `"required"`: only as
     MCP tasks; None: only in plain calls."""
@@ -203,6 +209,16 @@ def validate_requires_approval(name: str, value: Any) -> bool | Callable[[dict[s
     if not (isinstance(value, bool) or callable(value)):
         raise ToolkitError(f"`requires_approval` of {name!r} is True, False or a function of the arguments.")
     return value  # type: ignore[no-any-return]  # it is a bool or a function
+
+
+def validate_callers(name: str, callers: Any) -> frozenset[Caller] | None:
+    """Return who may call a tool; None for everyone. Raises ToolkitError for no and for an unknown caller."""
+    if callers is None:
+        return None
+    known = to_name_set(f"allowed callers of {name!r}", callers)
+    if not known or not known.issubset(get_args(Caller)):
+        raise ToolkitError(f"The allowed callers of {name!r} are 'direct', 'programmatic' or both, not {callers!r}.")
+    return known  # type: ignore[return-value]  # they are callers
 
 
 def validate_task(name: str, task: Any) -> TaskMode | None:

@@ -18,6 +18,7 @@ from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit import calls, check
+from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
@@ -188,8 +189,32 @@ class ToolkitServer:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         entry = view.store.entries.get(name)
         if entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit:
+            if request.is_repeated_for_answers and is_program_tool(entry.spec):
+                return await self._run_program(view, name, arguments, request, options)
             elicitation = Elicitation(request, arguments, view.store.secret_key)
             options = replace(options, question_approver=elicitation.approver, approved_questions=elicitation.approved)
+        return await self._run_call(view, name, arguments, request, options)
+
+    async def _run_program(
+        self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, options: calls.CallOptions
+    ) -> ToolResult:
+        """Run a program whose questions the client answers with another request, which continues it."""
+        from ahvn_tools.toolkit.program_elicitation import ProgramElicitation  # few toolkits run programs
+
+        elicitation = ProgramElicitation(view, request, arguments)
+        resumed = await elicitation.resume()
+        if isinstance(resumed, ToolResult):
+            return resumed
+        if resumed is not None and not resumed.programs:
+            return resumed.known_results[0]
+        if resumed is not None:
+            program = resumed.programs[0]
+            options = replace(options, id=program.program.call_id, is_approved=True, resumed_program=program)
+        return elicitation.ask(await self._run_call(view, name, arguments, request, options))
+
+    async def _run_call(
+        self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, options: calls.CallOptions
+    ) -> ToolResult:
         if (progress := request.create_progress_reporter()) is None:  # the client reads no progress
             return await calls.aexecute(view, name, arguments, options)
         try:

@@ -62,7 +62,8 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     options = calls.CallOptions(
         id=context.call_id,
         run_id=context.run_id,
-        scope=CallScope(),
+        caller=context.caller,
+        scope=CallScope(pause_outer=context._pause),  # noqa: SLF001  # of this package
         is_served=context.is_served,
         masks_errors=context.masks_errors,
         report=context.report_progress,

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
 import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.code_mode.call_form import CallForm
-from ahvn_tools.code_mode.contents import Contents
 from ahvn_tools.code_mode.identifiers import assign_identifiers
 from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
 from ahvn_tools.code_mode.running_program import RunningProgram, Suspended
-from ahvn_tools.code_mode.sandbox import Answer, Event, Failure, Program, ProgramError, Sandbox, SandboxSession, Value
-from ahvn_tools.code_mode.saved_program import ResumedProgram, SavedProgram
+from ahvn_tools.code_mode.sandbox import Answer, Event, Failure, Program, ProgramError, Sandbox, SandboxSession
+from ahvn_tools.code_mode.saved_program import (
+    MAX_SNAPSHOT_BYTES,
+    ProgramDecision,
+    ProgramFunction,
+    ResumedProgram,
+    SavedProgram,
+)
 from ahvn_tools.code_mode.stubs import HEADER, ToolStub
-from ahvn_tools.code_mode.values import to_json
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import ToolError, near_misses
-from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.error_detail import ErrorDetail
+from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
+from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.middleware.approve import ApprovalRequest, pending_result
-from ahvn_tools.results import ToolResult, text_block, to_text
-from ahvn_tools.toolkit import calls
+from ahvn_tools.results import PROGRAMMATIC, ToolResult, text_block, to_text
 from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.program_calls import ProgramCalls
+from ahvn_tools.toolkit.program_secrets import hide_bound_values, hide_literals, takes_secrets
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.visibility import StoreView
@@ -33,10 +43,18 @@ CODE_TOOL: Final = "is_code_tool"
 
 _UNKNOWN_NAME: Final = re.compile(r"Name `(\w+)` used when not defined")
 
-_CANNOT_WAIT: Final = (
-    "This call needs an approval, and the program cannot wait for one, because it has passed a secret argument. Call "
-    "the tool without a program, or pass no secret argument before."
+_HAS_SECRETS: Final = (
+    "This call needs an approval, and the program cannot wait for one, because it names a tool with a secret argument. "
+    "Call one of the two without a program."
 )
+
+_NOT_STORABLE: Final = (
+    "This call needs an approval, and the program cannot wait for one, because a tool has returned a secret to it. "
+    "Make the call without a program."
+)
+
+_QUICK_CHARS: Final = 5_000
+"""Longer programs are read in a thread: it takes a microsecond for each character."""
 
 _MAX_CHECKED: Final = 200
 """Up to how many tools all of them are declared to the type checker, which then stays warm for all programs."""
@@ -47,7 +65,7 @@ def callable_entries(view: StoreView) -> list[Entry]:
     return [
         entry
         for entry in view.visible_entries()
-        if not entry.delegates and not getattr(entry.spec.function, CODE_TOOL, False)
+        if entry.allows(PROGRAMMATIC) and not entry.delegates and not getattr(entry.spec.function, CODE_TOOL, False)
     ]
 
 
@@ -58,18 +76,19 @@ class ProgramRun:
         self._sandbox, self._limits, self._view, self._context = sandbox, limits, view, context
         self._entries = {entry.name: entry for entry in callable_entries(view)}
         self._functions = assign_identifiers(self._entries)
-        self._resumed: ResumedProgram | None = None
-        self._asked_number: int | None = None
+        self._decisions: dict[int, ProgramDecision] = {}
+        """The decisions on calls that were approved, by the numbers of the calls."""
         self._code = ""
-        self._has_secrets = False
-        """Whether the program has passed a secret argument, so that it must not be stored."""
-        self._contents = Contents({})
+        self._mentioned: Mapping[str, ProgramFunction] = {}
+        """The functions that the program mentions, as they were when it was started."""
 
     async def check(self, code: str) -> Program:
         """Return the program, if its types fit. Raises ToolError with what is wrong."""
         if len(code) > self._limits.code_chars:
             raise ToolError(f"The program is too long: it has {len(code):,} of {self._limits.code_chars:,} characters.")
-        form = CallForm.of(code)
+        hide_literals(self._view, self._entries.values(), code, self._context)
+        is_short = len(code) <= _QUICK_CHARS
+        form = CallForm.of(code) if is_short else (await run_in_thread(lambda _: CallForm.of(code))).get()
         declared = [name for name in self._functions if len(self._functions) <= _MAX_CHECKED or name in form.names]
         stubs = [self._stub(name).text("typed", awaits=form.awaits) for name in declared]
         program = Program(
@@ -94,35 +113,43 @@ class ProgramRun:
     async def run(self, program: Program) -> Any:
         """Run a program, and return its result. Raises ToolError if it fails."""
         self._code, state = program.code, ProgramState(awaits=program.awaits)
+        self._mentioned = self._find_mentioned()
         return await self._drive(state, lambda session, write: session.start(program, write), {})
 
     async def resume(self, resumed: ResumedProgram) -> Any:
-        """Continue a program after a person's decision, and return its result. Raises ToolError if it fails."""
+        """Continue a program after a person's decisions, and return its result. Raises ToolError if it fails."""
         saved = resumed.program
         if saved.sandbox != self._sandbox.version:
-            raise ToolError(
+            message = (
                 f"The program was stopped in {saved.sandbox!r} and cannot continue in {self._sandbox.version!r}. "
                 "Run it again."
             )
-        self._functions = {**self._functions, **saved.functions}
-        self._resumed, self._asked_number, self._code = resumed, saved.asked_call.number, saved.code
-        answers: dict[int, Answer] = {}
-        if resumed.rejection is not None:
-            answers[saved.asked] = Failure(resumed.rejection)
-        else:
-            saved.state.waiting[saved.asked] = replace(saved.asked_call, arguments=resumed.arguments)
+            return ToolResult(error=ErrorDetail(code="changed", message=message))
+        self._code, self._mentioned = saved.code, saved.functions
+        self._functions = {name: function.tool for name, function in saved.functions.items()}
+        hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
+        known: dict[int, Answer | ApprovalRequest] = {}
+        for key, request in saved.requests.items():
+            call, decision = saved.state.waiting[key], resumed.decisions.get(key)
+            if decision is None:
+                known[key] = ApprovalRequest.from_json(request)
+            elif decision.rejection is not None:
+                known[key] = Failure(decision.rejection)
+            else:
+                saved.state.waiting[key] = replace(call, arguments=decision.arguments)
+                self._decisions[call.number] = decision
         functions = self._functions.keys()
         return await self._drive(
-            saved.state, lambda session, write: session.restore(saved.snapshot, functions, write), answers
+            saved.state, lambda session, write: session.restore(saved.snapshot, functions, write), known
         )
 
     async def _drive(
         self,
         state: ProgramState,
         start: Callable[[SandboxSession, Callable[[str], None]], Awaitable[Event]],
-        answers: Mapping[int, Answer],
+        known: Mapping[int, Answer | ApprovalRequest],
     ) -> Any:
-        self._contents = Contents(state.contents)
+        self._calls = ProgramCalls(self._view, self._context, state, self._limits)
         async with self._sandbox.open(self._limits) as session:
             running = RunningProgram(
                 session,
@@ -130,75 +157,100 @@ class ProgramRun:
                 self._find_stub,
                 self._run_call,
                 limits=self._limits,
-                max_concurrency=self._view.store.max_concurrency,
             )
             try:
-                end = await running.run(await start(session, running.write), answers)
-                if isinstance(end, Suspended):
-                    return self._pending_result(end, state, await session.snapshot())
-                value = to_json(end.value)
+                event = await start(session, functools.partial(self._write, running, state))
+                while isinstance(end := await running.run(event, known), Suspended):
+                    suspended, snapshot = end, await session.snapshot()
+                    pending = (await run_in_thread(lambda _: self._to_pending(suspended, state, snapshot))).get()  # noqa: B023  # it runs at once
+                    if isinstance(pending, ToolResult):
+                        return pending
+                    event, known = end.event, dict.fromkeys(end.unanswered, pending)
             except ProgramError as error:
                 raise ToolError(f"{error}\n\nPrinted:\n{state.output}" if state.output else str(error)) from None
-        return _to_result(value, state, self._contents.find(value))
+        result = _to_result(end.value, state, running.lost_calls, self._calls.contents.find(end.value))
+        return replace(result, meta=self._calls.result_meta())
 
-    def _pending_result(self, end: Suspended, state: ProgramState, snapshot: bytes) -> ToolResult:
-        """Return the result of a program that waits: the request for the first of its calls that nobody answers."""
-        asked, request = next(iter(end.unanswered.items()))
-        program = SavedProgram(
+    def _write(self, running: RunningProgram, state: ProgramState, text: str) -> None:
+        """Keep what the program prints, and send it to the reader of a stream."""
+        before = len(state.output)
+        running.write(text)
+        if printed := state.output[before:]:
+            with contextlib.suppress(LimitExceededError):  # the result has all of it
+                self._context.append_output(printed)
+
+    def _to_pending(self, end: Suspended, state: ProgramState, snapshot: bytes) -> ToolResult | Failure:
+        """Return the result of a program that waits, with its requests; a Failure if it is too large to be stored."""
+        requests: dict[int, ApprovalRequest] = end.unanswered
+        saved = SavedProgram(
             call_id=self._context.call_id or "",
             tool=self._context.tool or "",
             code=self._code,
             sandbox=self._sandbox.version,
             snapshot=snapshot,
             state=state,
-            functions={name: tool for name, tool in self._functions.items() if name != tool},
-            asked=asked,
+            functions=self._mentioned,
+            requests={key: replace(r, program=None, signature="").to_json() for key, r in requests.items()},
         )
-        signed = replace(request, program=program.to_json()).signed_by(self._view.store.secret_key)
-        return replace(pending_result(signed), id=self._context.call_id)
+        if self._calls.received_secret(snapshot):
+            return Failure(_NOT_STORABLE)
+        if len(snapshot) > MAX_SNAPSHOT_BYTES:
+            return _too_large(len(snapshot), MAX_SNAPSHOT_BYTES)
+        program = saved.to_json()
+        if (size := len(json.dumps(program))) > self._limits.saved_bytes:
+            return _too_large(size, self._limits.saved_bytes)
+        key = self._view.store.secret_key
+        return pending_result(*[replace(request, program=program).signed_by(key) for request in requests.values()])
 
-    def _find_stub(self, function: str) -> ToolStub | None:
-        return self._stub(function) if self._functions.get(function) in self._entries else None
+    def _find_mentioned(self) -> dict[str, ProgramFunction]:
+        """Return the functions whose names are in the program; in a text, too, which might be an f-string."""
+        code = unicodedata.normalize("NFKC", self._code)  # as Python reads names
+        definitions = {
+            name: self._view.definition(self._entries[tool]) for name, tool in self._functions.items() if name in code
+        }
+        return {
+            name: ProgramFunction(tool=self._functions[name], fingerprint=definition.fingerprint)
+            for name, definition in definitions.items()
+        }
+
+    def _find_stub(self, function: str) -> ToolStub | Failure:
+        if (tool := self._functions.get(function)) not in self._entries:
+            return Failure(f"There is no function {function!r}.")
+        stub, mentioned = self._stub(function), self._mentioned.get(function)
+        if mentioned is not None and self._view.definition(self._entries[tool]).fingerprint != mentioned.fingerprint:
+            return Failure(f"The tool {tool!r} has changed since the program was started. Run a new program.")
+        return stub
+
+    def _has_secrets(self) -> bool:
+        """Return whether the program may contain a secret argument, so that it must not be stored."""
+        return any(takes_secrets(self._view, entry) for entry in self._find_mentioned_entries())
+
+    def _find_mentioned_entries(self) -> list[Entry]:
+        return [self._entries[f.tool] for f in self._mentioned.values() if f.tool in self._entries]
 
     def _stub(self, function: str) -> ToolStub:
         return ToolStub.of(self._view.definition(self._entries[self._functions[function]]), function)
 
     async def _run_call(self, call: ProgramCall) -> Answer | ApprovalRequest:
-        plan = self._view.compiled_tool(self._entries[call.tool]).plan if call.tool in self._entries else None
-        self._has_secrets |= plan is not None and not plan.secret_names.isdisjoint(call.arguments)
-        result = await calls.aexecute(self._view, call.tool, call.arguments, self._call_options(call))
-        if result.meta.get("ends_session") is True:
-            self._context.end_session()
-        if result.error is None:
-            has_content = result.blocks is not None and any(block.type != "text" for block in result.blocks)
-            return Value(self._contents.add(result.blocks or ()) if has_content else to_json(result.value))
-        if "approval" in result.meta:
-            return Failure(_CANNOT_WAIT) if self._has_secrets else ApprovalRequest.from_json(result.meta["approval"])
-        return Failure(result.error.message)
-
-    def _call_options(self, call: ProgramCall) -> calls.CallOptions:
-        context, resumed = self._context, self._resumed
-        questions: Any = context._asker  # noqa: SLF001  # of this package
-        options = calls.CallOptions(
-            id=f"{context.call_id}.{call.number}",
-            run_id=context.run_id,
-            scope=CallScope(),
-            is_served=context.is_served,
-            masks_errors=context.masks_errors,
-            question_approver=None if questions is None else questions.approver,
-        )
-        if resumed is None or call.number != self._asked_number:
-            return options
-        approved = resumed.approved_questions
-        return replace(options, is_approved=resumed.is_call_approved, approved_questions=approved)
+        answer = await self._calls.run(call, self._decisions.get(call.number))
+        return Failure(_HAS_SECRETS) if isinstance(answer, ApprovalRequest) and self._has_secrets() else answer
 
 
-def _to_result(value: Any, state: ProgramState, contents: list[Any]) -> ToolResult:
+def _too_large(size: int, limit: int) -> Failure:
+    return Failure(
+        f"This call needs an approval, and the program cannot wait for one: it would be stored with {size:,} bytes, "
+        f"and {limit:,} are allowed. Keep less data in the program."
+    )
+
+
+def _to_result(value: Any, state: ProgramState, lost: list[ProgramCall], contents: list[Any]) -> ToolResult:
     """Return the value for the host; a model also reads what the program has printed, and sees its images."""
     structured = {"result": value}
     if state.output:
         structured["printed"] = state.output
-    if state.is_output_cut:
-        structured["note"] = "The program has printed more than this. Print less."
+    notes = ["The program has printed more than this. Print less."] if state.is_output_cut else []
+    notes += [f"The call of {call.tool!r} was not made: it needs an approval. Await it." for call in lost]
+    if notes:
+        structured["note"] = " ".join(notes)
     blocks = (text_block(to_text(structured)), *contents) if contents else None
     return ToolResult(value, structured_content=structured, is_unwrapped=True, blocks=blocks)

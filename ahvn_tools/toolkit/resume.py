@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ahvn_tools.code_mode.saved_program import ResumedProgram, SavedProgram
+from ahvn_tools.code_mode.saved_program import ProgramDecision, ResumedProgram, SavedProgram
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import (
     ApprovalRequest,
     arguments_digest,
     is_same_json,
+    pending_requests,
     rejected_result,
     rejection_text,
 )
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.call_status import CallStatus
+from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.saved_run import waiting_call
 from ahvn_tools.toolkit.visibility import StoreView
@@ -29,8 +32,8 @@ from ahvn_tools.toolkit.visibility import StoreView
 MAX_ATTEMPTS: Final = 5
 """How often the secret arguments of one request may be passed: they must not be found by trying."""
 
-Waiting = Run | ApprovalRequest | Mapping[str, Any]
-"""A run with pending calls, or one request, also as its JSON data."""
+Waiting = Run | ApprovalRequest | CallStatus | Mapping[str, Any]
+"""A run with pending calls, a background call that waits, or one request, also as its JSON data."""
 
 Approved = bool | Mapping[str, bool]
 """Whether calls are approved: all of them, or each by its call id."""
@@ -64,25 +67,30 @@ def resumed_batch(
     programs: dict[int, ResumedProgram] = {}
     decided: list[ApprovalRequest] = []
     for index, (call, result) in enumerate(run.results):
-        approval = result.meta.get("approval")
-        request = None if approval is None else ApprovalRequest.from_json(approval)  # two in `pending` may share an id
-        if request is None or request.call_id not in decisions:
+        # two in `pending` may share an id
+        chosen = [request for request in pending_requests(result.meta) if request.call_id in decisions]
+        if not chosen:
             known_results[index] = result
             continue
-        requests[index] = request
-        continued = _continue(view, request, call, decisions[request.call_id])
+        requests[index] = chosen[0]
+        decided_calls = [(request, decisions[request.call_id]) for request in chosen]
+        continued = (
+            _continue(view, call, *decided_calls[0])
+            if chosen[0].program is None
+            else _continue_program(view, call, decided_calls)
+        )
         if isinstance(continued, ResumedProgram):
             programs[index] = continued
         elif isinstance(continued, ToolResult):
             known_results[index] = continued
         else:
             calls[index] = continued
-        if request.is_signed_by(view.store.secret_key):  # another one cannot be approved here
-            decided.append(request)
-    _mark_decided(view, decided)
+        decided += [r for r in chosen if r.is_signed_by(view.store.secret_key)]  # others cannot be approved here
+    _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
     return Batch(
-        view=view, calls=calls, format=run.format, known_results=known_results, requests=requests, programs=programs
-    )
+        view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
+        requests=requests, programs=programs,
+    )  # fmt: skip
 
 
 async def aresumed_batch(view: StoreView, *arguments: Any) -> Batch:
@@ -93,12 +101,16 @@ async def aresumed_batch(view: StoreView, *arguments: Any) -> Batch:
 
 def _to_run(waiting: Waiting, approved: Approved, arguments: Any) -> tuple[Run, Any]:
     """Return the run that waits, of its one call for a request, and the approver's arguments by call id."""
+    if isinstance(waiting, CallStatus):
+        if not waiting.requests:
+            raise ToolkitError(f"The call {waiting.id!r} does not wait for an approval: it is {waiting.state}.")
+        waiting = Run.create([waiting_call(waiting.requests)], None)
     if isinstance(waiting, Run):
         return waiting, {} if arguments is None else arguments
     request = waiting if isinstance(waiting, ApprovalRequest) else ApprovalRequest.from_json(waiting)
     if not isinstance(approved, bool):
         raise ToolkitError("One request is approved or not: pass approved=True or False.")
-    return Run.create([waiting_call(request)], None), {} if arguments is None else {request.call_id: arguments}
+    return Run.create([waiting_call([request])], None), {} if arguments is None else {request.call_id: arguments}
 
 
 def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict[str, _Decision]:
@@ -123,10 +135,60 @@ def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict
     }
 
 
-def _continue(
-    view: StoreView, request: ApprovalRequest, call: ToolCall, decision: _Decision
-) -> ToolCall | ToolResult | ResumedProgram:
+def _continue(view: StoreView, call: ToolCall, request: ApprovalRequest, decision: _Decision) -> ToolCall | ToolResult:
     """Return the call to run or, if it does not run, its result. Raises ToolkitError for what does not fit."""
+    _require_valid(view, request, decision)
+    if not decision.is_approved:
+        return replace(rejected_result(request.tool, decision.reason), id=call.id)
+    requested = call if request.tool == call.name else model_tools.inner_call(call) or call
+    if (changed := _changed_text(view, request)) is not None:
+        return _changed_result(changed, call)
+    arguments = _exact_arguments(view, request, requested.arguments, decision.edits)
+    return replace(requested, name=request.tool, arguments=request.merge_edits(decision.edits, arguments))
+
+
+def _continue_program(
+    view: StoreView, call: ToolCall, decided: Sequence[tuple[ApprovalRequest, _Decision]]
+) -> ToolResult | ResumedProgram:
+    """Return the program to continue or, if it does not, the result of its call. Raises as `_continue` does."""
+    for request, decision in decided:
+        _require_valid(view, request, decision)
+    first, decision = decided[0]
+    if not all(request.is_signed_by(view.store.secret_key) for request, _ in decided):  # then all are rejected
+        return replace(rejected_result(call.name, decision.reason), id=call.id)
+    entry = view.store.entries.get(call.name)
+    if entry is not None and not is_program_tool(entry.spec):
+        return _changed_result(f"{call.name!r} is another tool now, which does not run programs.", call)
+    try:
+        saved = SavedProgram.from_json(first.program or {})
+    except ToolkitError as error:
+        return _changed_result(str(error), call)
+    if saved.has_expired:
+        return replace(rejected_result(call.name, decision.reason), id=call.id)
+    return ResumedProgram(
+        program=saved,
+        decisions={saved.find_call(request.id): _decide(view, saved, request, own) for request, own in decided},
+    )
+
+
+def _decide(view: StoreView, saved: SavedProgram, request: ApprovalRequest, decision: _Decision) -> ProgramDecision:
+    """Return the decision on one call of a program. Raises ToolkitError for arguments that do not fit."""
+    arguments: JsonObject = {}
+    rejection = _changed_text(view, request) if decision.is_approved else rejection_text(request.tool, decision.reason)
+    if rejection is None:
+        call = saved.state.waiting[saved.find_call(request.id)]
+        exact = _exact_arguments(view, request, call.arguments, decision.edits)
+        arguments = request.merge_edits(decision.edits, exact)
+    return ProgramDecision(
+        arguments=arguments,
+        is_call_approved=request.approves_call,
+        approved_questions=request.questions,
+        rejection=rejection,
+    )
+
+
+def _require_valid(view: StoreView, request: ApprovalRequest, decision: _Decision) -> None:
+    """Raise ToolkitError for a request of another session, and for one that cannot be approved."""
     if request.is_signed_by(view.store.secret_key):
         _require_session(view, request)
     elif decision.is_approved:
@@ -134,33 +196,11 @@ def _continue(
             "The request has been changed, or was made with another secret_key: pass the same one to the Toolkit of "
             "every process, Toolkit(…, secret_key=…). To approve with other arguments, pass them as arguments=…."
         )
-    if not decision.is_approved and request.program is not None and request.is_signed_by(view.store.secret_key):
-        return _resumed(request, {}, rejection_text(request.tool, decision.reason))
-    if not decision.is_approved:
-        return replace(rejected_result(request.tool, decision.reason), id=call.id)
-    if request.expires_at is not None and time.time() >= request.expires_at:
+    if decision.is_approved and request.expires_at is not None and time.time() >= request.expires_at:
         raise ToolkitError(
             "The request has expired: it was not approved in time. Reject it, so that the model can ask again; "
             "Toolkit(…, approval_expiry=…) sets how long requests can be approved."
         )
-    if request.program is not None:
-        if (changed := _result_if_changed(view, request)) is not None:
-            return replace(changed, id=call.id)
-        saved = SavedProgram.from_json(request.program)
-        arguments = _exact_arguments(view, request, saved.asked_call.arguments, decision.edits)
-        return _resumed(request, request.merge_edits(decision.edits, arguments), None)
-    requested = call if request.tool == call.name else model_tools.inner_call(call) or call
-    if (changed := _result_if_changed(view, request)) is not None:
-        return changed
-    arguments = _exact_arguments(view, request, requested.arguments, decision.edits)
-    return replace(requested, name=request.tool, arguments=request.merge_edits(decision.edits, arguments))
-
-
-def _resumed(request: ApprovalRequest, arguments: Any, rejection: str | None) -> ResumedProgram:
-    return ResumedProgram(
-        program=SavedProgram.from_json(request.program or {}), arguments=arguments, rejection=rejection,
-        is_call_approved=request.approves_call, approved_questions=request.questions,
-    )  # fmt: skip
 
 
 def _require_session(view: StoreView, request: ApprovalRequest) -> None:
@@ -169,13 +209,16 @@ def _require_session(view: StoreView, request: ApprovalRequest) -> None:
         raise ToolkitError("The request was made in another session. Resume it there, with the same session_id.")
 
 
-def _result_if_changed(view: StoreView, request: ApprovalRequest) -> ToolResult | None:
-    """Return the error result when the tool has changed since, else None."""
+def _changed_text(view: StoreView, request: ApprovalRequest) -> str | None:
+    """Return what the model reads when the tool has changed since, else None."""
     entry = view.store.entries.get(request.tool)
     if entry is None or view.definition(entry).fingerprint == request.fingerprint:
         return None  # the call of a removed tool is answered like any other
-    message = f"The tool {request.tool!r} has changed since the call was made. Ask for the call again."
-    return ToolResult(error=ErrorDetail(code="changed", message=message), id=request.call_id)
+    return f"The tool {request.tool!r} has changed since the call was made. Ask for the call again."
+
+
+def _changed_result(message: str, call: ToolCall) -> ToolResult:
+    return ToolResult(error=ErrorDetail(code="changed", message=message), id=call.id)
 
 
 def _exact_arguments(
@@ -204,11 +247,18 @@ def _exact_arguments(
     return exact
 
 
-def _mark_decided(view: StoreView, requests: list[ApprovalRequest]) -> None:
-    """Mark requests as decided before their calls run. Raises ToolkitError for one that already is."""
-    counts = Counter(request.id for request in requests)
+def _mark_decided(view: StoreView, requests: list[ApprovalRequest], programs: list[SavedProgram]) -> None:
+    """Mark requests as decided before their calls run. Raises ToolkitError for one that already is.
+
+    A program that continues is marked, too: none of its requests can let it continue from the same point again.
+    """
+    ids = [request.id for request in requests]
     expiries = {request.id: request.expires_at for request in requests}
-    if expiries and (len(counts) < len(requests) or not view.store.approval_store.decide(expiries)):
+    for program in programs:
+        ids.append(program.id)
+        expiries[program.id] = program.expires_at
+    if ids and (len(expiries) < len(ids) or not view.store.approval_store.decide(expiries)):
         raise ToolkitError(
-            "This request was used before: its call was rejected, or has been started. Ask for the call again."
+            "This request was used before: its call was rejected, or has been started"
+            f"{', or its program has continued' if programs else ''}. Ask for the call again."
         )

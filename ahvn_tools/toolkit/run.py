@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Self, overload
 
 from ahvn_tools import formats
+from ahvn_tools.formats.continuation import NO_CONTINUATION, Container, Continuation
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.middleware.approve import ApprovalRequest, pending_requests
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import saved_run
 
@@ -35,23 +36,39 @@ class Run(Sequence[JsonObject]):
     results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)
     """Each call with its result, in the order of the answer. Empty if the model has made no call."""
     pending: list[ApprovalRequest] = field(default_factory=list)
-    """The calls that wait for an approval, for `Toolkit.resume`. While there are any, there are no messages: providers
-    accept one answer per call, and all answers at once."""
+    """The calls that wait for an approval, for `Toolkit.resume`; several of one program have the same program. While
+    there are any, there are no messages: providers accept one answer per call, and all answers at once."""
     format: str | None = None
     """The format of the messages."""
+    continuation: Continuation = NO_CONTINUATION
+    """What the answer says about the next request; its `answer_by` is when a waiting program gives up."""
 
     @classmethod
-    def create(cls, results: list[tuple[ToolCall, ToolResult]], format: str | None) -> Self:  # noqa: A002  # the field's name
+    def create(
+        cls,
+        results: list[tuple[ToolCall, ToolResult]],
+        format: str | None,  # noqa: A002  # the field's name
+        continuation: Continuation = NO_CONTINUATION,
+    ) -> Self:
         """Return the run of these calls; it has messages in the format unless some calls wait."""
-        requests = [result.meta["approval"] for _, result in results if "approval" in result.meta]
-        pending = [ApprovalRequest.from_json(request) for request in requests]
+        pending = [request for _, result in results for request in pending_requests(result.meta)]
         messages = [] if format is None or pending else formats.get(format).results(results)
-        return cls(messages=messages, results=results, pending=pending, format=format)
+        return cls(messages=messages, results=results, pending=pending, format=format, continuation=continuation)
 
     @property
     def is_done(self) -> bool:
         """Whether every call has its result: none waits for an approval."""
         return not self.pending
+
+    @property
+    def container(self) -> Container | None:
+        """The provider's sandbox that the answer names: pass its `id` with the next request. None if it names none."""
+        return self.continuation.container
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the provider has paused in its turn: append the answer, and ask again, also without any call."""
+        return self.continuation.is_paused
 
     @property
     def ends_session(self) -> bool:
@@ -97,7 +114,7 @@ class Run(Sequence[JsonObject]):
         It contains the results of the calls that are finished, and the requests of those that wait. It contains no
         secret arguments, and of finished calls no arguments at all.
         """
-        return saved_run.to_json(self.results, self.format)
+        return saved_run.to_json(self.results, self.format, self.continuation)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.search_rank import Rank
 
 Describe = Callable[[Any, ToolDefinition], ToolDefinition]
@@ -25,3 +26,19 @@ class SearchListing:
     """The host's own ranking; None: by words."""
     describe: Describe | None = None
     """Completes the definition of the last of these tools; None: it is complete."""
+
+
+def refuse_second_listing(listing: SearchListing | None, names: Container[str]) -> None:
+    """Raise ToolkitError if a toolkit with tools of these `names` has `add_search` or `add_code_mode` already."""
+    if listing is not None and any(name in names for name in listing.search_tool_names):
+        raise ToolkitError(
+            "A toolkit has one `add_search` or one `add_code_mode`. Remove the tools of the first before: "
+            f"{', '.join(map(repr, listing.search_tool_names))}."
+        )
+
+
+def refuse_taken_names(wanted: Iterable[str], names: Container[str]) -> None:
+    """Raise ToolkitError for a name of a tool for models that another tool of the toolkit has."""
+    for name in wanted:
+        if name in names:
+            raise ToolkitError(f"There is a tool {name!r} already: give one of them another `name`.")

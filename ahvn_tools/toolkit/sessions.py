@@ -116,6 +116,12 @@ class SessionState:
                 self._session_id = uuid.uuid4().hex
             return self._session_id
 
+    def continue_session(self, session_id: str | None) -> None:
+        """Take over the id of an earlier session, if this one has none yet."""
+        with _session_id_lock:
+            if self._session_id is None:
+                self._session_id = session_id
+
 
 class ActiveCalls:
     """The scopes of running calls. Several may have one id: providers number the calls of each response again.

@@ -22,7 +22,7 @@ from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.refs import rename_definitions, unused_name, without_unused_definitions
 from ahvn_tools.toolkit.entry import Entry
 
-_STRUCTURED_KEY = "structured"
+STRUCTURED_KEY = "structured"
 """The key in a result's metadata, and the name of the parameter as which the model is validated."""
 
 
@@ -34,9 +34,9 @@ class StructuredOutput:
         if not (isinstance(model, type) and issubclass(model, BaseModel)) or issubclass(model, RootModel):
             raise ToolkitError(f"A tool finishes with a pydantic model that has fields, not with {model!r}.")
         signature = inspect.Signature(
-            [inspect.Parameter(_STRUCTURED_KEY, inspect.Parameter.KEYWORD_ONLY, annotation=model)]
+            [inspect.Parameter(STRUCTURED_KEY, inspect.Parameter.KEYWORD_ONLY, annotation=model)]
         )
-        inputs = FunctionInputs(entry.name, signature, {_STRUCTURED_KEY: model})
+        inputs = FunctionInputs(entry.name, signature, {STRUCTURED_KEY: model})
         if inputs.parameters_without_schema:
             raise ToolkitError(
                 f"{model.__name__!r} has a field whose type has no JSON form, and a model would have to write it."
@@ -92,21 +92,26 @@ class StructuredOutput:
             merged["$defs"] = {**definitions, **added}
         return merged
 
+    def read(self, arguments: Mapping[str, Any], tool: str) -> BaseModel:
+        """Return the model's instance of the arguments of a call. Raises InvalidParametersError."""
+        fields = {name: value for name, value in arguments.items() if name in self._schema["properties"]}
+        try:
+            instance: BaseModel = self._validate({STRUCTURED_KEY: fields})[STRUCTURED_KEY]
+        except InvalidParametersError as error:
+            message = str(error).replace(f"'{STRUCTURED_KEY}.", "'")
+            raise InvalidParametersError(message, tool=tool) from None
+        return instance
+
     @inline
     async def middleware(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         """Validate the model's fields before the tool's own arguments, and put the instance on the result."""
-        fields = {name: value for name, value in call.arguments.items() if name in self._schema["properties"]}
-        try:
-            instance = self._validate({_STRUCTURED_KEY: fields})[_STRUCTURED_KEY]
-        except InvalidParametersError as error:
-            message = str(error).replace(f"'{_STRUCTURED_KEY}.", "'")
-            raise InvalidParametersError(message, tool=call.name) from None
+        instance = self.read(call.arguments, call.name)
         body = call.body
         if self._accepts_fields:
             body = _with_arguments(body, {name: getattr(instance, name) for name in type(instance).model_fields})
-        arguments = {name: value for name, value in call.arguments.items() if name not in fields}
+        arguments = {name: value for name, value in call.arguments.items() if name not in self._schema["properties"]}
         result = await next(replace(call, arguments=arguments, body=body))
-        return result if result.is_error else replace(result, meta={**result.meta, _STRUCTURED_KEY: instance})
+        return result if result.is_error else replace(result, meta={**result.meta, STRUCTURED_KEY: instance})
 
 
 def _with_arguments(body: Body, fields: Mapping[str, Any]) -> Body:
@@ -119,7 +124,7 @@ def _with_arguments(body: Body, fields: Mapping[str, Any]) -> Body:
 
 def _model_schema(schema: JsonObject) -> JsonObject:
     """Return the schema of the model with the definitions that it refers to."""
-    node = schema["properties"][_STRUCTURED_KEY]
+    node = schema["properties"][STRUCTURED_KEY]
     definitions = schema.get("$defs", {})
     node = definitions.get(node.get("$ref", "").rpartition("/")[2], node)
     return without_unused_definitions({**node, "properties": node.get("properties", {}), "$defs": definitions})

@@ -22,6 +22,7 @@ from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import EntryOptions
+from ahvn_tools.toolkit.exported_callers import takes_callers
 from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 from ahvn_tools.toolkit.visibility import StoreView
@@ -99,6 +100,7 @@ class ToolkitTool(ToolSpec):
             "requires_approval": entry.requires_approval,
             "exclusive": entry.exclusive,
             "task": entry.task,
+            **({} if entry.allowed_callers is None else {"allowed_callers": entry.allowed_callers}),
         }
 
     @property
@@ -116,6 +118,13 @@ class ToolkitTool(ToolSpec):
     def executor(self) -> Executor | None:
         """Where the body runs if the tool has `isolation="executor"`."""
         return self._view.store.executor or self._entry.executor
+
+    def _export_options(self, format: str, options: dict[str, Any]) -> dict[str, Any]:  # noqa: A002  # the word for it
+        """Return the options of an export, with who may call the tool, where the provider is told."""
+        callers = self._entry.allowed_callers
+        if callers is None or not takes_callers(format):
+            return options
+        return {**options, "allowed_callers": sorted(callers)}
 
     def effective_middleware(self) -> tuple[Middleware, ...]:
         """Return the middleware of its calls, outermost first; another toolkit that takes the tool runs it, too."""

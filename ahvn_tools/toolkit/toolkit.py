@@ -33,7 +33,7 @@ from ahvn_tools.toolkit.entry_options import (
     validate_timeout,
 )
 from ahvn_tools.toolkit.group import Group
-from ahvn_tools.toolkit.search_listing import SearchListing
+from ahvn_tools.toolkit.search_listing import SearchListing, refuse_second_listing, refuse_taken_names
 from ahvn_tools.toolkit.search_rank import Rank
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
@@ -311,6 +311,7 @@ class Toolkit(ToolkitServers):
         call_spec = ToolSpec.from_function(model_tools.call_tool, **call_options)
         pair = Toolkit("search").add(search_spec).add(call_spec)
         store = self._view.store
+        refuse_second_listing(store.search_listing, store.entries)
         core = store.require_names(core)
         names = tuple(entry.name for entry in self._add((pair,), "", None, cast("AddOptions", options), {}))
         store.search_listing = SearchListing(core=core, search_tool_names=names, rank=rank)
@@ -341,20 +342,18 @@ class Toolkit(ToolkitServers):
         `run_code`, whose description contains the declarations of all functions. `limits` are those of one program;
         `sandbox` runs it, by default a MontySandbox (extra `code`). `search_tool`, `describe_tool` and `run_tool`
         change the names and texts of the three, as options of `@tool` do. The other options are those of `add`, for all
-        of them. Raises ToolLookupError for a name in `core` that is no tool, DefinitionError without the extra.
+        of them. Raises ToolLookupError for a name in `core` that is no tool, DefinitionError without the extra, and
+        ToolkitError for a second code mode, beside `add_search`, and for a name that another tool has.
         """
         from ahvn_tools.toolkit.code_mode import CodeMode
 
-        mode = CodeMode.create(sandbox, limits)
-        functions: list[tuple[Callable[..., Any], ToolOptions | None]] = [
-            (mode.search_tools, search_tool),
-            (mode.describe_tools, describe_tool),
-            (mode.run_code, run_tool),
-        ]
-        specs = [ToolSpec.from_function(function, **(texts or {})) for function, texts in functions]
         store = self._store_for("add code mode")
+        refuse_second_listing(store.search_listing, store.entries)
+        mode = CodeMode.create(sandbox, limits)
+        specs = mode.specs(search_tool, describe_tool, run_tool)[2 if inline else 0 :]
+        refuse_taken_names((spec.name for spec in specs), store.entries)
         core = store.require_names(core)
-        entries = self._add(tuple(specs[-1:] if inline else specs), "", None, cast("AddOptions", options), {})
+        entries = self._add(tuple(specs), "", None, cast("AddOptions", options), {})
         names = tuple(entry.name for entry in entries)
         describe = mode.inline if inline else None
         store.search_listing = SearchListing(core=core, search_tool_names=names, describe=describe)

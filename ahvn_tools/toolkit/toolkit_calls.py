@@ -228,11 +228,12 @@ class ToolkitCalls(ToolkitBackground):
     ) -> Run:
         """Run or reject the calls that waited for an approval, and return the Run, which may wait for further ones.
 
-        `waiting` is a Run with pending calls, or one request (also as its JSON data, in another process); for one
-        request the Run has results and no messages. `approved` applies to all of a Run's calls, or decides by call id.
-        `arguments` are the approver's edits, of a request or by call id: they are merged into the model's arguments,
-        and contain again what a saved request hides as secret. `reason`, a text or by call id, is for the model of a
-        rejected call. A tool that has changed since is not run: its call ends with the code `changed`.
+        `waiting` is a Run with pending calls, the status of a background call, or one request (also as its JSON data,
+        in another process); for the latter two the Run has results and no messages. `approved` applies to all calls, or
+        decides by call id. `arguments` are the approver's edits, of a request or by call id: they are merged into the
+        model's arguments, and contain again what a saved request hides as secret. `reason`, a text or by call id, is
+        for the model of a rejected call. A tool that has changed since is not run: its call ends with the code
+        `changed`.
 
         Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
         and for secret arguments that differ from the requested ones.
@@ -266,5 +267,11 @@ class ToolkitCalls(ToolkitBackground):
         from ahvn_tools.toolkit.answer import parse_answer
         from ahvn_tools.toolkit.batch import Batch
 
-        calls, format = parse_answer(self._view, answer, format)  # noqa: A001  # as above
-        return Batch(view=self._view, calls=calls, format=format, run_in_thread=run_in_thread)
+        parsed = parse_answer(self._view, answer, format)
+        return Batch(
+            view=self._view,
+            calls=parsed.calls,
+            format=parsed.format,
+            continuation=parsed.continuation,
+            run_in_thread=run_in_thread,
+        )

@@ -17,6 +17,7 @@ from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import check, snapshot
 from ahvn_tools.toolkit.duplicates import Duplicate
 from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.exported_callers import export_arguments
 from ahvn_tools.toolkit.group_view import GroupView, ToolsetView
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
 from ahvn_tools.toolkit.sessions import SessionState
@@ -299,14 +300,16 @@ class ToolkitView(ToolkitCalls):
         """Return the tools in a format such as `"openai"`; the options are those of the format's `export`.
 
         Each export is a new object. With `read_only`, it is the same object until a tool here changes: a list that
-        refuses changes at any depth with a TypeError.
+        refuses changes at any depth with a TypeError. The `allowed_callers` of a tool are exported where the provider
+        runs programs; elsewhere a tool that only programs may call is left out.
 
         Findings of `check` are logged as warnings, each once. Raises ToolkitError for them in a strict toolkit.
         """
         check.report_changes(self._view)
+        definitions, options = export_arguments(self._view, format, options)
         if read_only:
-            return self._view.store.exports.export(format, self.definitions(), options)
-        return formats.get(format).export(self.definitions(), **options)
+            return self._view.store.exports.export(format, definitions, options)
+        return formats.get(format).export(definitions, **options)
 
     def to_prompt(self) -> str:
         """Return the tools as text for a model: the signature and the docstring of each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType, TracebackType
 from typing import Any, Self
@@ -48,9 +48,13 @@ class Loopback:
     True
     """
 
-    def __init__(self, *arguments: dict[str, Any]) -> None:
-        """Take the arguments of the calls that the model makes."""
+    def __init__(self, *arguments: dict[str, Any], turns: Sequence[model.Call] = ()) -> None:
+        """Take the arguments of the calls that the model makes.
+
+        With `turns`, pairs of a tool's name and arguments, each of its first answers makes one of these calls.
+        """
         self.arguments: Sequence[dict[str, Any]] = arguments
+        self.turns: Iterator[model.Call] = iter(turns)
         self.requests: list[dict[str, Any]] = []
         """The bodies of the requests, oldest first, refused ones included."""
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -111,7 +115,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, service: ModuleType, request: dict[str, Any]) -> None:
         try:
-            answer = model.make_answer(service, request, self.server.loopback.arguments)
+            loopback = self.server.loopback
+            answer = model.make_answer(service, request, loopback.arguments, loopback.turns)
         except Refusal as refusal:
             self._send(400, service.error_body(str(refusal)))
             return

@@ -32,7 +32,7 @@ def properties(**schemas: Any) -> dict[str, Any]:
         ({"type": ["integer", "null"]}, "int | None"),
         ({"enum": ["a", 1, None]}, "Literal['a', 1, None]"),
         ({"const": True}, "Literal[True]"),
-        ({"enum": [1.5]}, "Any"),
+        ({"enum": [1.5, "a"]}, "Literal['a'] | float"),
         ({"type": "array", "items": {"type": "number"}}, "Sequence[float]"),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, "Mapping[str, int]"),
         ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "str | int"),
@@ -53,14 +53,19 @@ def test_a_schema_becomes_an_annotation(schema: Any, annotation: str) -> None:
 
 def test_an_object_becomes_a_typed_dict() -> None:
     text = declare(properties(x=properties(a={"type": "integer"}, b={"type": "string"}) | {"required": ["a"]}))
-    assert text.splitlines()[:3] == ["class FX(TypedDict):", "    a: int", "    b: NotRequired[str]"]
-    assert "x: FX | Mapping[str, Any]" in text
+    assert text.splitlines()[:3] == ["class F_X(TypedDict):", "    a: int", "    b: NotRequired[str]"]
+    assert "x: F_X | Mapping[str, Any]" in text
+
+
+def test_a_key_that_is_a_type_of_another_key_hides_none() -> None:
+    text = declare(properties(x=properties(str={"type": "string"}, n={"type": "string"})))
+    assert "F_X = TypedDict('F_X', {'str': str, 'n': str})" in text
 
 
 def test_a_recursive_type_refers_to_itself() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     text = declare({**properties(x={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}})
-    assert 'class FNode(TypedDict):\n    next: NotRequired["FNode"]' in text
+    assert "class F_Node(TypedDict):\n    next: NotRequired[F_Node | Mapping[str, Any]]" in text
 
 
 def test_parameters_that_are_no_identifiers_have_another_name() -> None:
@@ -73,6 +78,55 @@ def test_a_description_cannot_end_its_docstring() -> None:
     namespace: dict[str, Any] = {}
     exec(HEADER + text, namespace)
     assert "os" not in namespace
+
+
+NAMES = st.sampled_from(
+    [
+        "get_a",
+        "getA",
+        "GetA",
+        "GetA_X",
+        "GetA_Result",
+        "getA__X",
+        "getA__",
+        "GetA__X",
+        "get__a",
+        "get-a",
+        "x",
+        "X_",
+        "x_X",
+    ]
+)
+
+
+@given(st.lists(NAMES, unique=True))
+def test_no_declared_name_of_a_tool_is_that_of_another(names: list[str]) -> None:
+    schema = properties(x=properties(y={}), result=properties(y={}), x_=properties(y={}))
+    definitions = [ToolDefinition(name=name, input_schema=schema, output_schema=schema) for name in names]
+    lines = "\n".join(stub.text("typed") for stub in make_stubs(definitions).values()).splitlines()
+    declared = [line.split("(")[0].split()[-1] for line in lines if line.startswith(("class ", "async "))]
+    assert len(declared) == 8 * len(names)
+    assert len(set(declared)) == len(declared)
+
+
+def test_a_hostile_schema_is_declared_in_part() -> None:
+    parts = {f"d{n}": {"type": "object", "allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 10} for n in range(12)}
+    branch = {"type": "object", "properties": {f"k{n}": {"anyOf": [properties(q={})] * 40} for n in range(40)}}
+    schema = {**properties(x={"$ref": "#/$defs/d0"}, y={"anyOf": [branch] * 30}), "$defs": parts}
+    text = declare(schema, schema)
+    compile(HEADER + text, "stubs", "exec")
+    assert len(text) < 200_000
+
+
+def test_types_that_refer_to_each_other_are_a_union() -> None:
+    def node(kind: str, **others: Any) -> Any:
+        return properties(kind={"const": kind}, **others)
+
+    parts = {"A": node("a", next={"$ref": "#/$defs/B"}), "B": node("b")}
+    output = properties(found={"anyOf": [{"$ref": f"#/$defs/{name}"} for name in parts]}, more={}) | {"$defs": parts}
+    assert "    found: F_A | F_B" in declare({}, output)
+    parts["B"]["properties"]["next"] = {"type": "array", "items": {"$ref": "#/$defs/A"}}
+    assert "    found: Any" in declare({}, output)
 
 
 JSON = st.recursive(

@@ -235,6 +235,27 @@ def test_requests_are_saved_with_the_refused_ones():
         assert server.requests == [ollama(), {"messages": 3}]
 
 
+def test_a_model_makes_the_calls_of_its_turns_in_order_and_then_says_what_the_tool_said():
+    with Loopback(turns=[("look", {"city": "Oslo"}), ("look", {"city": "Bergen"})]) as server:
+        answers = [json.loads(post(server, "openai_chat", chat())[1])["choices"][0]["message"] for _ in range(3)]
+    made = [json.loads(call["function"]["arguments"]) for each in answers[:2] for call in each["tool_calls"]]
+    assert made == [{"city": "Oslo"}, {"city": "Bergen"}]
+    assert answers[2]["content"] == "The tool said: one | two"
+
+
+def test_a_refused_request_leaves_the_turn_to_the_next_one():
+    with Loopback(turns=[("look", {"city": "Oslo"})]) as server:
+        assert post(server, "anthropic_messages", {**anthropic(), "max_tokens": None, "messages": 3})[0] == 400
+        message = json.loads(post(server, "anthropic_messages", anthropic())[1])
+    assert [(block["name"], block["input"]) for block in message["content"]] == [("look", {"city": "Oslo"})]
+
+
+def test_a_turn_that_calls_a_tool_of_which_the_model_knows_nothing_is_refused():
+    with Loopback(turns=[("leap", {})]) as server:
+        status, text = post(server, "ollama_chat", ollama())
+    assert (status, "'leap', and the request has no such tool" in text) == (400, True)
+
+
 def test_a_new_question_after_an_answer_is_a_first_turn(server):
     """Results before the last message of the model are not repeated."""
     body = chat()

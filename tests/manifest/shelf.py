@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated
+from typing import Annotated, Any
 
 from ahvn_tools import Secret, ToolRegistry, ToolSpec, reg_toolspec, tool
 
@@ -83,3 +83,17 @@ async def audit(call, next):
 def is_long(arguments: dict[str, object]) -> bool:
     """Return True."""
     return True
+
+
+class NoSandbox:
+    """Has the methods of a sandbox, and runs nothing."""
+
+    version = "0"
+
+    def open(self, limits: Any) -> Any:
+        """Refuse."""
+        raise NotImplementedError
+
+    async def check(self, program: Any) -> None:
+        """Refuse."""
+        raise NotImplementedError

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 
 import pytest
 
 from ahvn_tools import Toolkit, ToolSpec, load, tool
+from ahvn_tools.errors import SourceError
 from tests.manifest.conftest import Load
 
 
@@ -228,6 +230,26 @@ def test_search_and_groups_tool(load_text: Load) -> None:
     assert "search_tools" in names(load_text("search: true"))
 
 
+def test_code_mode(load_text: Load) -> None:
+    pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
+    kit = load_text("""
+        sources: [notes.py]
+        code_mode: {core: [find], limits: {code_chars: 3}, run_tool: {name: python}}
+        """)
+    assert names(kit)[-3:] == ["search_tools", "describe_tools", "python"]
+    assert [definition.name for definition in kit.definitions()] == ["find", "search_tools", "describe_tools", "python"]
+    assert "it has 4 of 3 characters" in kit.exec("python", {"code": "1234"}).text
+    assert [tool.name for tool in load_text("code_mode: {inline: true}").definitions()] == ["run_code"]
+
+
+def test_code_mode_without_its_extra_says_what_to_install(load_text: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("ahvn_tools.code_mode.monty")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    with pytest.raises(SourceError, match=r'code_mode: .*pip install "ahvn-tools\[code\]"'):
+        load_text("code_mode: true")
+
+
 def test_the_first_of_two_tools_of_one_name_is_kept(load_text: Load, caplog: pytest.LogCaptureFixture) -> None:
     kit = load_text("""
         sources:
@@ -273,3 +295,17 @@ def test_a_spec_of_a_source_is_not_changed(load_text: Load) -> None:
     assert isinstance(notes.find, ToolSpec)
     assert notes.find.tags == {"read"}
     assert notes.find(query="a") == "a 5 none"
+
+
+def test_the_callers_of_tools_are_one_or_a_list(load_text: Load) -> None:
+    kit = load_text(
+        "sources: [{path: notes.py, allowed_callers: direct}]\ntools: {find: {allowed_callers: [programmatic]}}"
+    )
+    callers = {name: entry.allowed_callers for name, entry in kit._view.store.entries.items()}
+    assert callers == {"find": {"programmatic"}, "delete": {"direct"}, "restore": {"direct"}}
+
+
+@pytest.mark.parametrize("wrong", ["nobody", "[]"])
+def test_what_is_no_caller_is_an_error_with_its_line(load_text: Load, wrong: str) -> None:
+    with pytest.raises(SourceError, match=r"kit\.yaml:1: sources\[0\]"):
+        load_text(f"sources: [{{path: notes.py, allowed_callers: {wrong}}}]")

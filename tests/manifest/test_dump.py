@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ahvn_tools import ToolContext, Toolkit, ToolSpec, manifest, middleware
+from ahvn_tools.code_mode import CodeLimits
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.loading.yaml_file import read_yaml
 from ahvn_tools.manifest.dumping.yaml_text import to_yaml
@@ -259,6 +260,7 @@ UNWRITABLE = {
     "function of a toolset": lambda kit: kit.add(shelf.find).add_toolset("t", where=bool),
     "option of a definition": lambda kit: kit.add(shelf.write, output="raw", name="raw_write"),
     "search": lambda kit: kit.add(shelf.find).add_search(rank=lambda query, tools: []),
+    "sandbox": lambda kit: kit.add(shelf.find).add_code_mode(sandbox=shelf.NoSandbox()),
     "pattern": lambda kit: kit.add(shelf.find, rename="find[1]"),
     "other toolkit": lambda kit: kit.add(Toolkit("inner").add(shelf.find)),
 }
@@ -297,6 +299,14 @@ def test_no_limit_is_written_and_loaded(tmp_path):
     limits = {name: entry.item_limits for name, entry in again._view.store.entries.items()}
     no_items = {"max_items": None}
     assert limits == {"put": {}, "take_item": no_items, "find": {**no_items, "max_bytes": None}, "open_box": no_items}
+
+
+@pytest.mark.parametrize("callers", [["direct"], ["direct", "programmatic"]], ids=["one", "both"])
+def test_who_may_call_a_tool_is_written_and_loaded(tmp_path, callers):
+    kit = Toolkit("kit").add(shelf.find, allowed_callers=callers).add(shelf.write)
+    assert "allowed_callers" in round_trip(kit, tmp_path)
+    loaded = manifest.load(tmp_path / "dumped.yaml")
+    assert [entry.allowed_callers for entry in loaded._view.store.entries.values()] == [frozenset(callers), None]
 
 
 def test_how_clients_may_call_a_tool_is_written_and_loaded(tmp_path):
@@ -426,6 +436,8 @@ CHANGES = {
     "middleware": lambda kit: kit.use(middleware.limit(per_run=3)),
     "concurrency": lambda kit: setattr(kit, "max_concurrency", 2),
     "search": lambda kit: kit.add(kit.groups_tool()).add_search(["find"]),
+    "code mode": lambda kit: add_code_mode(kit, ["find"], limits=CodeLimits(calls=3), run_tool={"name": "python"}),
+    "inline code mode": lambda kit: add_code_mode(kit, inline=True, run_tool={"description": "Run it."}),
 }
 
 
@@ -434,6 +446,16 @@ def loaded(folder, monkeypatch) -> Toolkit:
     monkeypatch.setenv("NOTES_TOKEN", CANARY)
     (folder / "kit.yaml").write_text(LOADED)
     return manifest.load("kit.yaml")
+
+
+def add_code_mode(kit: Toolkit, *core: Any, **options: Any) -> Toolkit:
+    pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
+    return kit.add_code_mode(*core, **options)
+
+
+def test_the_limits_of_programs_are_written(folder):
+    kit = add_code_mode(Toolkit("k").add(shelf.find), limits=CodeLimits(calls=3))
+    assert "code_mode:\n  limits:\n    calls: 3\n" in manifest.dump(kit, folder / "kit.yaml")
 
 
 def reload(kit: Toolkit, folder: Path) -> Toolkit:
@@ -493,7 +515,7 @@ def test_what_has_changed_since_a_toolkit_was_loaded_is_written(loaded, folder, 
 
 def test_all_changes_together_are_written(loaded, folder):
     for name, change in CHANGES.items():
-        if name not in {"removed group", "removed tool", "replaced tool"}:
+        if name not in {"removed group", "removed tool", "replaced tool", "code mode", "inline code mode"}:
             change(loaded)
     assert facts(reload(loaded, folder)) == facts(loaded)
     assert manifest.dump(loaded) == snapshot("""\

@@ -19,8 +19,8 @@ BAD = [
     ("- notes.py", snapshot("kit.yaml:1: a manifest is a mapping: `sources: […]`.")),
     ("toolset: {}", snapshot("kit.yaml:1: toolset: there is no such key. Did you mean 'toolsets' or 'tool_sets' or 'tools'?")),
     ("zzz: 1\nqqq: 2", snapshot("""\
-kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `groups_tool`, `audiences`, `profiles`.
-kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `groups_tool`, `audiences`, `profiles`.\
+kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
+kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
 """)),
     ("name: 5", snapshot("kit.yaml:1: name: a text is expected, not a number. Put it in quotes.")),
     ("name: [a]", snapshot("kit.yaml:1: name: a text is expected, not a list.")),
@@ -34,7 +34,7 @@ kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sour
     ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `path`, `module`, `package`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`. Did you mean 'path'?")),
     ("sources: [{path: notes.py, module: notes}]", snapshot("kit.yaml:1: sources[0].module: the source has `path` already: it has only one of `source`, `path`, `module`, `package`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`.")),
     ("sources: [{path: notes.py, tag: a}]", snapshot("kit.yaml:1: sources[0].tag: there is no such key. Did you mean 'tags'?")),
-    ("sources: [{path: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `describe`, `arguments`, `presets`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `path`.")),
+    ("sources: [{path: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `describe`, `arguments`, `presets`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `path`.")),
     ("sources: [{path: ''}, {module: ''}]", snapshot("""\
 kit.yaml:1: sources[0]: `path` is empty.
 kit.yaml:1: sources[1]: `module` is empty.\
@@ -122,10 +122,14 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("approval: {secret_key: '${KEY}'}", snapshot("kit.yaml:1: approval.secret_key: A secret_key is a text or bytes of at least 16 bytes; create one with secrets.token_hex(32) and keep it where your passwords are.")),
     ("approval: {expiry: 0}", snapshot("kit.yaml:1: approval.expiry: must be greater than 0.")),
     ("search: {cor: [find]}", snapshot("kit.yaml:1: search.cor: there is no such key. Did you mean 'core'?")),
+    ("sources: [notes.py]\ncode_mode: [fnd]", snapshot("kit.yaml:2: code_mode: There is no tool 'fnd'. Did you mean 'find'?")),
+    ("sources: [notes.py]\nsearch: true\ncode_mode: true", snapshot("kit.yaml:3: code_mode: a toolkit has `search` or `code_mode`, not both.")),
+    ("sources: [notes.py]\ncode_mode: {run_tool: {name: find}}", snapshot("kit.yaml:2: code_mode: There is a tool 'find' already: give one of them another `name`.")),
+    ("code_mode: {limits: {calls: 0}}", snapshot("kit.yaml:1: code_mode.limits.calls: must be greater than 0.")),
     ("sources: [notes.py]\nsearch: [fnd]", snapshot("kit.yaml:2: search: There is no tool 'fnd'. Did you mean 'find'?")),
     ("groups_tool: switch", snapshot("kit.yaml:1: groups_tool: true or a mapping is expected, not a text.")),
     ("profiles: {prod: {timeot: 3}}", snapshot("kit.yaml:1: profiles.prod.timeot: there is no such key. Did you mean 'timeout'?")),
-    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `groups_tool`, `audiences`.")),
+    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
     ("profiles: [prod]", snapshot("kit.yaml:1: profiles: a mapping is expected, not a list.")),
     ("audiences: {sub: {timeout: no}}", snapshot("kit.yaml:1: audiences.sub.timeout: a number is expected, not a text.")),
     ("timeout: ${SECONDS}", snapshot("kit.yaml:1: timeout: the environment variable 'SECONDS' is not set. Set it, or write `${SECONDS:default}`.")),

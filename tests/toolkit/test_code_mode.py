@@ -222,13 +222,10 @@ def test_a_rejected_call_raises_in_the_program(desk: Desk) -> None:
     assert desk.calls == []
 
 
-def test_each_call_that_needs_an_approval_is_asked_for(desk: Desk) -> None:
+def test_calls_that_need_an_approval_at_the_same_time_are_asked_for_at_once(desk: Desk) -> None:
     run = desk.answer("import asyncio\nawait asyncio.gather(send('a', 'x'), comment(1, 'x'), send('b', 'y'))")
-    asked = []
-    while run.pending:
-        asked.append(run.pending[0].arguments["to"])
-        run = desk.kit.resume(run, approved=True)
-    assert asked == ["a", "b"]
+    assert [request.arguments["to"] for request in run.pending] == ["a", "b"]
+    assert desk.kit.resume(run, approved=True).is_done
     assert sorted(desk.calls) == [("comment", 1, "x"), ("send", "a", "x"), ("send", "b", "y")]
 
 
@@ -458,7 +455,7 @@ def test_an_image_can_be_returned_and_not_read(sandbox: MontySandbox) -> None:
     assert result.content[1].data == "Ymx1ZQ=="
 
 
-def test_a_program_that_has_passed_a_secret_argument_is_not_stored(sandbox: MontySandbox) -> None:
+def test_a_program_that_names_a_tool_with_a_secret_argument_is_not_stored(sandbox: MontySandbox) -> None:
     kit = Toolkit("k")
 
     @kit.tool
@@ -481,7 +478,7 @@ def test_a_program_that_has_passed_a_secret_argument_is_not_stored(sandbox: Mont
         format="openai",
     )
     assert run.is_done
-    assert "because it has passed a secret argument" in run.messages[0]["content"]
+    assert "because it names a tool with a secret argument" in run.messages[0]["content"]
     assert "canary" not in json.dumps(run.to_json())
 
 

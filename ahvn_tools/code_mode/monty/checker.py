@@ -8,26 +8,32 @@ from typing import Any, Final
 
 import pydantic_monty as monty
 
-from ahvn_tools.code_mode.monty.messages import END, FILE_NAME, to_readable
+from ahvn_tools.code_mode.monty.messages import FILE_NAME, START, to_readable
+from ahvn_tools.code_mode.monty.pool import STEP_SECONDS, MontyPool
 from ahvn_tools.code_mode.monty.slots import Slots
+from ahvn_tools.code_mode.monty.type_errors import certain_errors
 from ahvn_tools.code_mode.monty.worker import MontyWorker
-from ahvn_tools.code_mode.sandbox import InvalidProgramError
+from ahvn_tools.code_mode.sandbox import InvalidProgramError, SandboxError
 
-MAX_CHECKS_AT_ONCE: Final = 2
+_MAX_CHECKS_AT_ONCE: Final = 2
 
-MAX_WARM: Final = 4
+_MAX_WARM: Final = 4
 """How many workers stay warm, each for other stubs."""
 
+MAX_CHECKERS: Final = _MAX_CHECKS_AT_ONCE + _MAX_WARM
+"""How many workers there are for checks."""
+
 _MAX_CHECKS: Final = 500
-"""After how many checks a worker is replaced: it keeps what programs define."""
+"""After how many checks a worker is replaced."""
 
 _LIMITS: Final = {
-    "max_feed_duration_secs": 0.001,
-    "max_memory": 50_000_000,
+    "max_feed_duration_secs": 4.0,  # Monty ends a check one second later
+    "max_memory": 200_000_000,
     "max_recursion_depth": 50,
     "max_suspensions": 1_000_000,
 }
-_STUB: Final = f"\ndef {END}() -> None: ...\n"
+_STUB: Final = f"\ndef {START}() -> None: ...\n"
+_UNCHECKABLE: Final = "The check of the types takes too much time or memory. Make the program shorter or simpler."
 _STOP: Final[Any] = {"exc_type": "SystemExit", "message": ""}
 
 
@@ -43,35 +49,40 @@ class _WarmWorker:
 class MontyChecker:
     """Type-checks programs. Monty has no check alone, so a program also runs to its first call, for a millisecond."""
 
-    def __init__(self, pool: monty.Monty) -> None:
+    def __init__(self, pool: MontyPool) -> None:
         self._pool = pool
-        self._slots = Slots(MAX_CHECKS_AT_ONCE)
+        self._slots = Slots(_MAX_CHECKS_AT_ONCE)
+        self._processes = Slots(MAX_CHECKERS)
         self._warm: list[_WarmWorker] = []
         """The workers that check nothing, the last used one at the end."""
 
     async def check(self, code: str, stubs: str) -> None:
-        """Raises InvalidProgramError for a program that does not fit the stubs."""
-        async with self._slots.hold():
-            warm: _WarmWorker | None
-            warm = checking = self._take(stubs) or await self._start(stubs)
-            checking.checks += 1
-            is_reusable = False
-            try:
-                is_reusable = await _check(checking.worker, f"{code}\n{END}()")
-            except InvalidProgramError:
-                is_reusable = True
-                raise
-            finally:
-                if is_reusable and checking.checks < _MAX_CHECKS:
-                    self._warm.append(checking)
-                    warm = self._warm.pop(0) if len(self._warm) > MAX_WARM else None
-                if warm is not None:
-                    await warm.worker.__aexit__(None, None, None)
+        """Raises InvalidProgramError for a program that does not fit the stubs, SandboxError if it is not known."""
+        await self._slots.acquire(STEP_SECONDS)
+        try:
+            warm = self._take(stubs)
+            if warm is not None:
+                with contextlib.suppress(SandboxError):  # the process ended while it was idle, or is full
+                    return await self._check(warm, code)
+            await self._check(self._new(stubs), code)
+        finally:
+            self._slots.release()
 
     def close(self) -> None:
-        """Return the warm workers to the pool."""
+        """Return the warm workers to the pool. It blocks."""
         while self._warm:
-            self._warm.pop().worker.close()
+            self._warm.pop().worker.leave()
+
+    async def _check(self, warm: _WarmWorker, code: str) -> None:
+        warm.checks += 1
+        try:
+            await warm.worker.run(lambda session: _check(session, f"{START}()\n{code}"))
+        finally:
+            if warm.worker.is_alive and warm.checks < _MAX_CHECKS and not self._pool.is_closed:
+                self._warm.append(warm)
+                warm = self._warm.pop(0) if len(self._warm) > _MAX_WARM else warm
+            if warm not in self._warm:
+                warm.worker.end()
 
     def _take(self, stubs: str) -> _WarmWorker | None:
         for warm in reversed(list(self._warm)):
@@ -81,34 +92,35 @@ class MontyChecker:
                     return warm
         return None
 
-    async def _start(self, stubs: str) -> _WarmWorker:
+    def _new(self, stubs: str) -> _WarmWorker:
         options: Any = {"type_check": True, "type_check_stubs": stubs + _STUB, "type_check_format": "concise"}
-        worker = MontyWorker(self._pool, script_name=FILE_NAME, limits=_LIMITS, **options)
-        return _WarmWorker(worker=await worker.__aenter__(), stubs=stubs)
+        return _WarmWorker(
+            worker=MontyWorker(self._pool, self._processes, script_name=FILE_NAME, limits=_LIMITS, **options),
+            stubs=stubs,
+        )
 
 
-async def _check(worker: MontyWorker, code: str) -> bool:
-    """Return whether the worker keeps nothing of the program: one that ends without an error is kept."""
-    session = worker.session
+def _check(session: Any, code: str) -> None:
     try:
-        state = await worker.run(lambda: session.feed_start(code, print_callback=lambda _, text: None))  # noqa: ARG005  # what it prints is not needed
-        while not isinstance(state, monty.MontyComplete):
-            state = await worker.run(lambda state=state: _stop(state))  # type: ignore[misc]  # mypy infers no type of a default
-    except (monty.MontyTypingError, monty.MontySyntaxError) as error:
-        raise InvalidProgramError(to_readable(error.display())) from None
+        state = _start(session, code)
+    except monty.MontySyntaxError as error:
+        raise InvalidProgramError(to_readable(error.display(), is_check=True)) from None
     except monty.MontyRuntimeError as error:
         if isinstance(error.exception(), NotImplementedError):  # what Monty's parser does not know
-            raise InvalidProgramError(to_readable(error.display("type-msg"))) from None
-        return True  # the types fit; that it fails later is not known yet
-    except monty.MontyError:
-        return False
-    return False
+            raise InvalidProgramError(to_readable(error.display("type-msg"), is_check=True)) from None
+        raise SandboxError(_UNCHECKABLE) from None
+    except monty.MontyCrashedError as error:
+        if error.timed_out:
+            raise InvalidProgramError(_UNCHECKABLE) from None
+        raise
+    with contextlib.suppress(monty.MontyRuntimeError):  # the SystemExit
+        state.resume(_STOP)
 
 
-def _stop(state: Any) -> Any:
-    """End a program at its first call."""
-    if isinstance(state, monty.NameLookupSnapshot):
-        return state.resume()
-    if isinstance(state, monty.FunctionSnapshot):
-        return state.resume(_STOP)
-    return state.resume(dict.fromkeys(state.pending_call_ids, _STOP))
+def _start(session: Any, code: str) -> Any:
+    try:
+        return session.feed_start(code)
+    except monty.MontyTypingError as error:
+        if errors := certain_errors(error.display(), code):
+            raise InvalidProgramError(to_readable(errors, is_check=True)) from None
+        return session.feed_start(code, skip_type_check=True)

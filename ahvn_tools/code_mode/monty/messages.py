@@ -6,13 +6,33 @@ import re
 from typing import Final
 
 FILE_NAME: Final = "program.py"
-END: Final = "end_of_program_"
-"""A function that the check calls after the program, so that no program ends in it."""
+START: Final = "start_of_program_"
+"""A function that the check calls in a line before the program, so that nothing of the program runs."""
 
-_POSITION: Final = re.compile(rf"^{re.escape(FILE_NAME)}:(\d+):\d+: (?:error|warning)\[[\w-]+\] ", re.MULTILINE)
-_FRAME: Final = re.compile(r'File "<python-input-\d+>"')
+MAX_LINE_CHARS: Final = 300
+"""Longer lines of a message are cut."""
+
+_MAX_LINES: Final = 40
+"""Of a longer message, the first and last half of this many lines remain."""
+
+_POSITION: Final = re.compile(rf"^{re.escape(FILE_NAME)}:(\d+):\d+: (?:error|warning)\[[\w-]+\] ")
+_FRAME: Final = re.compile(r'File "<python-input-\d+>"(?:, line (\d+))?')
 
 
-def to_readable(text: str) -> str:
-    """Return a message as a model reads it."""
-    return _FRAME.sub(f'File "{FILE_NAME}"', _POSITION.sub(r"Line \1: ", text)).strip()
+def to_readable(text: str, *, is_check: bool = False) -> str:
+    """Return a message as a model reads it, at most 40 lines. That of a check counts a line before the program."""
+    lines = text.strip().split("\n", 10_000)
+    if len(lines) > _MAX_LINES:
+        half = _MAX_LINES // 2
+        lines = [*lines[:half], f"… ({len(lines) - _MAX_LINES} more lines) …", *lines[-half:]]
+    shift = 1 if is_check else 0
+    readable = [_POSITION.sub(lambda match: f"Line {int(match[1]) - shift}: ", _cut(line)) for line in lines]
+    return "\n".join(_FRAME.sub(lambda match: _frame(match[1], shift), line) for line in readable)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
+
+
+def _frame(line: str | None, shift: int) -> str:
+    return f'File "{FILE_NAME}"' + (f", line {int(line) - shift}" if line else "")

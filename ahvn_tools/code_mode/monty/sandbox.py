@@ -8,7 +8,8 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.code_mode.limits import CodeLimits
@@ -23,10 +24,10 @@ _SLEEP_SECONDS: Final = 60.0
 
 
 class MontySandbox:
-    """Runs each program in a worker process of a pool."""
+    """Runs each program in a worker process of a pool. Leaving its context closes it."""
 
     def __init__(self, max_processes: int = 32) -> None:
-        """`max_processes`: how many programs run at once; the others wait."""
+        """`max_processes`: how many programs run at once; the others wait, for at most 30 seconds."""
         self._max_processes = max_processes
         self._workers: MontyWorkers | None = None
         self._slots = Slots(max_processes)
@@ -53,16 +54,32 @@ class MontySandbox:
 
     @asynccontextmanager
     async def _open(self, limits: CodeLimits) -> AsyncGenerator[MontySession]:
-        async with self._slots.hold(), self._started().checkout(_resource_limits(limits)) as worker:
-            yield MontySession(worker)
+        worker = self._started().worker(_resource_limits(limits), self._slots)
+        try:
+            yield MontySession(worker, limits.seconds)
+        except Exception:
+            await worker.give_back()
+            raise
+        except BaseException:  # cancelled, or the event loop was closed
+            worker.end()
+            raise
+        await worker.give_back()
 
     def close(self) -> None:
-        """End the worker processes. The next program starts them again."""
+        """End the worker processes, and the programs in them with an error. The next program starts them again."""
         with self._lock:
             workers, self._workers = self._workers, None
         if workers is not None:
             self._end.detach()
             workers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _started(self) -> MontyWorkers:
         if self._is_forked:

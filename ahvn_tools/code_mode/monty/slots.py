@@ -1,42 +1,46 @@
-"""Slots: limits how many steps run at once, in all event loops and threads together."""
+"""Slots: limits how many programs run at once, in all event loops and threads together."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from typing import Final
+
+from ahvn_tools.code_mode.sandbox import SandboxError
+
+_BUSY: Final = "No program can start now: {count} programs run already. Try again later."
 
 
 class Slots:
-    """Limits how many tasks are inside of `hold` at once; the others wait in order, without a thread."""
+    """A number of slots. Tasks wait for them in order, without a thread."""
 
     def __init__(self, count: int) -> None:
         self._lock = threading.Lock()
-        self._free = count
+        self._count = self._free = count
         self._waiting: deque[Future[None]] = deque()
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncGenerator[None]:
-        """Wait for a slot, and hold it inside of the block."""
+    async def acquire(self, seconds: float) -> None:
+        """Wait for a slot. Raises SandboxError if there is none in time."""
         turn: Future[None] = Future()
         with self._lock:
             self._waiting.append(turn)
         self._grant()
+        if turn.done():
+            return
         try:
-            await asyncio.wrap_future(turn)
-        except asyncio.CancelledError:
+            async with asyncio.timeout(seconds):
+                await asyncio.wrap_future(turn)
+        except BaseException as error:
             if not turn.cancel():  # it was this task's turn already
-                self._release()
+                self.release()
+            if isinstance(error, TimeoutError):
+                raise SandboxError(_BUSY.format(count=self._count)) from None
             raise
-        try:
-            yield
-        finally:
-            self._release()
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Give a slot back, from any thread."""
         with self._lock:
             self._free += 1
         self._grant()

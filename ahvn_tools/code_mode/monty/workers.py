@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-import pydantic_monty
-
-from ahvn_tools.code_mode.monty.checker import MAX_CHECKS_AT_ONCE, MAX_WARM, MontyChecker
+from ahvn_tools.code_mode.monty.checker import MAX_CHECKERS, MontyChecker
 from ahvn_tools.code_mode.monty.messages import FILE_NAME
+from ahvn_tools.code_mode.monty.pool import MontyPool
+from ahvn_tools.code_mode.monty.slots import Slots
 from ahvn_tools.code_mode.monty.worker import MontyWorker
-
-_START_SECONDS: Final = 30.0
-"""How long to wait for a free worker process."""
 
 
 class MontyWorkers:
     """A pool of worker processes, and what checks programs in some of them."""
 
     def __init__(self, max_programs: int) -> None:
-        """Start the pool, with one process."""
-        self._pool = pydantic_monty.Monty(
-            max_processes=max_programs + MAX_WARM + MAX_CHECKS_AT_ONCE, checkout_timeout=_START_SECONDS
-        )
-        self._pool.__enter__()
+        """Start the pool, without a process."""
+        self._pool = MontyPool(max_programs + MAX_CHECKERS)
         self.checker = MontyChecker(self._pool)
 
-    def checkout(self, limits: Any) -> MontyWorker:
-        """Return the context of a worker process for one program."""
-        return MontyWorker(self._pool, script_name=FILE_NAME, limits=limits)
+    def worker(self, limits: Any, slots: Slots) -> MontyWorker:
+        """Return a worker process for a program, which starts with its first step, when there is a slot."""
+        return MontyWorker(self._pool, slots, script_name=FILE_NAME, limits=limits)
 
     def close(self) -> None:
-        """End the processes. It blocks."""
+        """End the processes, and the programs in them. It blocks for at most a second."""
+        self._pool.kill()
         self.checker.close()
-        self._pool.__exit__(None, None, None)
+        self._pool.close()

@@ -42,7 +42,7 @@ class ContextSnapshot:
     def capture(cls, context: ToolContext, state: JsonObject, *, has_reader: bool) -> ContextSnapshot:
         """Return a snapshot of a context with this part of its state. What nobody reads is not sent."""
         names = (
-            "call_id", "tool", "run_id", "session_id", "roots", "forbids_files", "is_approved", "is_served",
+            "call_id", "tool", "run_id", "caller", "session_id", "roots", "forbids_files", "is_approved", "is_served",
             "is_anonymous", "masks_errors",
         )  # fmt: skip
         has_progress_reader = has_reader or context._report is not None  # noqa: SLF001  # bodies need no name for it

@@ -45,6 +45,21 @@ def dump_models(value: Any) -> Any:
     return dump_models(dict(value)) if isinstance(value, Mapping) else value
 
 
+def read_field(source: Any, name: str) -> Any:
+    """Return a field of an SDK's object or of a dict, without a copy of the rest; None where there is none."""
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+def read_items(response: Any) -> list[Any]:
+    """Return the items of a list or of a text with one, and anything else as the only item; none of invalid text."""
+    if isinstance(response, str | bytes | bytearray | memoryview):
+        try:
+            response = parse_payload(response)
+        except (ValueError, RecursionError):
+            return []
+    return list(response) if isinstance(response, list | tuple) else [response]
+
+
 def is_stream(value: Any) -> bool:
     """Return whether a value can be a stream of events: an iterable, but no text, bytes or mapping."""
     if isinstance(value, Mapping | str | bytes | bytearray | memoryview):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ahvn_tools.definition import ToolDefinition
@@ -133,9 +133,11 @@ def set_provider_options(
     tools: list[JsonObject],
     definitions: Iterable[ToolDefinition],
     defer_loading: bool | Collection[str],
-    allowed_callers: Sequence[str] | None,
+    callers: Mapping[str, Sequence[str]],
 ) -> None:
     """Set on exported tools, in place, which of them only the provider's search returns, and who may call them.
+
+    `callers` are those of each tool, by its name.
 
     Raises ToolLookupError when `defer_loading` contains a name that is not among the `definitions`.
     """
@@ -149,8 +151,8 @@ def set_provider_options(
     for tool, name in zip(tools, names, strict=True):
         if name in deferred:
             tool["defer_loading"] = True
-        if allowed_callers is not None:
-            tool["allowed_callers"] = to_list(allowed_callers)
+        if name in callers:
+            tool["allowed_callers"] = list(callers[name])
 
 
 def _check_texts(definition: ToolDefinition, max_description_chars: int | None) -> Iterator[Finding]:

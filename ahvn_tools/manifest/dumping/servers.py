@@ -24,7 +24,7 @@ from ahvn_tools.toolkit.store import ToolStore
 
 _DEFAULT_TIMEOUT: Final = 30
 
-_NAMES: Final = frozenset({"audience", "binds", "exclude", "include", "tags"})
+_NAMES: Final = frozenset({"allowed_callers", "audience", "binds", "exclude", "include", "tags"})
 """Options that are one name or several."""
 
 _PLAIN: Final = (

@@ -135,6 +135,8 @@ def _to_restrictions(entry: Entry, folder: Path) -> JsonObject:
         raise UndumpableError("its `requires_approval` is a function: write True, or decide in the approver")
     if entry.requires_approval:
         options["requires_approval"] = True
+    if entry.allowed_callers is not None:
+        options["allowed_callers"] = sorted(entry.allowed_callers)
     if entry.task is not None:
         options["task"] = entry.task
     if isinstance(entry.exclusive, ParameterKey):

@@ -18,8 +18,8 @@ from ahvn_tools.schema.jsonschema import compile_validator
 from ahvn_tools.schema.output import Output
 
 RESERVED_META_KEYS: Final = frozenset({
-    "approval", "attempts", "cached", "changed", "duration", "ends_session", "omitted_chars", "output", "progress",
-    "structured",
+    "approval", "attempts", "cached", "changed", "duration", "ends_session", "further_approvals", "omitted_chars",
+    "output", "progress", "structured",
 })  # fmt: skip
 """Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
 

@@ -156,14 +156,30 @@ class Request:
         Clients of the newest protocol answer in another request: this raises InputRequiredError until then. The `key`
         identifies the question there, and the client sends the `state` back.
         """
-        if not self._is_modern:
+        if not self.is_repeated_for_answers:
             assert self._context is not None  # noqa: S101  # `can_elicit`
             return await self._context.session.elicit_form(message, schema, self._context.request_id)
-        answer = self._answers.get(key)
-        if isinstance(answer, ElicitResult):
+        if (answer := self.find_answer(key)) is not None:
             return answer
-        form = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
-        raise input_required_error(InputRequiredResult(input_requests={key: form}, request_state=state))
+        raise input_required_error(self.make_input_request({key: message}, schema, state))
+
+    @property
+    def is_repeated_for_answers(self) -> bool:
+        """Whether the client sends its answers with another request for the same call."""
+        return self._is_modern
+
+    def find_answer(self, key: str) -> ElicitResult | None:
+        """Return the user's answer to the question of this key, in such a request; None if there is none."""
+        answer = self._answers.get(key)
+        return answer if isinstance(answer, ElicitResult) else None
+
+    def make_input_request(self, messages: Mapping[str, str], schema: dict[str, Any], state: str) -> Any:
+        """Return what asks for such a request: a form with each message, by the keys of the questions."""
+        forms: dict[str, Any] = {
+            key: ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+            for key, message in messages.items()
+        }
+        return InputRequiredResult(input_requests=forms, request_state=state)
 
     @property
     def _answers(self) -> Mapping[str, Any]:

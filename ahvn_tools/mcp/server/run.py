@@ -125,6 +125,7 @@ async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
             server.close_subscriptions()
 
     with _open_sockets(options) as sockets:
+        _send_at_once(sockets)
         _print_addresses(server, sockets, options["path"])
         await _wait_until_stopped(uvicorn_server.serve(sockets), request_exit)
 
@@ -161,6 +162,13 @@ def _open_sockets(options: ServerRunOptions) -> Generator[list[socket.socket]]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listener:
         yield [listener]
+
+
+def _send_at_once(sockets: Iterable[socket.socket]) -> None:
+    """Let no answer wait for an acknowledgement. asyncio sees to it only for sockets that name their protocol."""
+    for listener in sockets:
+        if listener.family in {socket.AF_INET, socket.AF_INET6}:
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _print_addresses(server: FastMCP, sockets: Iterable[socket.socket], path: str) -> None:

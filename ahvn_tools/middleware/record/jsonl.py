@@ -85,12 +85,21 @@ def dump_result(result: ToolResult, redactor: reporting.Redactor) -> JsonObject:
         "is_content": is_content or None,
         "structured_content": redactor(reporting.as_json(result.structured_content)),
         "error": None if error is None else {"code": error.code, "message": redactor(error.message)},
-        "meta": redactor(reporting.as_json(result.meta), redact_keys=False),
+        "meta": redactor(reporting.as_json(_without_programs(result.meta)), redact_keys=False),
         "is_interrupted": result.is_interrupted or None,
         "is_unwrapped": result.is_unwrapped or None,
         "blocks": None if blocks is None else [_dump_block(block, redactor) for block in blocks],
     }
     return {name: part for name, part in parts.items() if part is not None}
+
+
+def _without_programs(meta: JsonObject) -> JsonObject:
+    """Return metadata without a program that waits for approvals: its state cannot be redacted."""
+    approval = meta.get("approval")
+    if not isinstance(approval, dict) or approval.get("program") is None:
+        return meta
+    others = {name: value for name, value in meta.items() if name != "further_approvals"}
+    return {**others, "approval": {**approval, "program": None}}
 
 
 def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResult:  # noqa: A002  # the field's name

@@ -93,6 +93,7 @@ def replay(
         result = jsonl.load_result(line["result"], id=call.id)
         if "approval" in result.meta:  # the recorded request has another call id and session
             result.meta["approval"] = ApprovalRequest.from_call(call).to_json()
+            result.meta.pop("further_approvals", None)
         if is_changed:
             jsonl.logger.warning("Tool %r has changed since %r was recorded.", call.name, file.name)
             result.meta["changed"] = True

@@ -24,9 +24,9 @@ def write(page: Path, results: Results) -> None:
     page.write_text(replaced(page.read_text(encoding="utf-8"), text(results)), encoding="utf-8")
 
 
-def replaced(page: str, block: str) -> str:
+def replaced(page: str, block: str, begin: str = BEGIN, end: str = END) -> str:
     """Return a page with another block between its marks."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(END) < page.index(BEGIN):
-        raise ValueError(f"The page must have one line {BEGIN!r} and, after it, one line {END!r}.")
-    before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{block}\n\n{END}{rest.split(END)[1]}"
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(end) < page.index(begin):
+        raise ValueError(f"The page must have one line {begin!r} and, after it, one line {end!r}.")
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n\n{block}\n\n{end}{rest.split(end)[1]}"

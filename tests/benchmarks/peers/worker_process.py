@@ -21,14 +21,14 @@ LINE_LIMIT = 1_000_000
 class WorkerProcess:
     """`async with WorkerProcess(package, python) as worker`: the process ends with the block."""
 
-    def __init__(self, package: Package, python: Path) -> None:
-        self._package, self._python = package, python
+    def __init__(self, package: Package, python: Path, module: str = "tests.benchmarks.peers.worker") -> None:
+        self._package, self._python, self._module = package, python, module
         self._folder = tempfile.TemporaryDirectory(prefix="peer-")  # packages read `.env` and write logs where they are
 
     async def __aenter__(self) -> WorkerProcess:
         self._log = (Path(self._folder.name) / "stderr.txt").open("w+b")
         self._process = await asyncio.create_subprocess_exec(
-            *(self._python, "-m", "tests.benchmarks.peers.worker", self._package.adapter),
+            *(self._python, "-m", self._module, self._package.adapter),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=self._log,

@@ -132,6 +132,20 @@ async def test_a_server_can_listen_on_a_unix_socket(tmp_path: Path):
         await asyncio.wait({running})
 
 
+async def test_an_answer_is_sent_at_once():
+    """Otherwise its last packet waits up to 48 ms for the client to acknowledge the one before."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener, listener.dup() as kept:
+        running = asyncio.create_task(aserve(reversed_text, "http", sockets=[listener]))
+        async with Client(f"http://127.0.0.1:{kept.getsockname()[1]}/mcp") as client:
+            assert len(await client.list_tools()) == 1
+        running.cancel()
+        await asyncio.wait({running})
+        kept.settimeout(5)
+        with socket.create_connection(kept.getsockname()), kept.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 async def test_a_server_prints_its_url(capfd: pytest.CaptureFixture[str]):
     for host, url_host in (("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("::1", "[::1]")):
         running = asyncio.create_task(aserve(create_kit(), "http", host=host, port=0, path="/tools"))

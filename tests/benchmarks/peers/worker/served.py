@@ -69,10 +69,10 @@ async def _connected(name: str, transport: str) -> AsyncIterator[Any]:
         async with Client(started, init_timeout=START_TIMEOUT) as client:
             yield client
         return
-    port = _free_port()
+    port = free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), stdin=asyncio.subprocess.PIPE)
     try:
-        await _listening(process, port)
+        await listening(process, port)
         async with Client(f"http://127.0.0.1:{port}/mcp", init_timeout=START_TIMEOUT) as client:
             yield client
     finally:
@@ -81,7 +81,8 @@ async def _connected(name: str, transport: str) -> AsyncIterator[Any]:
         await process.wait()
 
 
-async def _listening(process: asyncio.subprocess.Process, port: int) -> None:
+async def listening(process: asyncio.subprocess.Process, port: int) -> None:
+    """Wait until a server listens."""
     async with asyncio.timeout(START_TIMEOUT):
         while process.returncode is None:
             try:
@@ -94,7 +95,8 @@ async def _listening(process: asyncio.subprocess.Process, port: int) -> None:
     raise RuntimeError("The server has ended before it listened.")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port at which nothing listens."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -1,0 +1,87 @@
+"""ProgramElicitation: the user of an MCP client decides on what the calls of a served program ask.
+
+Clients of the newest protocol answer with another request. The program then continues where it stopped: its state is in
+what the client sends back, which only the server can read, and it continues from there once.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ahvn_tools.error_detail import ErrorDetail
+from ahvn_tools.errors import InputRequiredError, ToolError, ToolkitError
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.middleware.approve import REQUEST_KEYS, arguments_digest, pending_requests
+from ahvn_tools.results import ToolResult
+from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.elicitation import FORM, is_approval, to_message
+from ahvn_tools.toolkit.resume import aresumed_batch
+from ahvn_tools.toolkit.run import Run
+from ahvn_tools.toolkit.saved_run import waiting_call
+from ahvn_tools.toolkit.visibility import StoreView
+
+
+class ProgramElicitation:
+    """Asks the client of one request, for a program with these arguments."""
+
+    def __init__(self, view: StoreView, request: Request, arguments: JsonObject) -> None:
+        self._view, self._request = view, request
+        self._digest = arguments_digest(arguments, view.store.secret_key)
+
+    async def resume(self) -> Batch | ToolResult | None:
+        """Return what continues the program with the answers of the client; None for one that is not started yet.
+
+        A ToolResult asks again, because there are no answers. Raises ToolError for a program that cannot continue.
+        """
+        if (data := self._read_state()) is None:
+            return None
+        meta = data["requests"]
+        if self._is_anonymous and data.get("is_anonymous") is True:  # the client is known by nothing but this state
+            self._view.session_state.continue_session(pending_requests(meta)[0].session_id)
+        waiting = Run.create([waiting_call(pending_requests(meta))], None)
+        answers = {request.call_id: self._request.find_answer(request.id) for request in waiting.pending}
+        approved = {call_id: is_approval(answer) for call_id, answer in answers.items() if answer is not None}
+        if not approved:
+            return self.ask(waiting.results[0][1])
+        try:
+            return await aresumed_batch(self._view, waiting, approved, None, None)
+        except ToolkitError as error:
+            raise ToolError(
+                "The program cannot continue: it has continued before, or has waited for too long. Run it again.",
+                explanation=str(error),
+            ) from None
+
+    def ask(self, result: ToolResult) -> ToolResult:
+        """Return the result that asks the client, if calls of the program have asked something; else the same result.
+
+        The client does not decide on calls that need an approval as a whole.
+        """
+        asked = [request for request in pending_requests(result.meta) if request.action is not None]
+        if not asked:
+            return result
+        meta = {name: result.meta[name] for name in REQUEST_KEYS if name in result.meta}
+        state = json.dumps({"arguments": self._digest, "requests": meta, "is_anonymous": self._is_anonymous})
+        messages = {request.id: to_message(request) for request in asked}
+        response = self._request.make_input_request(messages, FORM, state)
+        detail = ErrorDetail(code=InputRequiredError.code, message="The user is asked.", mcp_response=response)
+        return ToolResult(error=detail, id=result.id)
+
+    @property
+    def _is_anonymous(self) -> bool:
+        """Whether each request of the client has a session of its own."""
+        return self._view.session_state.switches.is_anonymous
+
+    def _read_state(self) -> JsonObject | None:
+        """Return what the client sends back of a program with these arguments; None for others."""
+        if self._request.state is None:
+            return None
+        try:
+            data: Any = json.loads(self._request.state)
+            is_same = data["arguments"] == self._digest and isinstance(data["requests"], dict)
+        except (ValueError, TypeError, KeyError):
+            return None
+        if not is_same and self._request.is_of_task:  # whose arguments never change: it would be asked without end
+            raise ToolError("The answer cannot be verified: servers that share tasks need the same `secret_key`.")
+        return data if is_same else None

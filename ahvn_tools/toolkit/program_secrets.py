@@ -1,0 +1,81 @@
+"""Secrets in the text of a program, which would otherwise be in logs and in stored programs."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import tokenize
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from ahvn_tools.code_mode.identifiers import to_identifier
+from ahvn_tools.context import ToolContext
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolCallError
+from ahvn_tools.redaction import is_secret_name, is_secret_schema
+from ahvn_tools.schema.keywords import iter_objects
+from ahvn_tools.state import BlockingStateError
+from ahvn_tools.toolkit import calls
+from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.visibility import StoreView
+
+_LITERALS: Final = {tokenize.STRING, tokenize.NUMBER, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+
+
+def may_pass_secrets(view: StoreView, entries: Iterable[Entry], code: str) -> bool:
+    """Return whether a program may pass a secret argument: it mentions a function that takes one."""
+    text = unicodedata.normalize("NFKC", code)  # as Python reads names
+    return any(to_identifier(entry.name) in text and takes_secrets(view, entry) for entry in entries)
+
+
+def takes_secrets(view: StoreView, entry: Entry) -> bool:
+    """Return whether a caller can pass a secret to a tool."""
+    definition = view.definition(entry)
+    declared: list[str] = definition.memoize(_secret_properties)["names"]
+    properties: Mapping[str, Any] = definition.input_schema.get("properties") or {}
+    return bool(declared) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
+
+
+def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, context: ToolContext) -> None:
+    """Mask what is written in a program, in reports of its call, if the program may pass secrets."""
+    if may_pass_secrets(view, entries, code):
+        hidden = context._inner_values  # noqa: SLF001  # of this package
+        hidden.extend(("code", text) for text in find_literals(code))
+
+
+def hide_bound_values(view: StoreView, entries: Iterable[Entry], context: ToolContext) -> None:
+    """Mask the bound values of tools that a program has called before it waited, as far as they can be read again."""
+    hidden = context._inner_values  # noqa: SLF001  # of this package
+    for entry in entries:
+        scopes = calls.state_scopes(view, entry)
+        for bound in view.compiled_tool(entry).plan.nonblocking_parameters:
+            if bound.binding.resolver is None:
+                with contextlib.suppress(ToolCallError, BlockingStateError):
+                    hidden.append((bound.parameter.name, bound.read(scopes)))
+
+
+def find_literals(code: str) -> Iterator[str]:
+    """Yield the texts and numbers that are written in a program, up to where it cannot be read."""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type in _LITERALS:
+                yield token.string.strip("\"'")
+                yield from _evaluate(token.string)
+    except (tokenize.TokenError, SyntaxError):
+        return
+
+
+def _evaluate(literal: str) -> Iterator[str]:
+    try:
+        yield str(ast.literal_eval(literal))
+    except (ValueError, SyntaxError):  # a part of an f-string
+        return
+
+
+def _secret_properties(definition: ToolDefinition) -> dict[str, list[str]]:
+    """Return the names of secret arguments, and of secret members at any depth."""
+    groups = [node["properties"] for node in iter_objects(definition.input_schema) if "properties" in node]
+    properties = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
+    return {"names": [name for name, part in properties if is_secret_name(name) or is_secret_schema(part)]}

@@ -1,0 +1,1 @@
+"""Code mode beside plain calls and other packages: `python -m tests.benchmarks.code_mode`. See docs/benchmarks.md."""

@@ -1,0 +1,1 @@
+"""The process of one package: it measures a row when it is asked."""

@@ -1,0 +1,1 @@
+"""One module for each package, with a class `Subject`."""

@@ -1,0 +1,51 @@
+"""The loop of a host, with each SDK, as the documentation writes it: until the model has nothing more to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ahvn_tools import Run, Toolkit
+
+MAX_TURNS = 10
+
+
+def anthropic_request(tools: list[Any], **options: Any) -> dict[str, Any]:
+    """Return a request with one question."""
+    messages = [{"role": "user", "content": "How much?"}]
+    return {"model": "claude", "max_tokens": 100, "messages": messages, "tools": tools, **options}
+
+
+def converse_anthropic(client: Any, kit: Toolkit, request: dict[str, Any], *, streams: bool = False) -> str:
+    """Run what the model and its programs call, and return the model's last text."""
+    for _ in range(MAX_TURNS):
+        answer, run = _ask_anthropic(client, kit, request, streams=streams)
+        if run.container is not None:
+            request["container"] = run.container.id
+        request["messages"] += [{"role": "assistant", "content": answer.content}, *run]
+        if not run.results and not run.is_paused:
+            return str(answer.content[-1].text)
+    raise AssertionError("The model does not end.")
+
+
+def _ask_anthropic(client: Any, kit: Toolkit, request: dict[str, Any], *, streams: bool) -> tuple[Any, Run]:
+    if not streams:
+        answer = client.messages.create(**request)
+        return answer, kit.run(answer)
+    with client.messages.stream(**request) as stream:
+        events = list(stream)
+        return stream.get_final_message(), kit.run(events)
+
+
+def converse_openai(client: Any, kit: Toolkit, request: dict[str, Any], *, streams: bool = False) -> str:
+    """Run what the model and its programs call, and return the model's last text."""
+    for _ in range(MAX_TURNS):
+        if streams:
+            events = list(client.responses.create(stream=True, **request))
+            answer, run = events[-1].response, kit.run(events)
+        else:
+            answer = client.responses.create(**request)
+            run = kit.run(answer)
+        request["input"] += [*(item.model_dump(exclude_none=True) for item in answer.output), *run]
+        if not run.results and not run.is_paused:
+            return str(answer.output_text)
+    raise AssertionError("The model does not end.")

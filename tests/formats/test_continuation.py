@@ -1,0 +1,161 @@
+"""What an answer says about the next request: the container of a program, and pauses of the provider."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ahvn_tools import formats
+from ahvn_tools.formats.continuation import NO_CONTINUATION, Container, Continuation
+from ahvn_tools.formats.json_data import to_objects
+
+TIME = datetime(2026, 1, 20, 14, 30, tzinfo=UTC)
+CONTAINER = {"id": "container_1", "expires_at": "2026-01-20T14:30:00Z"}
+FOUND = Container(id="container_1", expires_at=TIME)
+
+
+def anthropic(answer) -> Continuation:
+    return formats.get("anthropic").continuation(answer)  # type: ignore[attr-defined]  # not every format has it
+
+
+def openai(answer) -> Continuation:
+    return formats.get("openai-responses").continuation(answer)  # type: ignore[attr-defined]  # as above
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"role": "assistant", "content": [], "container": CONTAINER},
+        json.dumps({"container": CONTAINER}),
+        json.dumps({"container": CONTAINER}).encode(),
+        [{"role": "assistant", "content": [], "container": CONTAINER}],
+        [{"type": "message_start", "message": {"container": CONTAINER}}],
+        [{"type": "message_start", "message": {}}, {"type": "message_delta", "delta": {"container": CONTAINER}}],
+    ],
+    ids=["message", "text", "bytes", "messages", "start", "delta"],
+)
+def test_the_container_is_found_in_every_form(answer):
+    assert anthropic(answer) == Continuation(container=FOUND)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"container": None},
+        {"container": {}},
+        {"container": {"id": ""}},
+        {"container": {"id": 7}},
+        {"container": "c"},
+        [],
+        [None],
+        [[]],
+        "",
+        "{",
+        b"\xff",
+        None,
+        3,
+    ],
+    ids=repr,
+)
+def test_without_a_container_there_is_none(answer):
+    assert anthropic(answer) == NO_CONTINUATION
+    assert openai(answer) == NO_CONTINUATION
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "expected"),
+    [
+        ("2026-01-20T15:30:00+01:00", TIME),
+        ("2026-01-20T14:30:00", TIME),
+        (TIME.replace(tzinfo=None), TIME),
+        (TIME.astimezone(timezone(timedelta(hours=5))), TIME),
+        ("soon", None),
+        (17, None),
+        (None, None),
+    ],
+)
+def test_the_end_of_a_container_is_a_time_with_a_zone(expires_at, expected):
+    assert Container.from_fields("c1", expires_at) == Container(id="c1", expires_at=expected)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_paused"),
+    [
+        ({"stop_reason": "pause_turn", "content": []}, True),
+        ([{"type": "message_delta", "delta": {"stop_reason": "pause_turn"}}], True),
+        ({"stop_reason": "end_turn", "content": []}, False),
+        ({"stop_reason": "tool_use", "content": []}, False),
+    ],
+)
+def test_anthropic_says_that_it_has_paused(answer, is_paused):
+    assert anthropic(answer).is_paused is is_paused
+
+
+PROGRAM, OUTPUT = {"type": "program"}, {"type": "program_output"}
+CALL, MESSAGE = {"type": "function_call"}, {"type": "message"}
+
+
+@pytest.mark.parametrize(
+    ("items", "is_paused"),
+    [
+        ([PROGRAM, OUTPUT], True),
+        ([OUTPUT], True),
+        ([PROGRAM], True),
+        ([PROGRAM, CALL], False),
+        ([OUTPUT, MESSAGE], False),
+        ([{"type": "reasoning"}], False),
+        ([], False),
+    ],
+)
+def test_openai_has_paused_after_a_program_without_calls_and_message(items, is_paused):
+    response = {"object": "response", "status": "completed", "output": items}
+    assert openai(response).is_paused is is_paused
+    assert openai(items).is_paused is is_paused
+    events = [
+        {"type": "response.created", "response": {"output": []}},
+        {"type": "response.completed", "response": response},
+    ]
+    assert openai(events).is_paused is is_paused
+
+
+def test_an_incomplete_response_is_no_pause():
+    assert not openai({"status": "incomplete", "output": [PROGRAM]}).is_paused
+
+
+@given(
+    st.builds(
+        Continuation,
+        container=st.none() | st.builds(Container, id=st.text(min_size=1), expires_at=st.none() | st.just(TIME)),
+        is_paused=st.booleans(),
+        answer_by=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    )
+)
+def test_a_continuation_is_json_data_and_back(continuation):
+    assert Continuation.from_json(json.loads(json.dumps(continuation.to_json()))) == continuation
+
+
+def test_a_program_waits_four_minutes_at_most_and_no_longer_than_its_container():
+    assert NO_CONTINUATION.answer_by_for("anthropic", 1000.0) == 1240.0
+    assert Continuation(container=FOUND).answer_by_for("anthropic", TIME.timestamp()) == TIME.timestamp()
+    assert Continuation(container=Container(id="c")).answer_by_for("anthropic", 0.0) == 240.0
+    assert NO_CONTINUATION.answer_by_for("openai-responses", 0.0) is None
+    assert NO_CONTINUATION.answer_by_for(None, 0.0) is None
+
+
+@pytest.mark.parametrize("name", formats.BUILT_IN)
+def test_no_format_fails_at_an_answer_of_another_provider(name):
+    read = getattr(formats.get(name), "continuation", None)
+    assert (read is not None) == (name in {"anthropic", "openai-responses"})
+    for answer in (
+        {"choices": [{"message": {"content": "x"}}]},
+        {"candidates": []},
+        {"output": 3},
+        {"output": [None, 3]},
+    ):
+        assert to_objects(answer)
+        assert read is None or read(answer) == NO_CONTINUATION

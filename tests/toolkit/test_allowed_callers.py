@@ -1,0 +1,248 @@
+"""Tools that only a model, or only its programs, may call: in a run, through other tools, in code mode, in exports."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from ahvn_tools import Run, ToolCall, ToolContext, Toolkit
+from ahvn_tools.errors import ToolCallError, ToolkitError
+from ahvn_tools.formats.continuation import NO_CONTINUATION
+
+BY_PROGRAM = {"caller": {"type": "code_execution_20260120", "tool_id": "s1"}}
+BY_OTHER = {"caller": {"type": "browser"}}
+
+
+def rows(region: str = "West") -> str:
+    """Return rows."""
+    return f"rows of {region}"
+
+
+def send(text: str = "hello") -> str:
+    """Send a text."""
+    return f"sent {text}"
+
+
+def ask() -> str:
+    """Ask."""
+    return "asked"
+
+
+def make_kit(**options: Any) -> Toolkit:
+    """Return a toolkit with a tool for programs, one for the model, and one for both."""
+    kit = Toolkit("sales", **options)
+    kit.add(rows, allowed_callers="programmatic").add(send, allowed_callers={"direct"})
+    return kit.add(ask)
+
+
+def run_one(kit: Toolkit, name: str, provider: dict[str, Any], /, **arguments: Any) -> Any:
+    """Run one call of a model, and return its result."""
+    call = ToolCall(id="c1", name=name, arguments=arguments, provider=provider, format="anthropic")
+    [(_, result)] = kit.run([call]).results
+    return result
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "expected"),
+    [
+        ("rows", BY_PROGRAM, "rows of West"),
+        ("rows", {}, "The tool 'rows' can only be called by a program."),
+        ("rows", BY_OTHER, "The tool 'rows' can only be called by a program."),
+        ("send", {}, "sent hello"),
+        ("send", BY_PROGRAM, "The tool 'send' cannot be called by a program. Call it directly."),
+        ("send", BY_OTHER, "The tool 'send' can only be called directly."),
+        ("ask", BY_PROGRAM, "asked"),
+        ("ask", {}, "asked"),
+        ("ask", BY_OTHER, "asked"),
+    ],
+)
+def test_a_call_runs_if_its_caller_may_call_the_tool(name, provider, expected):
+    result = run_one(make_kit(), name, provider)
+    assert result.text == expected
+    assert result.error is None or result.error.code == "not_available"
+
+
+async def test_the_rule_holds_from_async_code_and_in_a_stream():
+    kit = make_kit()
+    call = ToolCall(id="c1", name="send", provider=BY_PROGRAM, format="anthropic")
+    for run in (await kit.arun([call, call]), [item async for item in kit.astream_run([call])][-1]):
+        assert isinstance(run, Run)
+        assert {result.error.code for _, result in run.results if result.error} == {"not_available"}
+
+
+def test_the_host_may_call_each_tool():
+    kit = make_kit()
+    assert (kit.call("rows"), kit.exec("send").value) == ("rows of West", "sent hello")
+
+
+def test_a_tool_that_is_hidden_is_hidden_from_programs_too():
+    kit = make_kit()
+    kit.add(lambda: "secret", name="hidden", audience="admin", allowed_callers="direct")
+    result = run_one(kit.select(audience="user"), "hidden", BY_PROGRAM)
+    assert "program" not in result.text
+
+
+def test_another_tool_that_calls_it_is_no_way_around():
+    kit = make_kit().add_search()
+    kit.add(*kit.background_tools())
+    by_search = run_one(kit, "call_tool", BY_PROGRAM, name="send")
+    in_background = run_one(kit, "start_call", BY_PROGRAM, name="send")
+    assert "cannot be called by a program" in by_search.text
+    assert "cannot be called by a program" in in_background.text
+    assert run_one(kit, "call_tool", {}, name="send").text == "sent hello"
+
+
+def test_middleware_and_the_tool_know_the_caller():
+    seen: list[Any] = []
+
+    async def note(call: Any, following: Any) -> Any:
+        seen.append(call.caller)
+        return await following(call)
+
+    def who(context: ToolContext) -> str:
+        """Tell who calls."""
+        return str(context.caller)
+
+    kit = Toolkit("log", middleware=[note]).add(who)
+    assert [run_one(kit, "who", provider).value for provider in (BY_PROGRAM, {}, BY_OTHER)] == [
+        "programmatic",
+        "direct",
+        "browser",
+    ]
+    assert kit.call("who") == "None"
+    assert seen == ["programmatic", "direct", "browser", None]
+
+
+def test_a_tool_in_another_process_knows_the_caller():
+    kit = Toolkit("far").add(_who, isolation="process")
+    assert run_one(kit, "_who", BY_PROGRAM).value == "programmatic"
+
+
+def _who(context: ToolContext) -> str:
+    return str(context.caller)
+
+
+def test_another_toolkit_keeps_the_rule():
+    kit = Toolkit("outer").add(make_kit())
+    assert run_one(kit, "send", BY_PROGRAM).is_error
+    assert run_one(kit, "ask", BY_PROGRAM).text == "asked"
+
+
+@pytest.mark.parametrize("wrong", [[], "nobody", ["direct", "nobody"], 3, [3], ""], ids=repr)
+def test_what_is_no_caller_is_refused(wrong):
+    with pytest.raises(ToolkitError):
+        Toolkit("k").add(ask, allowed_callers=wrong)
+
+
+def callers(tools: Any) -> dict[str, Any]:
+    """Return who may call each exported tool."""
+    return {tool.get("name") or tool["function"]["name"]: tool.get("allowed_callers") for tool in tools}
+
+
+def test_an_export_has_the_callers_of_each_tool():
+    version = "code_execution_20260120"
+    assert callers(make_kit().to("anthropic")) == {"rows": [version], "send": ["direct"], "ask": None}
+    assert callers(make_kit().to("openai-responses")) == {"rows": ["programmatic"], "send": ["direct"], "ask": None}
+
+
+def test_what_a_tool_says_has_priority_over_the_option_of_the_export():
+    version = "code_execution_20260521"
+    tools = make_kit().to("anthropic", allowed_callers=["direct", "programmatic"], code_execution=version)
+    expected = {"rows": [version], "send": ["direct"], "ask": ["direct", version], "code_execution": None}
+    assert callers(tools) == expected
+    tools = make_kit().to("openai-responses", allowed_callers={"send": "programmatic", "ask": "programmatic"})
+    assert callers(tools) == {"rows": ["programmatic"], "send": ["direct"], "ask": ["programmatic"]}
+
+
+def test_the_export_of_a_single_tool_has_its_callers():
+    kit = make_kit()
+    assert kit["send"].to("anthropic")["allowed_callers"] == ["direct"]
+    assert kit["rows"].to("openai-responses", read_only=True)["allowed_callers"] == ["programmatic"]
+    assert "allowed_callers" not in kit["ask"].to("anthropic")
+    assert "allowed_callers" not in kit["rows"].to("openai")
+
+
+@pytest.mark.parametrize("name", ["openai", "mistral", "ollama"])
+def test_a_provider_without_programs_is_not_told_of_tools_for_programs(name):
+    assert callers(make_kit().to(name)) == {"send": None, "ask": None}
+
+
+def test_a_read_only_export_has_the_callers_and_is_shared():
+    kit = make_kit()
+    tools = kit.to("anthropic", read_only=True, code_execution=True)
+    assert kit.to("anthropic", read_only=True, code_execution=True) is tools
+    assert callers(tools)["send"] == ["direct"]
+
+
+def waiting(kit: Toolkit, provider: dict[str, Any], format: str | None) -> Run:
+    """Return a run with a call that waits for an approval."""
+    return kit.run([ToolCall(id="c1", name="ask", provider=provider, format=format)], format=format)
+
+
+def test_a_request_of_a_program_can_be_approved_as_long_as_the_program_waits():
+    kit = Toolkit("k", approval_expiry=None).add(ask, requires_approval=True)
+    now = time.time()
+    run = waiting(kit, BY_PROGRAM, "anthropic")
+    expiry = run.pending[0].expires_at
+    assert expiry is not None
+    assert now + 200 < expiry < now + 241
+    assert Run.from_json(run.to_json()).continuation == run.continuation
+    assert kit.resume(run, approved=True).results[0][1].value == "asked"
+
+
+@pytest.mark.parametrize(("provider", "name"), [({}, "anthropic"), (BY_OTHER, None)])
+def test_other_requests_can_be_approved_as_long_as_the_toolkit_says(provider, name):
+    kit = Toolkit("k", approval_expiry=3_000).add(ask, requires_approval=True)
+    expiry = waiting(kit, provider, name).pending[0].expires_at
+    assert expiry is not None
+    assert expiry > time.time() + 2_900
+
+
+def test_beside_a_program_a_request_of_the_model_can_be_approved_as_long_as_the_toolkit_says():
+    kit = Toolkit("k", approval_expiry=3_000).add(ask, requires_approval=True)
+    calls = [
+        ToolCall(id=call_id, name="ask", provider=provider, format="anthropic")
+        for call_id, provider in (("c1", BY_PROGRAM), ("c2", {}))
+    ]
+    program, model = kit.run(calls).pending
+    assert program.expires_at is not None
+    assert model.expires_at is not None
+    assert program.expires_at + 2_000 < model.expires_at
+
+
+def test_a_shorter_expiry_of_the_toolkit_holds_for_programs_too():
+    kit = Toolkit("k", approval_expiry=5).add(ask, requires_approval=True)
+    expiry = waiting(kit, BY_PROGRAM, "anthropic").pending[0].expires_at
+    assert expiry is not None
+    assert expiry < time.time() + 7
+
+
+def test_a_run_without_programs_says_nothing_about_the_next_request():
+    run = make_kit().run([ToolCall(id="c1", name="ask")], format="openai")
+    assert (run.container, run.is_paused, run.continuation) == (None, False, NO_CONTINUATION)
+    assert "continuation" not in run.to_json()
+
+
+def test_an_answer_without_calls_may_ask_to_go_on():
+    run = make_kit().run({"role": "assistant", "content": [], "stop_reason": "pause_turn"}, format="anthropic")
+    assert (run.results, list(run), run.is_paused) == ([], [], True)
+    assert not make_kit().run({"role": "assistant", "content": [], "stop_reason": "end_turn"}).is_paused
+
+
+def test_limits_count_the_calls_of_programs():
+    from ahvn_tools import middleware
+
+    kit = Toolkit("k", middleware=[middleware.limit(per_run=1)]).add(ask)
+    calls = [ToolCall(id=f"c{number}", name="ask", provider=BY_PROGRAM, format="anthropic") for number in range(3)]
+    codes = [None if result.error is None else result.error.code for _, result in kit.run(calls).results]
+    assert sorted(codes, key=str) == [None, "limit_exceeded", "limit_exceeded"]
+
+
+def test_a_direct_call_through_the_toolkit_raises_as_for_a_hidden_tool():
+    from ahvn_tools.toolkit.calls import CallOptions, execute
+
+    kit = make_kit()
+    result = execute(kit._view, "send", None, CallOptions(caller="programmatic"))
+    assert isinstance(result.exception, ToolCallError)

@@ -1,0 +1,231 @@
+"""What a model reads in code mode: the tools for programs, declarations, and answers about names that do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+from typing_extensions import TypedDict
+
+from ahvn_tools import Toolkit, ToolSpec
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolkitError, ToolLookupError
+
+pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
+
+import pydantic_monty  # after the check that it is there
+
+from ahvn_tools.code_mode import MontySandbox  # as above
+from ahvn_tools.code_mode.stubs import HEADER, make_stubs
+
+
+@pytest.fixture(scope="session", autouse=True)
+def started_runtime() -> None:
+    """Start Monty's threads, which stay until the process ends, before what is open is counted."""
+    with pydantic_monty.Monty(max_processes=1):
+        pass
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[MontySandbox]:
+    made = MontySandbox(max_processes=2)
+    yield made
+    made.close()
+
+
+def echo(schema: Any) -> ToolSpec:
+    """Return a tool that returns its arguments."""
+    return ToolSpec.from_schema("echo", schema, lambda **arguments: arguments, description="Return the arguments.")
+
+
+def open_kit(sandbox: MontySandbox, extra: Any) -> Toolkit:
+    schema = {"type": "object", "properties": {"a-b": {"type": "integer"}, "user": {}}, "required": ["a-b"]}
+    kit = Toolkit("k", state={"user": "canary-ann"})
+    kit.add(echo({**schema, "additionalProperties": extra}))
+    kit["echo"].bind("user")
+    return kit.add_code_mode(sandbox=sandbox)
+
+
+def big(number: int) -> str:
+    """Do nothing."""
+    return str(number)
+
+
+class Found(TypedDict):
+    name: str
+    note: str | None
+
+
+def many(count: int, length: int) -> list[ToolSpec]:
+    return [ToolSpec.from_function(big, name=f"big_{n}", description="word " * (length // 5)) for n in range(count)]
+
+
+def test_other_arguments_are_declared_and_passed_by_their_own_names(sandbox: MontySandbox) -> None:
+    kit = open_kit(sandbox, {"type": "string"})
+    text = kit.call("describe_tools", {"names": ["echo"]})
+    assert "echo(a_b: int, **kwargs: str)" in text
+    assert "Other arguments are allowed" in text
+    code = "await echo(1, city='Oslo', **{'x-y': 'z'})"
+    assert kit.call("run_code", {"code": code}) == {"a-b": 1, "city": "Oslo", "x-y": "z", "user": "canary-ann"}
+    assert "Expected `str`" in kit.exec("run_code", {"code": "await echo(1, city=2)"}).text
+
+
+@pytest.mark.parametrize("code", ["echo(1, user='eve')", "echo(1, **{'user': 'eve'})", "echo(1, **dict(user='eve'))"])
+def test_a_bound_parameter_is_not_passed_as_another_argument(sandbox: MontySandbox, code: str) -> None:
+    result = open_kit(sandbox, True).exec("run_code", {"code": f"await {code}"})
+    assert result.is_error
+    assert "eve" not in result.text.split("File")[0]
+
+
+def test_unknown_functions_are_named_beside_the_known_ones(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
+    text = kit.call("describe_tools", {"names": ["big", "bigg", "big"], "level": "typed"})
+    assert text.split("\n\n") == [
+        "1 of 1 functions:",
+        "async def big(number: int) -> str:\n    ...",
+        "There is no function 'bigg'. Did you mean 'big'?",
+    ]
+    assert "Did you mean 'big'?" in kit.exec("describe_tools", {"names": ["bigg"]}).error.message
+
+
+def test_a_long_answer_ends_with_a_whole_declaration_and_the_names_of_the_others(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(*many(10, 9_000)).add_code_mode(sandbox=sandbox)
+    text = kit.call("describe_tools", {"names": [f"big_{n}" for n in range(10)]})
+    assert len(text) < 41_000
+    assert text.startswith("4 of 10 functions:")
+    assert text.endswith("6 functions are left out: big_4, big_5, big_6, big_7, big_8, big_9.")
+    assert "at most 200 functions" in kit.exec("describe_tools", {"names": ["big_1"] * 201}).text
+
+
+def test_a_large_inline_catalog_has_types_only(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(*many(10, 9_000)).add_code_mode(sandbox=sandbox, inline=True)
+    [definition] = kit.definitions()
+    assert "async def big_9(number: int) -> str:" in definition.description
+    assert len(definition.description) < 5_000
+    assert "search_tools" not in definition.description
+    kit.remove(*[f"big_{n}" for n in range(2, 10)])
+    assert "word word" in kit.definitions()[0].description
+
+
+def test_declarations_follow_the_toolkit(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k", state={"n": 1}).add(big).add_code_mode(sandbox=sandbox, inline=True)
+    session = kit.session()
+    for change, expected in [
+        (lambda: kit.add(big, rename="bigger"), "def bigger(number: int)"),
+        (lambda: kit["bigger"].bind("number", "n"), "def bigger() -> str"),
+        (lambda: kit.add(big, rename="rare", group="rare"), "def big(number: int)"),
+        (lambda: kit.activate("rare"), "def rare(number: int)"),
+    ]:
+        change()
+        assert expected in session.definitions()[0].description
+        assert expected in kit.definitions()[0].description
+    assert kit.call("run_code", {"code": "[bigger(), rare(2)]"}) == ["1", "2"]
+    kit.remove("bigger", "rare", "big")
+    assert kit.definitions()[0].description.rstrip().endswith("There are no functions.")
+
+
+def test_texts_have_the_names_that_the_tools_have(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big)
+    kit.add_code_mode(sandbox=sandbox, search_tool={"name": "look"}, run_tool={"name": "python", "description": "Run."})
+    look, describe, run = kit.definitions()
+    assert look.description.startswith("Find functions that a program for `python` can call.")
+    assert "`python`" in describe.description
+    assert run.description == "Run."
+
+
+def test_the_description_of_programs_names_what_surprises_models(sandbox: MontySandbox) -> None:
+    text = Toolkit("k").add(big).add_code_mode(sandbox=sandbox).definitions()[-1].description
+    for words in ("asyncio.gather", "RuntimeError", "yield", "inherits", "import asyncio, base64", "last line"):
+        assert words in text
+    for statement in ("yield 1", "del x", "class A(Exception): pass"):
+        kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
+        assert "NotImplementedError" in kit.exec("run_code", {"code": f"def f(x):\n    {statement}"}).text
+
+
+def test_the_modules_that_the_description_names_can_be_imported(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
+    named = kit.definitions()[-1].description.partition("can import ")[2].partition(", each")[0]
+    modules = " ".join(named.split()).replace(" and ", ", ").split(", ")
+    assert len(modules) > 15
+    assert kit.call("run_code", {"code": f"import {', '.join(modules)}\n1"}) == 1
+
+
+def test_a_second_code_mode_and_a_taken_name_are_refused(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
+    with pytest.raises(ToolkitError, match="one `add_search` or one `add_code_mode`"):
+        kit.add_code_mode(sandbox=sandbox)
+    with pytest.raises(ToolkitError, match="one `add_search` or one `add_code_mode`"):
+        kit.add_search()
+    with pytest.raises(ToolkitError, match="There is a tool 'run_code' already"):
+        Toolkit("k").add(big, rename="run_code").add_code_mode(sandbox=sandbox)
+    with pytest.raises(ToolLookupError, match="Did you mean 'big'"):
+        Toolkit("k").add(big).add_code_mode(["bigg"], sandbox=sandbox)
+    with pytest.raises(ToolkitError, match="cannot change the toolkit"):
+        Toolkit("k").add(big).session().add_code_mode(sandbox=sandbox)
+    kit.remove("search_tools", "describe_tools", "run_code")
+    assert not kit.has_code_mode
+    assert kit.add_code_mode(sandbox=sandbox).has_code_mode
+
+
+@pytest.mark.parametrize(
+    "description", ['ends with "', "\\", "a\x00b", "\u202e\u200b", '"""', "\ud800", "\x0c\r\u2028x"]
+)
+def test_a_strange_description_stays_inside_of_its_declaration(description: str) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "object", "properties": {"y": {}}}}}
+    schema["properties"]["x"]["properties"]["y"]["description"] = description
+    definition = ToolDefinition(name="f", description=description, input_schema=schema)
+    text = make_stubs([definition])["f"].text()
+    compile(HEADER + text, "stubs", "exec")
+    assert text.rstrip().endswith("...")
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_more_than_255_parameters_and_large_enums_are_declared(sandbox: MontySandbox) -> None:
+    properties = {f"p{n}": {"type": "integer", "default": n} for n in range(300)}
+    properties["kind"] = {"enum": [f"kind {n}" for n in range(5_000)]}
+    kit = Toolkit("k").add(echo({"type": "object", "properties": properties})).add_code_mode(sandbox=sandbox)
+    assert kit.call("run_code", {"code": "await echo(p299=1, kind='kind 4999')"}) == {"p299": 1, "kind": "kind 4999"}
+    assert "kind: str = ..." in kit.call("describe_tools", {"names": ["echo"], "level": "typed"})
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("for kind in ['a', 'b']:\n    await pick(kind)\nkind", "b"),
+        ("kinds = ['a']\nkinds.append('b')\nawait pick_all(kinds)", "ab"),
+        ("pick = await pick('a')\npick[0]", "a"),
+        ("found = await find()\nfound['more'] = 1\nfound['more']", 1),
+        ("best = None\nfor row in [await find()]:\n    if best is None:\n        best = row\nbest['name']", "n"),
+        ("found = await find()\n[found[key] for key in found]", ["n", None]),
+        ("await pick(**{'kind': 'a'})", "a"),
+        ("rows = {'a': await find()}\nrows.get('a')['name']", "n"),
+    ],
+    ids=[
+        "loop over texts",
+        "list of texts",
+        "same name",
+        "new key",
+        "None before a loop",
+        "keys",
+        "dict of arguments",
+        "lookup",
+    ],
+)
+def test_a_program_that_may_be_right_is_run(sandbox: MontySandbox, code: str, value: Any) -> None:
+    kit = Toolkit("k")
+
+    def pick(kind: Literal["a", "b"], count: int = 1) -> str:
+        """Pick one."""
+        return kind
+
+    def pick_all(kinds: list[Literal["a", "b"]]) -> str:
+        """Pick several."""
+        return "".join(kinds)
+
+    def find() -> Found:
+        """Find one."""
+        return {"name": "n", "note": None}
+
+    kit.add(pick, pick_all, find).add_code_mode(sandbox=sandbox)
+    assert kit.call("run_code", {"code": code}) == value
