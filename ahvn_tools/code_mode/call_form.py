@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import io
-import tokenize
-from dataclasses import dataclass
+import re
+from typing import Final
+
+_TEXT: Final = re.compile(
+    r'''"""(?:[^"\\]|\\.?|"(?!""))*+(?:""")?|\'\'\'(?:[^'\\]|\\.?|'(?!\'\'))*+(?:\'\'\')?'''
+    r"""|"(?:[^"\\\n]|\\.?)*+"?|'(?:[^'\\\n]|\\.?)*+'?|\#[^\n\r]*""",
+    re.DOTALL,
+)
+"""A text, to the end if it is not closed, or a comment."""
+_TEXT_WITH_CODE: Final = re.compile(r"\b(?:[ft]r?|r[ft])['\"]", re.IGNORECASE)
+_AWAITS: Final = re.compile(r"\b(?:await|async)\b")
+_NAME: Final = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallForm:
-    """What the words of a program say."""
+def awaits_calls(code: str) -> bool:
+    """Return whether a program has the words `await` or `async`, outside of comments and texts that are no f-strings.
 
-    awaits: bool
-    """Whether calls are awaited. A program without `await` and `async` calls tools as plain functions, in turn."""
-    names: frozenset[str]
-    """All identifiers in it."""
+    A program without them calls tools as plain functions, in turn.
+    """
+    if not _AWAITS.search(code):
+        return False
+    return bool(_TEXT_WITH_CODE.search(code) or _AWAITS.search(_TEXT.sub(" ", code)))
 
-    @classmethod
-    def of(cls, code: str) -> CallForm:
-        """Read a program. One that cannot be read has all words that come before the error."""
-        names: set[str] = set()
-        try:
-            for token in tokenize.generate_tokens(io.StringIO(code).readline):
-                if token.type == tokenize.NAME:
-                    names.add(token.string)
-        except (tokenize.TokenError, SyntaxError):  # the sandbox says what is wrong
-            names.add("await")
-        return cls(awaits=not names.isdisjoint({"await", "async"}), names=frozenset(names))
+
+def find_names(code: str) -> frozenset[str]:
+    """Return all identifiers of a program, and the words of its texts and comments."""
+    return frozenset(_NAME.findall(code))

@@ -15,11 +15,13 @@ _MAX_NODES: Final = 3_000
 _MAX_LITERALS: Final = 100
 _MAX_LITERAL_CHARS: Final = 2_000
 _MAX_COMMENT: Final = 200
+_WIDTH: Final = 110
 _SCALARS: Final = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 _QUOTED: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _KINDS: Final = dict.fromkeys(("str", "int", "float", "bool", "Literal"), "scalar") | {"list": "list", "dict": "dict"}
 """How a program uses the values of an annotation. All other names are those of a TypedDict."""
+_SHORTER: Final = {"Sequence": "list[", "Mapping": "dict["}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +48,14 @@ class SchemaTypes:
         """Return what makes annotations for the parts of a schema. Inputs accept any mapping and sequence."""
         return _Annotations(self, schema, is_input=is_input)
 
-    def declarations(self, *, has_comments: bool) -> list[str]:
-        """Return the declarations of the types."""
-        return [declared.text(has_comments=has_comments) for declared in self._types.values()]
+    def checked_declarations(self) -> list[str]:
+        """Return the declarations of the types for the type checker."""
+        return [declared.text() for declared in self._types.values()]
+
+    def declarations(self, longest_comment: int | None) -> list[str]:
+        """Return the declarations of the types as a model reads them; None: with all descriptions of their keys."""
+        longest = _MAX_COMMENT + 1 if longest_comment is None else longest_comment
+        return [declared.shown(longest) for declared in self._types.values()]
 
     def new_name(self, name: str) -> str:
         """Return a name for a type that no other type of the tool has."""
@@ -254,28 +261,70 @@ class _TypedDict:
     fields: dict[str, Field]
     extra: str | None
 
-    def text(self, *, has_comments: bool) -> str:
-        """Return the declaration: a class, unless a key is no name of a field."""
-        extra = "" if self.extra is None else f", extra_items={self.extra}"
-        keys = {
+    def text(self) -> str:
+        """Return the declaration in one line: a class, unless a key is no name of a field."""
+        header, keys = self._header(), self._keys()
+        if header is None:
+            members = ", ".join(f"{key!r}: {text}" for key, text in keys.items())
+            extra = "" if self.extra is None else f", extra_items={self.extra}"
+            return f"{self.name} = TypedDict({self.name!r}, {{{members}}}{extra})"
+        return f"{header} {'; '.join(f'{key}: {text}' for key, text in keys.items())}"
+
+    def shown(self, longest_comment: int) -> str:
+        """Return the declaration as a model reads it, with one line for each key if one has a comment."""
+        comments = {
+            key: field.comment for key, field in self.fields.items() if 0 < len(field.comment) <= longest_comment
+        }
+        header = self._header()
+        text = self.text()
+        if header is None or not (comments or len(text) > _WIDTH):
+            return to_result_annotation(text)
+        lines = [header]
+        for key, annotation in self._keys().items():
+            comment = f"  # {comments[key]}" if key in comments else ""
+            lines.append(f"    {key}: {to_result_annotation(annotation)}{comment}")
+        return "\n".join(lines)
+
+    def _header(self) -> str | None:
+        """Return how the class begins; None if a key is no name of a field, or hides a name in an annotation."""
+        keys = self._keys()
+        words = set(re.findall(r"\w+", _QUOTED.sub("", " ".join(keys.values()))))
+        if not all(_is_field(key) and key not in words for key in keys):
+            return None
+        return f"class {self.name}(TypedDict{'' if self.extra is None else f', extra_items={self.extra}'}):"
+
+    def _keys(self) -> dict[str, str]:
+        return {
             key: field.annotation if field.is_required else f"NotRequired[{field.annotation}]"
             for key, field in self.fields.items()
         }
-        words = set(re.findall(r"\w+", _QUOTED.sub("", " ".join(keys.values()))))
-        if not all(_is_field(key) and key not in words for key in keys):
-            members = ", ".join(f"{key!r}: {text}" for key, text in keys.items())
-            return f"{self.name} = TypedDict({self.name!r}, {{{members}}}{extra})"
-        comments = {key: f"  # {field.comment}" if field.comment and has_comments else "" for key, field in
-                    self.fields.items()}  # fmt: skip
-        lines = [f"    {key}: {text}{comments[key]}" for key, text in keys.items()]
-        return "\n".join([f"class {self.name}(TypedDict{extra}):", *lines])
+
+
+def to_result_annotation(annotation: str) -> str:
+    """Return the annotation of an argument as that of a result: its most common types, which are shorter.
+
+    >>> to_result_annotation("Sequence[F_X | Mapping[str, Any]] | Literal['Sequence[']")
+    "list[F_X] | Literal['Sequence[']"
+    """
+    parts = re.split(f"({_QUOTED.pattern})", annotation)
+    for index in range(0, len(parts), 2):
+        text = re.sub(r"(\w_\w*) \| Mapping\[str, Any\]", r"\1", parts[index])
+        parts[index] = re.sub(r"\b(Sequence|Mapping)\[", lambda match: _SHORTER[match[1]], text)
+    return "".join(parts)
 
 
 def description_of(schema: Any) -> str:
     """Return the description of a part of a schema in one line, cut if it is long."""
     text = " ".join(str(schema.get("description", "")).split()) if isinstance(schema, dict) else ""
-    text = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+    text = escape(text)
     return text if len(text) <= _MAX_COMMENT else f"{text[:_MAX_COMMENT]}…"
+
+
+def escape(text: str, kept: str = "") -> str:
+    """Return a text whose invisible and control characters are escaped, apart from those in `kept`."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in kept else ascii(one)[1:-1] for one in text)
 
 
 def required_names(schema: JsonObject) -> frozenset[str]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ahvn_tools.code_mode.identifiers import assign_identifiers, assign_parameters, type_prefix
-from ahvn_tools.code_mode.schema_types import SchemaTypes, description_of, required_names
+from ahvn_tools.code_mode.schema_types import SchemaTypes, escape, required_names, to_result_annotation
 from ahvn_tools.definition import ToolDefinition
 
 Level = Literal["brief", "typed", "full"]
-"""How much of a tool is described: its first sentence, its types, or everything."""
+"""How much of a tool is described: its first sentence, its types with short descriptions, or everything."""
 
 HEADER: Final = (
     "from collections.abc import Mapping, Sequence\nfrom typing import Any, Literal, NotRequired, TypedDict\n"
@@ -23,6 +23,19 @@ HEADER: Final = (
 _WIDTH: Final = 110
 _MAX_DEFAULT: Final = 60
 """How long a default is at most; `...` stands for a longer one."""
+_MAX_SUMMARY: Final = 150
+_SHORT: Final = 80
+"""Up to how many characters the description of a parameter or key is in the level `typed`."""
+_SENTENCE: Final = re.compile(r".*?(?<!e\.g)(?<!i\.e)[.!?](?=\s+[A-Z]|\s*\Z)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parameter:
+    name: str
+    annotation: str
+    default: str
+    """Empty for a required one."""
+    comment: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +46,16 @@ class ToolStub:
     function: str
     parameters: Mapping[str, str]
     """The tool's name of each parameter, by its name in Python."""
-    signature: str
-    """Everything after the name: `(a: int, b: str = 'x') -> int`."""
-    types: tuple[str, ...]
-    """Declarations of the types that the signature uses."""
-    documented_types: tuple[str, ...]
-    """The same with the descriptions of their keys."""
     summary: str
     documentation: str
+    types: SchemaTypes
+    """The types that the annotations use."""
+    arguments: tuple[_Parameter, ...]
+    """The parameters, and the one for other arguments, in the order of the declaration."""
+    returned: str
+    checked: str
+    """Everything after `def` in the declaration for the type checker."""
+    checked_types: str
 
     @classmethod
     def of(cls, definition: ToolDefinition, function: str) -> ToolStub:
@@ -48,17 +63,30 @@ class ToolStub:
         made: ToolStub = definition.share(("stub", function), _make, function)
         return made
 
-    def text(self, level: Level = "full", *, awaits: bool = True) -> str:
-        """Return the declaration."""
-        keyword = "async def" if awaits else "def"
+    def declaration(self, *, awaits: bool = True) -> str:
+        """Return the declaration for the type checker. It accepts what the schema accepts."""
+        return f"{self.checked_types}{'async def' if awaits else 'def'} {self.checked}"
+
+    def text(self, level: Level = "typed", *, has_descriptions: bool = True) -> str:
+        """Return the declaration as a model reads it."""
         if level == "brief":
             return f"{self.function}: {self.summary}" if self.summary else self.function
-        types = self.documented_types if level == "full" else self.types
-        lines = [*types, f"{keyword} {self.function}{self.signature}:"]
-        if level == "full" and self.documentation:
-            lines.append(textwrap.indent(_quote(self.documentation), "    "))
-        lines.append("    ...")
-        return "\n".join(lines)
+        longest = (_SHORT if level == "typed" else None) if has_descriptions else 0
+        lines = self.types.declarations(longest)
+        parts, comments = [], []
+        for each in self.arguments:
+            default = f" = {each.default}" if each.default else ""
+            parts.append(f"{each.name}: {to_result_annotation(each.annotation)}{default}")
+            is_shown = each.comment and (longest is None or len(each.comment) <= longest)
+            comments.append(f"  # {each.comment}" if is_shown else "")
+        signature = f"({', '.join(parts)}) -> {self.returned}:"
+        if parts and (any(comments) or len(signature) > _WIDTH):
+            rows = [f"    {part},{comment}\n" for part, comment in zip(parts, comments, strict=True)]
+            signature = f"(\n{''.join(rows)}) -> {self.returned}:"
+        body = " ..."
+        if self.documentation and has_descriptions:
+            body = "\n" + textwrap.indent(_quote(self.documentation), "    ")
+        return "\n".join([*lines, f"async def {self.function}{signature}{body}"])
 
 
 def make_stubs(definitions: Iterable[ToolDefinition]) -> dict[str, ToolStub]:
@@ -71,36 +99,55 @@ def make_stubs(definitions: Iterable[ToolDefinition]) -> dict[str, ToolStub]:
 def _make(definition: ToolDefinition, function: str) -> ToolStub:
     types = SchemaTypes(type_prefix(function))
     schema, output = definition.input_schema, definition.output_schema
-    inputs = types.of(schema, is_input=True)
-    properties, required = _properties(schema), required_names(schema)
-    names = {name: python for python, name in assign_parameters(properties).items()}
-    ordered = sorted(properties, key=lambda name: name not in required)
-    parts = []
-    for name in ordered:
-        text = f"{names[name]}: {inputs.annotation(properties[name], name)}"
-        parts.append(text if name in required else f"{text} = {_default(properties[name])}")
-    extra = schema.get("additionalProperties", False)
-    if extra is not False:
-        name = "kwargs"
-        while name in names.values():
-            name += "_"
-        parts.append(f"**{name}: {inputs.annotation(extra, 'Others')}")
+    names = {name: python for python, name in assign_parameters(_properties(schema)).items()}
+    arguments = _arguments(schema, types, names)
     returned = "Any"
     if output is not None:
         returned = types.of(output, is_input=False).annotation(_result_schema(output), "Result")
-    signature = f"({', '.join(parts)}) -> {returned}"
-    if len(signature) > _WIDTH:
-        signature = "(\n" + "".join(f"    {part},\n" for part in parts) + f") -> {returned}"
+    parts = [f"{each.name}: {each.annotation}{f' = {each.default}' if each.default else ''}" for each in arguments]
+    description = definition.description.strip()
     return ToolStub(
         tool=definition.name,
         function=function,
-        parameters={names[name]: name for name in ordered},
-        signature=signature,
-        types=tuple(types.declarations(has_comments=False)),
-        documented_types=tuple(types.declarations(has_comments=True)),
-        summary=description_of({"description": definition.description.strip().split("\n", 1)[0]}),
-        documentation=_documentation(definition, function, properties, names, has_extra=extra is not False),
+        parameters={names[name]: name for name in _ordered(schema)},
+        summary=_summary(description),
+        documentation=_documentation(definition, description, function),
+        types=types,
+        arguments=tuple(arguments),
+        returned=returned,
+        checked=f"{function}({', '.join(parts)}) -> {returned}: ...",
+        checked_types="".join(f"{text}\n" for text in types.checked_declarations()),
     )
+
+
+def _arguments(schema: dict[str, Any], types: SchemaTypes, names: dict[str, str]) -> list[_Parameter]:
+    """Return the parameters of the declaration; `names` are their Python names."""
+    inputs, properties, required = types.of(schema, is_input=True), _properties(schema), required_names(schema)
+    arguments = [
+        _Parameter(
+            name=names[name],
+            annotation=inputs.annotation(properties[name], name),
+            default="" if name in required else _default(properties[name]),
+            comment=_comment(name, names[name], properties[name]),
+        )
+        for name in _ordered(schema)
+    ]
+    if (extra := schema.get("additionalProperties", False)) is not False:
+        name = "kwargs"
+        while name in names.values():
+            name += "_"
+        annotation = inputs.annotation(extra, "Others")
+        arguments.append(_Parameter(name=f"**{name}", annotation=annotation, default="", comment=_OTHERS))
+    return arguments
+
+
+def _ordered(schema: dict[str, Any]) -> list[str]:
+    """Return the names of the parameters, the required ones first."""
+    required = required_names(schema)
+    return sorted(_properties(schema), key=lambda name: name not in required)
+
+
+_OTHERS: Final = "Other arguments. Pass one whose name is no identifier as `**{'its-name': 1}`."
 
 
 def _default(schema: Any) -> str:
@@ -121,35 +168,42 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _documentation(
-    definition: ToolDefinition, function: str, properties: dict[str, Any], names: dict[str, str], *, has_extra: bool
-) -> str:
-    parts = [definition.description.strip()]
+def _summary(description: str) -> str:
+    """Return the first sentence of a description in one line, cut if it is long."""
+    line = escape(" ".join(description.split("\n\n", 1)[0].split()))
+    sentence = match[0] if (match := _SENTENCE.match(line)) else line
+    return sentence if len(sentence) <= _MAX_SUMMARY else f"{sentence[:_MAX_SUMMARY]}…"
+
+
+def _documentation(definition: ToolDefinition, description: str, function: str) -> str:
+    parts = [description]
     if function != definition.name:
         parts.append(f"The tool's name is {definition.name!r}.")
-    described = []
-    for name, schema in properties.items():
-        notes = [f"Its name in the tool is {name!r}."] if names[name] != name else []
-        if isinstance(schema, dict):
-            notes += [str(schema.get("description", "")).strip(), *_notes(schema)]
-        if text := " ".join(f"{note}." if note[-1].isalnum() else note for note in notes if note):
-            described.append(f"    {names[name]}: {text}")
-    if has_extra:
-        described.append(
-            "    Other arguments are allowed. Pass one whose name is no identifier as `**{'its-name': 1}`."
-        )
-    if described:
-        parts.append("\n".join(["Args:", *described]))
     if definition.returns:
-        parts.append(f"Returns:\n    {definition.returns}")
-    return "\n\n".join(part for part in parts if part)
+        parts.append(f"Returns: {definition.returns}")
+    return "\n".join(part for part in parts if part)
 
 
-def _notes(schema: dict[str, Any]) -> list[str]:
-    """Return what the annotation of a parameter cannot say."""
-    notes = [f"Format: {kind}."] if isinstance(kind := schema.get("format"), str) else []
+def _comment(name: str, python: str, schema: Any) -> str:
+    """Return the description of a parameter with what its annotation cannot say, in one line."""
+    notes = [f"Its name in the tool is {name!r}."] if python != name else []
+    if isinstance(schema, dict):
+        description = " ".join(str(schema.get("description", "")).split())
+        notes += [description, *_notes(schema, said=description)]
+    text = " ".join(f"{note}." if note[-1].isalnum() else note for note in notes if note)
+    return escape(text.removesuffix(".") if text.count(".") == 1 else text)
+
+
+def _notes(schema: dict[str, Any], *, said: str) -> list[str]:
+    """Return what the annotation of a parameter cannot say, and the description does not."""
+    kind = schema.get("format")
+    notes = [f"Format: {kind}."] if isinstance(kind, str) and kind not in said else []
     bounds = [(words, schema[key]) for key, words in _BOUNDS.items() if isinstance(schema.get(key), int | float | str)]
-    return notes + [f"{words} {value}." for words, value in bounds]
+    return notes + [
+        f"{words} {value}."
+        for words, value in bounds
+        if not re.search(rf"(?<![\w.]){re.escape(str(value))}(?!\w)", said)
+    ]
 
 
 _BOUNDS: Final = {
@@ -162,7 +216,4 @@ _BOUNDS: Final = {
 def _quote(text: str) -> str:
     """Return a text as a docstring. Invisible and control characters are escaped."""
     escaped = re.sub(r'"(?="|\Z)', r'\\"', text.replace("\\", "\\\\"))
-    escaped = "".join(
-        character if character.isprintable() or character in "\n\t" else ascii(character)[1:-1] for character in escaped
-    )
-    return f'"""{escaped}"""'
+    return f'"""{escape(escaped, kept=chr(10) + chr(9))}"""'

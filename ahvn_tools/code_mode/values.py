@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ahvn_tools.code_mode.sandbox import ProgramError
-from ahvn_tools.encoders.json_form import to_json_form
 from ahvn_tools.errors import InvalidResultError
-from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.schema.limits import INTEGER_LIMIT, MAX_DIGITS
 
 MAX_DEPTH: Final = 100
@@ -25,6 +23,9 @@ _QUICK_BYTES: Final = 100_000
 
 class TooLargeError(ProgramError):
     """A value is larger than the limit."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"A value has more than {max_bytes:,} bytes. Make it smaller, or pass a part.")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ async def to_json(value: Any, max_bytes: int, *, is_from_program: bool = True) -
     except TooLargeError:
         if max_bytes <= _QUICK_BYTES:
             raise
+    from ahvn_tools.execution.threads import run_in_thread  # processes that run programs need no threads
+
     outcome = await run_in_thread(lambda _: convert(value, max_bytes, is_from_program=is_from_program))
     sized: SizedValue = outcome.get()
     return sized
@@ -107,6 +110,8 @@ class _Conversion:
                 return base64.b64encode(value).decode()
             if isinstance(attributes := getattr(value, "attributes", None), dict):
                 return self._convert_dict(attributes, level)
+        from ahvn_tools.encoders.json_form import to_json_form  # few values need it
+
         try:
             return self.convert(to_json_form(value), level)
         except InvalidResultError as error:
@@ -117,4 +122,4 @@ class _Conversion:
     def _count(self, size: int) -> None:
         self.bytes_left -= size
         if self.bytes_left < 0:
-            raise TooLargeError(f"A value has more than {self._max_bytes:,} bytes. Make it smaller, or pass a part.")
+            raise TooLargeError(self._max_bytes)

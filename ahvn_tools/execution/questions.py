@@ -72,6 +72,11 @@ class BodyQuestions:
         self._is_cancelled = False
 
     @property
+    def answer_by(self) -> float | None:
+        """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
+        return self._scope.answer_by
+
+    @property
     def approved(self) -> tuple[str, ...]:
         """The digests of the questions of this call that were approved, now or in an earlier run."""
         return self._approvals.approved

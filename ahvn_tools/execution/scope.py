@@ -57,6 +57,8 @@ class CallScope:
     """Stops the clock of the middleware inside of a `with` block, in which a person decides."""
     pause_outer: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Stops the clocks of the call that this one is a part of, in the same way."""
+    answer_by: float | None = None
+    """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
     is_cancelled: bool = False
     """Whether the call was cancelled by its id."""
     has_cancelled_task: bool = False

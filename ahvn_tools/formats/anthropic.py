@@ -45,6 +45,8 @@ _LIMIT_FIXES = {
 }
 _BLOCK_TYPES = ("text", "thinking", "redacted_thinking", "container_upload")
 """The types of blocks that are neither calls nor results."""
+_PAUSES = ("pause_turn", "compaction")
+"""Why a turn ends that goes on with the next request."""
 _EVENTS = ("content_block_", "message_")
 """How the types of events begin."""
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
@@ -126,7 +128,7 @@ def continuation(response: Any) -> Continuation:
         for source in (item, read_field(item, "message"), read_field(item, "delta")):
             found = read_field(source, "container")
             container = Container.from_fields(read_field(found, "id"), read_field(found, "expires_at")) or container
-            is_paused |= read_field(source, "stop_reason") == "pause_turn"
+            is_paused |= read_field(source, "stop_reason") in _PAUSES
     return Continuation(container=container, is_paused=is_paused)
 
 

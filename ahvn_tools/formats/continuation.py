@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,10 +54,12 @@ class Continuation:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return what `to_json` exported. Raises KeyError, TypeError or ValueError for other data."""
+        """Return what `to_json` exported. Raises KeyError, TypeError, ValueError or OverflowError for other data."""
         fields = data["container"]
         container = None if fields is None else Container.from_fields(fields["id"], fields["expires_at"])
         answer_by = None if data["answer_by"] is None else float(data["answer_by"])
+        if answer_by is not None and not math.isfinite(answer_by):
+            raise ValueError("answer_by is a time.")
         return cls(container=container, is_paused=bool(data["is_paused"]), answer_by=answer_by)
 
     def answer_by_for(self, format_name: str | None, now: float) -> float | None:

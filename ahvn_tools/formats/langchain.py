@@ -171,10 +171,20 @@ def _finish_reason(fields: JsonObject) -> str | None:
     return "stop" if reasons or fields.get("chunk_position") == "last" else None
 
 
-def _to_delta(item: JsonObject) -> JsonObject:
+def _to_delta(item: JsonObject, provider: JsonObject) -> JsonObject:
     """Return a fragment of a call as OpenAI writes it."""
     function = {"name": item.get("name"), "arguments": item.get("args")}
-    return {"index": item.get("index"), "id": item.get("id"), "type": "function", "function": function}
+    return {**provider, "index": item.get("index"), "id": item.get("id"), "type": "function", "function": function}
+
+
+def _get_callers(fields: JsonObject) -> dict[str, JsonObject]:
+    """Return the caller of each call, by its id, as provider data: only the blocks of the content have it."""
+    found: dict[str, JsonObject] = {}
+    for block in [*get_objects(fields, "content"), *get_objects(fields, "tool_calls")]:
+        caller = block.get("caller") or get_object(block, "extras").get("caller")
+        if caller is not None:
+            found |= {str(block[key]): {"caller": caller} for key in ("id", "call_id") if block.get(key) is not None}
+    return found
 
 
 class MessageReader(openai.ResponseReader):
@@ -191,22 +201,30 @@ class MessageReader(openai.ResponseReader):
         if _is_call(fields):
             fields = {"tool_calls": [fields]}
         # the text of a chunk's calls shows whether they are complete: its `tool_calls` are completed by LangChain
-        found = get_objects(fields, "tool_call_chunks") or _get_calls(fields)
+        found, callers = get_objects(fields, "tool_call_chunks") or _get_calls(fields), _get_callers(fields)
         for item in found:
-            yield _to_raw_call(item, is_truncated=item is found[-1] and _finish_reason(fields) == "length")
+            provider = callers.get(str(item.get("id")), {})
+            yield _to_raw_call(item, provider, is_truncated=item is found[-1] and _finish_reason(fields) == "length")
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read a chunk. Other messages in a list are earlier ones, whose calls have been answered."""
         fields = _unwrap(event) if isinstance(event, dict) else {}
         if fields.get("type") != _CHUNK:
             return
-        deltas = [_to_delta(item) for item in get_objects(fields, "tool_call_chunks")]
+        items, callers = get_objects(fields, "tool_call_chunks"), _get_callers(fields)
+        deltas = [_to_delta(item, callers.get(str(item.get("id")), {})) for item in items]
         choice = {"delta": {"tool_calls": deltas}, "finish_reason": _finish_reason(fields)}
         yield from super().feed({"choices": [choice]})
 
 
-def _to_raw_call(item: JsonObject, *, is_truncated: bool) -> RawCall:
-    return RawCall(id=item.get("id"), name=item.get("name"), arguments=item.get("args"), is_truncated=is_truncated)
+def _to_raw_call(item: JsonObject, provider: JsonObject, *, is_truncated: bool) -> RawCall:
+    return RawCall(
+        id=item.get("id"),
+        name=item.get("name"),
+        arguments=item.get("args"),
+        provider=provider,
+        is_truncated=is_truncated,
+    )
 
 
 stream = StreamParser(MessageReader, format=FORMAT)

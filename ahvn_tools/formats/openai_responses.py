@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.formats.continuation import Continuation
+from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.openai import EXPORTER
 from ahvn_tools.formats.parsing.payload import read_field, read_items
@@ -30,6 +30,11 @@ _SDK_FIELD = "parsed_arguments"
 """A field that the SDK's helpers add to a call, and the service refuses."""
 _CALLERS: Final = {"direct": "direct", "programmatic": "programmatic"}
 _PROGRAM_ITEMS: Final = ("program", "program_output")
+_HOST_ITEMS: Final = (
+    "function_call", "custom_tool_call", "shell_call", "local_shell_call", "apply_patch_call", "computer_call",
+    "mcp_approval_request",
+)  # fmt: skip
+"""The items that wait for the host's answer."""
 _FINAL_EVENTS = ("response.completed", "response.incomplete")
 
 
@@ -79,9 +84,9 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 
 
 def continuation(response: Any) -> Continuation:
-    """Return whether a response ends without a message although no call waits for its output: a program goes on.
+    """Return whether a response ends with a program that goes on: no item waits for the host, and no message follows.
 
-    Append its items to the input, and ask again. Events of a stream are read, too.
+    A commentary is no such message. Events of a stream are read, too.
 
     >>> continuation({"status": "completed", "output": [{"type": "program_output"}]}).is_paused
     True
@@ -90,10 +95,16 @@ def continuation(response: Any) -> Continuation:
     final = [read_field(event, "response") for event in items if read_field(event, "type") in _FINAL_EVENTS]
     whole = (final or items or [None])[0]
     output = read_field(whole, "output")
-    kinds = {read_field(item, "type") for item in (items if output is None else read_items(output))}
-    is_complete = read_field(whole, "status") in {None, "completed"} or output is None
-    is_paused = is_complete and not kinds.isdisjoint(_PROGRAM_ITEMS) and kinds.isdisjoint(("function_call", "message"))
-    return Continuation(is_paused=is_paused)
+    if output is not None and read_field(whole, "status") not in (None, "completed"):
+        return NO_CONTINUATION
+    last = None
+    for item in items if output is None else read_items(output):
+        kind = read_field(item, "type")
+        if kind in _HOST_ITEMS:
+            return NO_CONTINUATION
+        if kind in _PROGRAM_ITEMS or (kind == "message" and read_field(item, "phase") != "commentary"):
+            last = kind
+    return Continuation(is_paused=last in _PROGRAM_ITEMS)
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:

@@ -38,6 +38,7 @@ REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
 """The keys of the requests in the `meta` of a result."""
 
 _TOO_SLOW: Final = "the function that says whether it needs an approval took too long"
+_TOO_LATE: Final = "the program that has made it no longer waits for the result"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -60,6 +61,8 @@ class ApprovalRequest:
     digest: str
     """HMAC-SHA-256, in hex, of the exact arguments, with the toolkit's secret key."""
     session_id: str | None = None
+    caller: str | None = None
+    """Who called: `"direct"`, a model; `"programmatic"`, its program; None: the host."""
     expires_at: int | None = None
     """When it can no longer be approved, in seconds since 1970 (UTC); None: never."""
     action: str | None
@@ -93,6 +96,7 @@ class ApprovalRequest:
             secrets=tuple(name for name, value in exact.items() if masked.get(name) != value),
             digest=arguments_digest(call.arguments, call.secret_key),
             session_id=call.session_id,
+            caller=call.caller,
             expires_at=None if call.approval_expiry is None else math.ceil(time.time() + call.approval_expiry),
             action=None if question is None else reporting.redact_json(call, question.action),
             details=None if question is None else reporting.redact_json(call, question.details),
@@ -113,7 +117,7 @@ class ApprovalRequest:
         except (TypeError, AttributeError, KeyError):
             raise wrong from None
         texts = [getattr(request, name) for name in ("id", "call_id", "tool", "fingerprint", "digest", "signature")]
-        texts += [request.session_id or "", request.action or "", *request.questions]
+        texts += [request.session_id or "", request.caller or "", request.action or "", *request.questions]
         fits = [isinstance(text, str) for text in texts]
         fits += [isinstance(request.arguments, dict), isinstance(request.expires_at, int | None)]
         fits += [isinstance(request.details, dict | None), isinstance(request.is_call_approved, bool)]
@@ -202,7 +206,7 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
         if approver is None:
             return pending_result(request)
         with call.scope.pause():
-            decision: ApprovalDecision = await call_host_function(approver, request)
+            decision = _in_time(call, await call_host_function(approver, request))
         if arguments_digest(call.arguments, call.secret_key) != request.digest:
             raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
         arguments = request.merge_edits(decision, call.arguments) if isinstance(decision, Mapping) else call.arguments
@@ -339,7 +343,7 @@ def _question_approver(approver: Approver) -> QuestionApprover:
 
     async def decide(call: Call, question: Question) -> None:
         try:
-            decision = await call_host_function(approver, ApprovalRequest.from_call(call, question))
+            decision = _in_time(call, await call_host_function(approver, ApprovalRequest.from_call(call, question)))
         except ToolCallError:
             raise
         except Exception as error:
@@ -354,6 +358,12 @@ def _question_approver(approver: Approver) -> QuestionApprover:
             raise CallRejectedError(rejection_text(call.name, decision), tool=call.name)
 
     return QuestionApprover(decide, asyncio.get_running_loop())
+
+
+def _in_time(call: Call, decision: ApprovalDecision) -> ApprovalDecision:
+    """Return a decision; a rejection if the program that has made the call no longer waits for its result."""
+    is_late = call.scope.answer_by is not None and time.time() >= call.scope.answer_by
+    return _TOO_LATE if is_late else decision
 
 
 def _restore_masked(approved: Any, masked: Any, original: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ahvn_tools import formats
@@ -29,7 +29,7 @@ class Answer:
     calls: Sequence[ToolCall] = ()
     format: str | None = None
     """The format of the messages that answer the calls; None: there are none."""
-    continuation: Continuation = field(default=NO_CONTINUATION)
+    continuation: Continuation = NO_CONTINUATION
 
 
 def parse_answer(view: StoreView, answer: Any, format: str | None) -> Answer:  # noqa: A002  # the word for it

@@ -161,13 +161,13 @@ class Batch:
         return replace(self._call_options(index, call, emit), scope=scope)
 
     def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
-        program = self.programs.get(index)
-        approval = None if program is not None else self.requests.get(index)
+        program, approval = self.programs.get(index), self.requests.get(index)
+        caller = call.caller if approval is None else approval.caller  # one that is signed
         return CallOptions(
             id=call.id,
             run_id=self.id,
-            caller=call.caller,
-            answer_by=None if call.caller == DIRECT else self.continuation.answer_by,
+            caller=caller,
+            answer_by=None if caller == DIRECT else self.continuation.answer_by,
             resumed_program=program,
             is_approved=program is not None or (approval is not None and approval.approves_call),
             approved_questions=() if approval is None else approval.questions,

@@ -317,6 +317,8 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
     from ahvn_tools.execution.scope import CallScope
 
     here = view if options.roots is None else view.with_roots(options.roots)
+    scope = options.scope or CallScope()
+    scope.answer_by = options.answer_by
     return Call(
         id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",
         name=entry.name,
@@ -341,7 +343,7 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         body=entry.spec.body,
         state_scopes=state_scopes(view, entry),
         describe=lambda: view.definition(entry),
-        scope=options.scope or CallScope(),
+        scope=scope,
     )
 
 

@@ -16,6 +16,7 @@ from ahvn_tools.code_mode.stubs import Level, make_stubs
 from ahvn_tools.context import ToolContext
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolError, ToolkitError, near_misses
+from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.entry import FIND_SECRETS
@@ -34,12 +35,12 @@ _OTHER_TOOLS: Final = 10
 _MAX_ANSWER: Final = 40_000
 """How many characters of declarations one answer has at most."""
 _MAX_INLINE: Final = 40_000
-"""Above how many characters inline declarations have no descriptions."""
+"""Above how many characters inline declarations have short descriptions of parameters, and then none at all."""
 _MAX_NAMES: Final = 200
 """How many functions are described at a time."""
 
-_FIND: Final = "Find functions with"
-"""How the paragraph about the other two tools begins."""
+_FIND: Final = " Find them with"
+"""How the sentence about the other two tools begins."""
 
 
 class CodeMode:
@@ -87,35 +88,40 @@ class CodeMode:
     def inline(self, view: StoreView, definition: ToolDefinition) -> ToolDefinition:
         """Return the definition of `run_code` with the declarations of all functions in its description."""
         stubs = make_stubs(view.definition(entry) for entry in callable_entries(view)).values()
-        declarations = "\n\n".join(stub.text() for stub in stubs)
+        declarations = "\n\n".join(stub.text("full") for stub in stubs)
         if len(declarations) > _MAX_INLINE:
-            declarations = "\n\n".join(stub.text("typed") for stub in stubs)
-        parts = [part for part in definition.description.split("\n\n") if not part.startswith(_FIND)]
-        text = "\n\n".join([*parts, "These are the functions:" if stubs else "There are no functions.", declarations])
+            declarations = "\n\n".join(stub.text() for stub in stubs)
+        if len(declarations) > _MAX_INLINE:
+            declarations = "\n".join(stub.text(has_descriptions=False) for stub in stubs)
+        description = definition.description
+        if "description" not in self.options[CodeMode.run_code.__name__]:
+            description = re.sub(rf"{_FIND}.*`\.", "", description)
+        parts = description, "Functions:" if stubs else "There are no functions."
+        text = "\n\n".join([*parts, declarations])
         inlined: ToolDefinition = definition.share(("inline", text), _with_description, text)
         return inlined
 
     def search_tools(self, query: str, context: ToolContext, limit: Annotated[int, Field(ge=1, le=50)] = 10) -> str:
-        """Find functions that a program for `run_code` can call.
+        """Find functions for programs of `run_code`.
 
         Args:
-            query: What the function should do, in a few words.
-            limit: The maximum number of functions to return.
+            query: What they should do.
+            limit: How many at most.
 
         Returns:
             The name and the first sentence of each. If there is none, try other words.
         """
         view = _view(context)
         names = {entry.name for entry in callable_entries(view)}
-        found = [spec.name for spec in require_toolkit(context).search(query, limit + _OTHER_TOOLS)]
+        found = [entry.name for entry in view.search(query, limit + _OTHER_TOOLS, PROGRAMMATIC)]
         return _describe(view, [name for name in found if name in names][:limit], "brief")
 
-    def describe_tools(self, names: list[str], context: ToolContext, level: Level = "full") -> str:
-        """Read how to call functions in a program for `run_code`.
+    def describe_tools(self, names: list[str], context: ToolContext, level: Level = "typed") -> str:
+        """Read the declarations of functions for programs of `run_code`.
 
         Args:
-            names: The names of functions.
-            level: `brief` is the first sentence of each, `typed` its parameters and types, `full` all of its text.
+            names: Their names.
+            level: `brief`: first sentences, `typed`: types and short descriptions, `full`: long descriptions, too.
         """
         if len(names) > _MAX_NAMES:
             raise ToolError(f"Name at most {_MAX_NAMES} functions at a time, not {len(names)}.")
@@ -130,23 +136,18 @@ class CodeMode:
         return "\n\n".join([_describe(view, known, level), *notes])
 
     async def run_code(self, code: str, context: ToolContext, dry_run: bool = False) -> Any:
-        """Run a Python program that calls functions, and read the value of its last expression.
+        """Run a Python program that calls functions. Find them with `search_tools` and `describe_tools`.
 
-        Find functions with `search_tools`, and read with `describe_tools` how to call them.
+        Functions need no import. Await calls, several at once with `asyncio.gather`. Results are plain values: read a
+        key as `issue["title"]`. A call that fails raises RuntimeError. The value of the last expression is the result;
+        printed text is returned, too.
 
-        The functions need no import. Await their calls; use `asyncio.gather` to run several at once. A program without
-        `await` may call functions directly, one after the other. A call returns plain values: read a key as
-        `issue["title"]`. A call that fails raises RuntimeError. The last line of the program is its result, such as
-        the name of a variable. What the program prints is returned, too.
-
-        The program has no files, no network and no environment. It has no generators (`yield`), no `del` statement and
-        no class that inherits from another. It can import asyncio, base64, bisect, collections, copy, csv, dataclasses,
-        datetime, decimal, functools, hashlib, itertools, json, math, random, re, time, typing and unicodedata, each
-        with its most common functions.
+        There are no files, no network, no `yield`, `del` or inheritance. Imports: common modules such as asyncio,
+        collections, datetime, itertools, json, math and re.
 
         Args:
             code: The program.
-            dry_run: Check the types of the program, and do not run it.
+            dry_run: Check the types only.
         """
         run = ProgramRun(self._sandbox, self.limits, _view(context), context)
         with refuse_nested_programs(self._sandbox):
@@ -204,4 +205,4 @@ def _describe(view: StoreView, names: Sequence[str], level: Level) -> str:
     count = f"{len(texts)} of {len(entries)} functions:" if texts else f"None of {len(entries)} functions was found."
     if left := [stubs[name].function for name in names[len(texts) :]]:
         texts.append(f"The answer would be too long. {len(left)} functions are left out: {', '.join(left)}.")
-    return "\n\n".join([count, *texts])
+    return "\n\n".join([count, "\n".join(texts)] if level == "brief" and texts else [count, *texts])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ahvn_tools import formats
@@ -16,7 +17,12 @@ _OPTION: Final = "allowed_callers"
 
 def takes_callers(format: str) -> bool:  # noqa: A002  # the word for it
     """Return whether the provider of a format is told who may call a tool."""
-    return _OPTION in inspect.signature(formats.get(format).export).parameters
+    return _has_option(formats.get(format).export)
+
+
+@functools.lru_cache(maxsize=64)
+def _has_option(export: Callable[..., Any]) -> bool:
+    return _OPTION in inspect.signature(export).parameters
 
 
 def export_arguments(
@@ -36,6 +42,7 @@ def export_arguments(
     definitions = [view.definition(entry) for entry in entries]
     if not own:
         return definitions, options
-    given = options.get(_OPTION) or {}
-    shared = given if isinstance(given, Mapping) else dict.fromkeys((tool.name for tool in definitions), given)
-    return definitions, {**options, _OPTION: {**shared, **own}}
+    given = options.get(_OPTION)
+    if given is not None and not isinstance(given, Mapping):
+        given = dict.fromkeys((tool.name for tool in definitions), given)
+    return definitions, {**options, _OPTION: {**(given or {}), **own}}

@@ -40,8 +40,9 @@ def search_tools(
         The best matching tools, each with its name, description and the JSON Schema of its arguments. If the list is
         empty, try other words.
     """
-    specs = require_toolkit(context).search(query, limit + len(SEARCH_TOOLS))
-    matches = [spec.definition for spec in specs if spec.function not in SEARCH_TOOLS][:limit]
+    view = require_toolkit(context)._view  # noqa: SLF001  # of this package
+    found = view.search(query, limit + len(SEARCH_TOOLS), context.caller)
+    matches = [view.definition(entry) for entry in found if entry.spec.function not in SEARCH_TOOLS][:limit]
     return [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in matches]
 
 
@@ -68,6 +69,7 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         masks_errors=context.masks_errors,
         report=context.report_progress,
         question_approver=None if questions is None else questions.approver,
+        answer_by=None if questions is None else questions.answer_by,
         approved_questions=() if questions is None else questions.approved,
     )
     return await calls.aexecute(view, name, arguments, options)

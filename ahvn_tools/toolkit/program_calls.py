@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import uuid
 from collections.abc import AsyncGenerator, Generator
 from contextvars import ContextVar
@@ -59,6 +60,7 @@ class ProgramCalls:
         self._turns, self._slots = Turns(), asyncio.Semaphore(view.store.max_concurrency)
         self._structured: Any = None
         self._secret_texts: set[str] = set()
+        self._has_passed_secret = False
         state.run_id = state.run_id or context.run_id or f"run_{uuid.uuid4().hex}"
         self.contents = Contents(state.contents, limits.content_bytes)
         if state.ends_session:
@@ -100,6 +102,7 @@ class ProgramCalls:
             is_approved=decision is not None and decision.is_call_approved,
             approved_questions=() if decision is None else decision.approved_questions,
             question_approver=None if questions is None else questions.approver,
+            answer_by=None if questions is None else questions.answer_by,
         )
         try:
             return await calls.aexecute(self._view, call.tool, call.arguments, options)
@@ -118,13 +121,14 @@ class ProgramCalls:
         hidden.extend(scope.bound_values.items())
         for name, values in find_secrets(call.arguments, names).items():
             hidden.extend((name, value) for value in values)
+            self._has_passed_secret |= any(values)
         secrets = [reveal_secrets(value) for name, value in scope.bound_values.items() if name in names]
         self._secret_texts.update(text for text in secrets if isinstance(text, str) and len(text) >= MIN_SECRET_CHARS)
 
-    def received_secret(self, snapshot: bytes) -> bool:
-        """Return whether a tool has returned a secret of its own that is in this state of the program."""
-        return any(
-            text in self._state.output or text.encode("utf-8", "surrogatepass") in snapshot
+    def has_secret(self, saved: str, snapshot: bytes) -> bool:
+        """Return whether a saved program, as JSON and with its unpacked state, may contain a secret of its calls."""
+        return self._has_passed_secret or any(
+            json.dumps(text)[1:-1] in saved or text.encode("utf-8", "surrogatepass") in snapshot
             for text in self._secret_texts
         )
 

@@ -41,7 +41,8 @@ class ProgramElicitation:
         if self._is_anonymous and data.get("is_anonymous") is True:  # the client is known by nothing but this state
             self._view.session_state.continue_session(pending_requests(meta)[0].session_id)
         waiting = Run.create([waiting_call(pending_requests(meta))], None)
-        answers = {request.call_id: self._request.find_answer(request.id) for request in waiting.pending}
+        asked = [request for request in waiting.pending if request.action is not None]
+        answers = {request.call_id: self._request.find_answer(request.id) for request in asked}
         approved = {call_id: is_approval(answer) for call_id, answer in answers.items() if answer is not None}
         if not approved:
             return self.ask(waiting.results[0][1])

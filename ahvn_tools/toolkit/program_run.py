@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.code_mode.call_form import CallForm
+from ahvn_tools.code_mode.call_form import awaits_calls, find_names
 from ahvn_tools.code_mode.identifiers import assign_identifiers
 from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
@@ -33,7 +33,7 @@ from ahvn_tools.middleware.approve import ApprovalRequest, pending_result
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, text_block, to_text
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.program_calls import ProgramCalls
-from ahvn_tools.toolkit.program_secrets import hide_bound_values, hide_literals, takes_secrets
+from ahvn_tools.toolkit.program_secrets import hide_bound_values, hide_literals, may_pass_secrets
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.visibility import StoreView
@@ -44,17 +44,14 @@ CODE_TOOL: Final = "is_code_tool"
 _UNKNOWN_NAME: Final = re.compile(r"Name `(\w+)` used when not defined")
 
 _HAS_SECRETS: Final = (
-    "This call needs an approval, and the program cannot wait for one, because it names a tool with a secret argument. "
-    "Call one of the two without a program."
+    "This call needs an approval, and the program cannot wait for one, because it names a tool with a secret argument, "
+    "or a secret key such as 'password'. Make one of the calls without a program."
 )
 
 _NOT_STORABLE: Final = (
-    "This call needs an approval, and the program cannot wait for one, because a tool has returned a secret to it. "
-    "Make the call without a program."
+    "This call needs an approval, and the program cannot wait for one, because it contains a secret that a call has "
+    "received or returned. Make the call without a program."
 )
-
-_QUICK_CHARS: Final = 5_000
-"""Longer programs are read in a thread: it takes a microsecond for each character."""
 
 _MAX_CHECKED: Final = 200
 """Up to how many tools all of them are declared to the type checker, which then stays warm for all programs."""
@@ -87,16 +84,15 @@ class ProgramRun:
         if len(code) > self._limits.code_chars:
             raise ToolError(f"The program is too long: it has {len(code):,} of {self._limits.code_chars:,} characters.")
         hide_literals(self._view, self._entries.values(), code, self._context)
-        is_short = len(code) <= _QUICK_CHARS
-        form = CallForm.of(code) if is_short else (await run_in_thread(lambda _: CallForm.of(code))).get()
-        declared = [name for name in self._functions if len(self._functions) <= _MAX_CHECKED or name in form.names]
-        stubs = [self._stub(name).text("typed", awaits=form.awaits) for name in declared]
+        awaits = awaits_calls(code)
+        names = self._functions.keys() if len(self._functions) <= _MAX_CHECKED else find_names(code)
+        stubs = [self._stub(name).declaration(awaits=awaits) for name in self._functions if name in names]
         program = Program(
             code=code,
             stubs="\n".join([HEADER, *stubs]),
             functions=self._functions.keys(),
             limits=self._limits,
-            awaits=form.awaits,
+            awaits=awaits,
         )
         try:
             await self._sandbox.check(program)
@@ -192,13 +188,14 @@ class ProgramRun:
             functions=self._mentioned,
             requests={key: replace(r, program=None, signature="").to_json() for key, r in requests.items()},
         )
-        if self._calls.received_secret(snapshot):
-            return Failure(_NOT_STORABLE)
         if len(snapshot) > MAX_SNAPSHOT_BYTES:
             return _too_large(len(snapshot), MAX_SNAPSHOT_BYTES)
         program = saved.to_json()
-        if (size := len(json.dumps(program))) > self._limits.saved_bytes:
-            return _too_large(size, self._limits.saved_bytes)
+        text = json.dumps(program)
+        if self._calls.has_secret(text, snapshot):
+            return Failure(_NOT_STORABLE)
+        if len(text) > self._limits.saved_bytes:
+            return _too_large(len(text), self._limits.saved_bytes)
         key = self._view.store.secret_key
         return pending_result(*[replace(request, program=program).signed_by(key) for request in requests.values()])
 
@@ -223,7 +220,7 @@ class ProgramRun:
 
     def _has_secrets(self) -> bool:
         """Return whether the program may contain a secret argument, so that it must not be stored."""
-        return any(takes_secrets(self._view, entry) for entry in self._find_mentioned_entries())
+        return may_pass_secrets(self._view, self._find_mentioned_entries(), self._code)
 
     def _find_mentioned_entries(self) -> list[Entry]:
         return [self._entries[f.tool] for f in self._mentioned.values() if f.tool in self._entries]

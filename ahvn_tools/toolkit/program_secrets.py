@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import re
 import tokenize
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,10 +24,16 @@ from ahvn_tools.toolkit.visibility import StoreView
 
 _LITERALS: Final = {tokenize.STRING, tokenize.NUMBER, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
+_KEY_OF_VALUE: Final = re.compile(r"""(["'])([\w-]{1,64})\1\s*(?::|\]\s*=(?!=))""")
+"""A key that gets a value: in a dict, or by an assignment."""
+
 
 def may_pass_secrets(view: StoreView, entries: Iterable[Entry], code: str) -> bool:
-    """Return whether a program may pass a secret argument: it mentions a function that takes one."""
+    """Return whether a program may pass a secret: it names a function that takes one, or sets a key like `password`."""
     text = unicodedata.normalize("NFKC", code)  # as Python reads names
+    keys = {key for _, key in _KEY_OF_VALUE.findall(text)}
+    if any(map(is_secret_name, keys)):
+        return True
     return any(to_identifier(entry.name) in text and takes_secrets(view, entry) for entry in entries)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.code_mode.saved_program import ProgramDecision, ResumedProgram, SavedProgram
 from ahvn_tools.error_detail import ErrorDetail
@@ -20,6 +23,7 @@ from ahvn_tools.middleware.approve import (
     rejected_result,
     rejection_text,
 )
+from ahvn_tools.redaction import contains_secret
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.batch import Batch
@@ -31,6 +35,11 @@ from ahvn_tools.toolkit.visibility import StoreView
 
 MAX_ATTEMPTS: Final = 5
 """How often the secret arguments of one request may be passed: they must not be found by trying."""
+
+_CHANGED: Final = (
+    "The request has been changed, or was made with another secret_key: pass the same one to the Toolkit of every "
+    "process, Toolkit(…, secret_key=…). To approve with other arguments, pass them as arguments=…."
+)
 
 Waiting = Run | ApprovalRequest | CallStatus | Mapping[str, Any]
 """A run with pending calls, a background call that waits, or one request, also as its JSON data."""
@@ -154,7 +163,9 @@ def _continue_program(
     for request, decision in decided:
         _require_valid(view, request, decision)
     first, decision = decided[0]
-    if not all(request.is_signed_by(view.store.secret_key) for request, _ in decided):  # then all are rejected
+    if not all(request.is_signed_by(view.store.secret_key) for request, _ in decided):
+        if any(own.is_approved for _, own in decided):
+            raise ToolkitError(_CHANGED)
         return replace(rejected_result(call.name, decision.reason), id=call.id)
     entry = view.store.entries.get(call.name)
     if entry is not None and not is_program_tool(entry.spec):
@@ -178,7 +189,7 @@ def _decide(view: StoreView, saved: SavedProgram, request: ApprovalRequest, deci
     if rejection is None:
         call = saved.state.waiting[saved.find_call(request.id)]
         exact = _exact_arguments(view, request, call.arguments, decision.edits)
-        arguments = request.merge_edits(decision.edits, exact)
+        arguments = _to_json(request.tool, request.merge_edits(decision.edits, exact))
     return ProgramDecision(
         arguments=arguments,
         is_call_approved=request.approves_call,
@@ -187,15 +198,21 @@ def _decide(view: StoreView, saved: SavedProgram, request: ApprovalRequest, deci
     )
 
 
+def _to_json(tool: str, arguments: JsonObject) -> JsonObject:
+    """Return arguments as JSON data: they are stored, without any secret, if the program waits again."""
+    with contextlib.suppress(PydanticSerializationError, ValueError, RecursionError):
+        if not contains_secret(arguments):
+            data: JsonObject = to_jsonable_python(arguments, by_alias=True)
+            return data
+    raise ToolkitError(f"The arguments of {tool!r} are not JSON data without secrets, as those of a program must be.")
+
+
 def _require_valid(view: StoreView, request: ApprovalRequest, decision: _Decision) -> None:
     """Raise ToolkitError for a request of another session, and for one that cannot be approved."""
     if request.is_signed_by(view.store.secret_key):
         _require_session(view, request)
     elif decision.is_approved:
-        raise ToolkitError(
-            "The request has been changed, or was made with another secret_key: pass the same one to the Toolkit of "
-            "every process, Toolkit(…, secret_key=…). To approve with other arguments, pass them as arguments=…."
-        )
+        raise ToolkitError(_CHANGED)
     if decision.is_approved and request.expires_at is not None and time.time() >= request.expires_at:
         raise ToolkitError(
             "The request has expired: it was not approved in time. Reject it, so that the model can ask again; "
@@ -252,12 +269,9 @@ def _mark_decided(view: StoreView, requests: list[ApprovalRequest], programs: li
 
     A program that continues is marked, too: none of its requests can let it continue from the same point again.
     """
-    ids = [request.id for request in requests]
-    expiries = {request.id: request.expires_at for request in requests}
-    for program in programs:
-        ids.append(program.id)
-        expiries[program.id] = program.expires_at
-    if ids and (len(expiries) < len(ids) or not view.store.approval_store.decide(expiries)):
+    decided: list[ApprovalRequest | SavedProgram] = [*requests, *programs]
+    expiries = {one.id: one.expires_at for one in decided}
+    if decided and (len(expiries) < len(decided) or not view.store.approval_store.decide(expiries)):
         raise ToolkitError(
             "This request was used before: its call was rejected, or has been started"
             f"{', or its program has continued' if programs else ''}. Ask for the call again."

@@ -67,7 +67,7 @@ class Run(Sequence[JsonObject]):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the provider has paused in its turn: append the answer, and ask again, also without any call."""
+        """Whether the turn goes on with the next request: append the answer, and ask again, also without any call."""
         return self.continuation.is_paused
 
     @property

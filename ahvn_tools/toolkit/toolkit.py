@@ -342,12 +342,13 @@ class Toolkit(ToolkitServers):
         `run_code`, whose description contains the declarations of all functions. `limits` are those of one program;
         `sandbox` runs it, by default a MontySandbox (extra `code`). `search_tool`, `describe_tool` and `run_tool`
         change the names and texts of the three, as options of `@tool` do. The other options are those of `add`, for all
-        of them. Raises ToolLookupError for a name in `core` that is no tool, DefinitionError without the extra, and
-        ToolkitError for a second code mode, beside `add_search`, and for a name that another tool has.
+        of them: one session alone has code mode if it activates their `group`. Raises ToolLookupError for a name in
+        `core` that is no tool, DefinitionError without the extra, and ToolkitError for a second code mode, beside
+        `add_search`, and for a name that another tool has.
         """
         from ahvn_tools.toolkit.code_mode import CodeMode
 
-        store = self._store_for("add code mode")
+        store = self._store_for("add code mode with `group=` for one session, with `tags=` for a selection,")
         refuse_second_listing(store.search_listing, store.entries)
         mode = CodeMode.create(sandbox, limits)
         specs = mode.specs(search_tool, describe_tool, run_tool)[2 if inline else 0 :]

@@ -11,6 +11,7 @@ from ahvn_tools import formats, text
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, SourceError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.results import DIRECT
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.spec import ToolSpec
@@ -312,8 +313,9 @@ class ToolkitView(ToolkitCalls):
         return formats.get(format).export(definitions, **options)
 
     def to_prompt(self) -> str:
-        """Return the tools as text for a model: the signature and the docstring of each."""
-        return "\n".join(text.prompt(definition) for definition in self.definitions())
+        """Return the tools that a model may call itself as text for it: the signature and the docstring of each."""
+        entries = [entry for entry in self._view.listed_entries() if entry.allows(DIRECT)]
+        return "\n".join(text.prompt(self._view.definition(entry)) for entry in entries)
 
     def to_fastmcp_server(self, **options: Unpack[ToolkitServerOptions]) -> FastMCP:
         """Return a FastMCP server of the visible tools; each request runs in its own session.

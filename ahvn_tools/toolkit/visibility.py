@@ -228,10 +228,11 @@ class StoreView:
         names = dict.fromkeys((*listing.core, *listing.search_tool_names))
         return (entries[name] for name in names if name in entries and self.is_visible(entries[name]))
 
-    def search(self, query: str, k: int) -> list[Entry]:
+    def search(self, query: str, k: int, caller: str | None = None) -> list[Entry]:
         """Return at most `k` visible tools, best match first; a tool whose name is the query comes before all others.
 
-        Raises ToolkitError for a query that is no string and for an invalid `k`.
+        `caller` leaves out the tools that it may not call; None is the host, who may call each tool. Raises
+        ToolkitError for a query that is no string and for an invalid `k`.
         """
         if not isinstance(query, str):
             raise ToolkitError(f"A query is a text, not a {type(query).__name__}.")
@@ -239,7 +240,11 @@ class StoreView:
             raise ToolkitError(f"k is the number of tools to return, at least 1, not {k!r}.")
         entries = dict(self.store.entries)
         k = min(k, len(entries))
-        visible = {name: entry for name, entry in entries.items() if self.is_visible(entry)}
+        visible = {
+            name: entry
+            for name, entry in entries.items()
+            if self.is_visible(entry) and (caller is None or entry.allows(caller))
+        }
         listing = self.store.search_listing
         if listing is not None and listing.rank is not None:
             others = [entry for name, entry in visible.items() if name not in listing.search_tool_names]

@@ -1,21 +1,28 @@
-"""Commands on a manifest with code mode."""
+"""Commands on a manifest with code mode, and on tools that are served with it."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from ahvn_tools.cli.app import main
+from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST, run
 from tests.cli.shop import SHOP
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
+
+from fastmcp import Client  # slow
+from fastmcp.client.transports import StdioTransport
+
+PROGRAM = "await status(7), await status(number=8)"
 
 
 @pytest.fixture(autouse=True)
 def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    (tmp_path / "kit.yaml").write_text("sources: [shop.py]\ncode_mode: {core: [place], limits: {code_chars: 3}}\n")
+    (tmp_path / "kit.yaml").write_text("sources: [shop.py]\ncode_mode: {core: [place], limits: {code_chars: 40}}\n")
     monkeypatch.chdir(tmp_path)
 
 
@@ -29,6 +36,30 @@ def test_the_tools_for_programs_are_listed_and_shown(capsys: pytest.CaptureFixtu
 
 def test_the_tools_for_programs_are_called(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["call", "kit.yaml", "describe_tools", 'names=["place"]']) == 0
-    assert "async def place(order: Place_Order | Mapping[str, Any]" in capsys.readouterr().out
-    assert main(["call", "kit.yaml", "run_code", "code=1 + 1"]) != 0
-    assert "it has 5 of 3 characters" in capsys.readouterr().err
+    assert "async def place(\n    order: Place_Order,  # What to order\n" in capsys.readouterr().out
+    assert main(["call", "kit.yaml", "run_code", f"code={PROGRAM} # too long"]) != 0
+    assert "it has 50 of 40 characters" in capsys.readouterr().err
+
+
+def test_a_program_runs_in_a_call(tmp_path: Path) -> None:
+    done = run("call", "kit.yaml", "run_code", f"code={PROGRAM}", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, '{"result": ["sent", "sent"]}\n'), done.stderr
+    refused = run("call", "kit.yaml", "run_code", "code=await status('7')", cwd=tmp_path)
+    assert refused.returncode != 0
+    assert "Line 1: Argument to function `status` is incorrect: Expected `int`" in refused.stderr
+
+
+def test_a_program_runs_in_a_server(tmp_path: Path) -> None:
+    async def use() -> None:
+        arguments = ["serve", "--code", "shop.py"]
+        transport = StdioTransport(
+            COMMAND[0], [*COMMAND[1:], *arguments], env=ENVIRONMENT, cwd=str(tmp_path), keep_alive=False
+        )
+        async with asyncio.timeout(LONGEST), Client(transport) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["search_tools", "describe_tools", "run_code"]
+            result = await client.call_tool("run_code", {"code": PROGRAM})
+            assert result.structured_content == {"result": ["sent", "sent"]}
+            refused = await client.call_tool("run_code", {"code": "await statuz(7)"}, raise_on_error=False)
+            assert "Did you mean 'status'?" in refused.content[0].text
+
+    asyncio.run(use())

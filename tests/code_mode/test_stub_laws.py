@@ -37,7 +37,7 @@ def check() -> Iterator[Check]:
     def errors(code: str, *definitions: ToolDefinition, stubs: str | None = None) -> str:
         made = make_stubs(definitions)
         if stubs is None:
-            stubs = "\n".join([HEADER, *[stub.text("typed") for stub in made.values()]])
+            stubs = "\n".join([HEADER, *[stub.declaration() for stub in made.values()]])
         program = Program(code=code, stubs=stubs, functions=made.keys(), limits=CodeLimits(), awaits=True)
         try:
             asyncio.run(sandbox.check(program))
@@ -173,7 +173,7 @@ def test_a_result_that_fits_the_output_schema_is_used_as_declared(check: Check, 
 @given(members=st.dictionaries(st.text(max_size=6) | KEYS, fitting(), max_size=5), output=fitting())
 def test_declarations_have_no_error_of_their_own(check: Check, members: Any, output: Any) -> None:
     definition = tool({key: schema for key, (schema, _) in members.items()}, {"properties": {"x": output[0]}})
-    text = "\n".join(stub.text() for stub in make_stubs([definition]).values())
+    text = "\n".join(stub.text("full") for stub in make_stubs([definition]).values())
     found = check(f"{HEADER}\n{text}", stubs="").splitlines()
     assert [line for line in found if line != DECLARED and "added in Python 3.15" not in line] == []  # no stub file
 
@@ -227,7 +227,7 @@ def test_recorded_tools_are_declared_without_errors_300_at_once(check: Check) ->
     definitions = recorded_tools()
     for start in range(0, len(definitions), 300):
         stubs = make_stubs(definitions[start : start + 300])
-        text = "\n".join(stub.text() for stub in stubs.values())
+        text = "\n".join(stub.text("full") for stub in stubs.values())
         assert check(f"{HEADER}\n{text}", stubs="") in {"", DECLARED}
         names = [line.split("(")[0].split()[-1] for line in text.splitlines() if line.startswith(("class ", "async "))]
         assert len(names) == len(set(names))

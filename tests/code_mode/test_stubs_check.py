@@ -14,7 +14,7 @@ pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 import pydantic_monty  # after the check that it is there
 
 from ahvn_tools.code_mode import MontySandbox  # as above
-from ahvn_tools.code_mode.monty.type_errors import may_fit  # as above
+from ahvn_tools.code_mode.monty_process.type_errors import may_fit  # as above
 
 
 class Issue(TypedDict):

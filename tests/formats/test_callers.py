@@ -10,7 +10,7 @@ from mcp_types import ImageContent
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, formats
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import DefinitionError, ToolLookupError, ToolSpecError
-from ahvn_tools.formats import anthropic, gemini, openai_responses
+from ahvn_tools.formats import anthropic, gemini, langchain, openai_responses
 from tests.formats import rules
 
 VERSION = "code_execution_20260120"
@@ -110,6 +110,10 @@ def test_strict_tools_for_programs_alone_are_refused():
         anthropic.export(TWO, strict=True, allowed_callers=["direct", "programmatic"])
 
 
+def test_strict_without_any_tool_is_no_error():
+    assert anthropic.export([], strict=True, allowed_callers=["programmatic"]) == []
+
+
 def test_beside_tools_for_programs_the_others_stay_strict():
     tools = anthropic.export(TWO, strict=True, allowed_callers={"b": "programmatic"})
     assert [tool["strict"] for tool in tools] == [True, False]
@@ -120,6 +124,7 @@ def test_beside_tools_for_programs_the_others_stay_strict():
 def test_a_recursive_tool_is_for_the_model_alone():
     tools = anthropic.export([TREE, *TWO], allowed_callers=["direct", "programmatic"])
     assert callers(tools) == [["direct"], ["direct", VERSION], ["direct", VERSION]]
+    assert callers(anthropic.export([TREE, *TWO], allowed_callers={"b": "programmatic"})) == [None, None, [VERSION]]
     with pytest.raises(ToolSpecError, match="programs that call 'plant', because its schema is recursive"):
         anthropic.export([TREE], allowed_callers=["programmatic"])
     assert callers(openai_responses.export([TREE], allowed_callers=["programmatic"])) == [["programmatic"]]
@@ -178,6 +183,46 @@ def test_anthropics_call_has_its_caller_in_every_form(answer):
     [call] = anthropic.calls(answer)
     assert (call.arguments, call.provider, call.caller) == ({"x": 1}, BY_PROGRAM, "programmatic")
     assert anthropic.looks_like(answer)
+
+
+TOOL_USE = {"type": "tool_use", "id": "t1", "name": "b", "input": {"x": 1}, "index": 0, **BY_PROGRAM}
+LANGCHAIN_CALL = {"type": "tool_call", "id": "t1", "name": "b", "args": {"x": 1}}
+LANGCHAIN = {
+    "anthropic": {"type": "ai", "content": [TOOL_USE], "tool_calls": [LANGCHAIN_CALL]},
+    "openai": {
+        "type": "ai",
+        "content": [{"type": "function_call", "id": "fc1", "call_id": "t1", **BY_PROGRAM}],
+        "tool_calls": [LANGCHAIN_CALL],
+    },
+    "standard": {"type": "ai", "content": [{**LANGCHAIN_CALL, "extras": BY_PROGRAM}], "tool_calls": [LANGCHAIN_CALL]},
+    "content": {"type": "ai", "content": [{**LANGCHAIN_CALL, "extras": BY_PROGRAM}]},
+    "call": [{**LANGCHAIN_CALL, "extras": BY_PROGRAM}],
+    "chunks": [
+        {
+            "type": "AIMessageChunk",
+            "content": [{**TOOL_USE, "input": {}}],
+            "tool_call_chunks": [{"id": "t1", "name": "b", "args": "", "index": 0}],
+        },
+        {
+            "type": "AIMessageChunk",
+            "content": [{"type": "input_json_delta", "partial_json": '{"x": 1}', "index": 0}],
+            "tool_call_chunks": [{"id": None, "name": None, "args": '{"x": 1}', "index": 0}],
+        },
+        {"type": "AIMessageChunk", "content": [], "chunk_position": "last"},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", LANGCHAIN)
+def test_langchains_call_has_its_caller_in_every_form(form):
+    [call] = langchain.calls(LANGCHAIN[form])
+    assert (call.arguments, call.caller) == ({"x": 1}, "programmatic")
+
+
+def test_langchains_calls_without_a_caller_are_the_models():
+    other = {"type": "tool_call", "id": "t2", "name": "a", "args": {}}
+    message = {"type": "ai", "content": [TOOL_USE, "text", {"caller": 7}], "tool_calls": [LANGCHAIN_CALL, other]}
+    assert [(call.name, call.caller) for call in langchain.calls(message)] == [("b", "programmatic"), ("a", "direct")]
 
 
 def test_openais_program_is_no_call():

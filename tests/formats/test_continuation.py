@@ -88,6 +88,8 @@ def test_the_end_of_a_container_is_a_time_with_a_zone(expires_at, expected):
     [
         ({"stop_reason": "pause_turn", "content": []}, True),
         ([{"type": "message_delta", "delta": {"stop_reason": "pause_turn"}}], True),
+        ({"stop_reason": "compaction", "content": []}, True),
+        ({"stop_reason": ["pause_turn"], "content": []}, False),
         ({"stop_reason": "end_turn", "content": []}, False),
         ({"stop_reason": "tool_use", "content": []}, False),
     ],
@@ -98,6 +100,7 @@ def test_anthropic_says_that_it_has_paused(answer, is_paused):
 
 PROGRAM, OUTPUT = {"type": "program"}, {"type": "program_output"}
 CALL, MESSAGE = {"type": "function_call"}, {"type": "message"}
+COMMENTARY, FINAL = {**MESSAGE, "phase": "commentary"}, {**MESSAGE, "phase": "final_answer"}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,12 @@ CALL, MESSAGE = {"type": "function_call"}, {"type": "message"}
         ([PROGRAM], True),
         ([PROGRAM, CALL], False),
         ([OUTPUT, MESSAGE], False),
+        ([MESSAGE, PROGRAM, OUTPUT], True),
+        ([COMMENTARY, PROGRAM, OUTPUT], True),
+        ([PROGRAM, OUTPUT, COMMENTARY], True),
+        ([PROGRAM, OUTPUT, COMMENTARY, FINAL], False),
+        ([COMMENTARY], False),
+        ([PROGRAM, OUTPUT, {"type": "reasoning"}], True),
         ([{"type": "reasoning"}], False),
         ([], False),
     ],
@@ -121,6 +130,36 @@ def test_openai_has_paused_after_a_program_without_calls_and_message(items, is_p
         {"type": "response.completed", "response": response},
     ]
     assert openai(events).is_paused is is_paused
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "function_call",
+        "custom_tool_call",
+        "shell_call",
+        "local_shell_call",
+        "apply_patch_call",
+        "computer_call",
+        "mcp_approval_request",
+    ],
+)
+def test_openai_has_not_paused_while_the_host_has_to_answer(kind):
+    assert not openai([OUTPUT, {"type": kind}]).is_paused
+    assert not openai([{"type": kind}, PROGRAM]).is_paused
+    assert openai([{"type": f"{kind}_output"}, PROGRAM]).is_paused
+
+
+@pytest.mark.parametrize("broken", [["program"], {"program": 1}, 7, None], ids=repr)
+def test_fields_of_a_wrong_type_are_no_pause(broken):
+    assert not openai({"status": "completed", "output": [{"type": broken}]}).is_paused
+    assert not openai({"status": "completed", "output": broken}).is_paused
+    assert not anthropic({"stop_reason": broken, "container": broken}).is_paused
+    assert broken is None or not openai({"status": broken, "output": [PROGRAM]}).is_paused
+
+
+def test_the_model_goes_on_after_an_incomplete_program():
+    assert openai([{**OUTPUT, "status": "incomplete"}]).is_paused
 
 
 def test_an_incomplete_response_is_no_pause():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ahvn_tools import Run, ToolCall, ToolContext, Toolkit
-from ahvn_tools.errors import ToolCallError, ToolkitError
+from ahvn_tools import Run, ToolCall, ToolContext, Toolkit, middleware
+from ahvn_tools.errors import ToolCallError, ToolkitError, ToolSpecError
 from ahvn_tools.formats.continuation import NO_CONTINUATION
 
 BY_PROGRAM = {"caller": {"type": "code_execution_20260120", "tool_id": "s1"}}
@@ -94,6 +95,34 @@ def test_another_tool_that_calls_it_is_no_way_around():
     assert run_one(kit, "call_tool", {}, name="send").text == "sent hello"
 
 
+def test_a_search_finds_only_what_its_caller_may_call():
+    kit = make_kit().add_search()
+    everything = {"rows", "send", "ask", "search_tools", "call_tool"}
+    assert {tool.name for tool in kit.search("rows send ask")} <= everything
+    for provider, hidden in ((BY_PROGRAM, "send"), ({}, "rows"), (BY_OTHER, "rows")):
+        found = [tool["name"] for tool in run_one(kit, "search_tools", provider, query="rows send ask").value]
+        assert "ask" in found
+        assert hidden not in found
+    assert {tool["name"] for tool in kit.call("search_tools", {"query": "rows send ask"})} == {"rows", "send", "ask"}
+
+
+def test_a_search_with_a_rank_of_the_host_finds_only_what_its_caller_may_call():
+    seen: list[list[str]] = []
+
+    def rank(query: str, tools: Any) -> list[str]:
+        seen.append([tool.name for tool in tools])
+        return seen[-1]
+
+    kit = make_kit().add_search(rank=rank)
+    assert [tool["name"] for tool in run_one(kit, "search_tools", BY_PROGRAM, query="x").value] == ["rows", "ask"]
+    assert seen == [["rows", "ask"]]
+
+
+def test_the_text_for_a_prompt_has_no_tool_that_only_programs_may_call():
+    text = make_kit().to_prompt()
+    assert ("send(" in text, "ask(" in text, "rows(" in text) == (True, True, False)
+
+
 def test_middleware_and_the_tool_know_the_caller():
     seen: list[Any] = []
 
@@ -159,6 +188,7 @@ def test_what_a_tool_says_has_priority_over_the_option_of_the_export():
 def test_the_export_of_a_single_tool_has_its_callers():
     kit = make_kit()
     assert kit["send"].to("anthropic")["allowed_callers"] == ["direct"]
+    assert kit["send"].to("anthropic", allowed_callers=["programmatic"])["allowed_callers"] == ["direct"]
     assert kit["rows"].to("openai-responses", read_only=True)["allowed_callers"] == ["programmatic"]
     assert "allowed_callers" not in kit["ask"].to("anthropic")
     assert "allowed_callers" not in kit["rows"].to("openai")
@@ -167,6 +197,12 @@ def test_the_export_of_a_single_tool_has_its_callers():
 @pytest.mark.parametrize("name", ["openai", "mistral", "ollama"])
 def test_a_provider_without_programs_is_not_told_of_tools_for_programs(name):
     assert callers(make_kit().to(name)) == {"send": None, "ask": None}
+
+
+def test_an_export_that_names_no_caller_is_refused_beside_tools_with_callers_of_their_own():
+    with pytest.raises(ToolSpecError, match="names no caller"):
+        make_kit().to("anthropic", allowed_callers=[])
+    assert callers(make_kit().to("anthropic", allowed_callers={}))["ask"] is None
 
 
 def test_a_read_only_export_has_the_callers_and_is_shared():
@@ -188,8 +224,29 @@ def test_a_request_of_a_program_can_be_approved_as_long_as_the_program_waits():
     expiry = run.pending[0].expires_at
     assert expiry is not None
     assert now + 200 < expiry < now + 241
+    assert run.continuation.answer_by is not None
+    assert expiry <= run.continuation.answer_by, "a request cannot be approved when the program no longer waits"
     assert Run.from_json(run.to_json()).continuation == run.continuation
     assert kit.resume(run, approved=True).results[0][1].value == "asked"
+
+
+def test_a_request_through_another_tool_expires_with_the_program():
+    kit = Toolkit("k", approval_expiry=None).add(ask, requires_approval=True).add_search()
+    call = ToolCall(id="c1", name="call_tool", arguments={"name": "ask"}, provider=BY_PROGRAM, format="anthropic")
+    expiry = kit.run([call]).pending[0].expires_at
+    assert expiry is not None
+    assert expiry < time.time() + 241
+    assert kit.run([replace(call, provider={})]).pending[0].expires_at is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [10**400, float("nan"), float("inf"), "soon", []], ids=["huge", "nan", "inf", "text", "list"]
+)
+def test_a_saved_run_with_a_wrong_time_is_refused(wrong):
+    data = waiting(Toolkit("k").add(ask, requires_approval=True), BY_PROGRAM, "anthropic").to_json()
+    data["continuation"]["answer_by"] = wrong
+    with pytest.raises(ToolSpecError, match="not a saved run"):
+        Run.from_json(data)
 
 
 @pytest.mark.parametrize(("provider", "name"), [({}, "anthropic"), (BY_OTHER, None)])
@@ -212,6 +269,81 @@ def test_beside_a_program_a_request_of_the_model_can_be_approved_as_long_as_the_
     assert program.expires_at + 2_000 < model.expires_at
 
 
+@pytest.mark.parametrize(("year", "expected"), [(2020, []), (2099, ["call", "question"])], ids=["late", "in time"])
+async def test_what_an_approver_decides_when_the_program_no_longer_waits_is_rejected(year, expected):
+    done: list[str] = []
+    kit = Toolkit("desk", middleware=[middleware.approve(lambda _: True, when=lambda call: call.name == "close")])
+
+    @kit.tool
+    def close() -> None:
+        """Close."""
+        done.append("call")
+
+    @kit.tool
+    async def remove(context: ToolContext) -> None:
+        """Remove."""
+        await context.ask("Remove it")
+        done.append("question")
+
+    blocks = [
+        {"type": "tool_use", "id": f"t{number}", "name": name, "input": {}, **BY_PROGRAM}
+        for number, name in enumerate(("close", "remove"))
+    ]
+    container = {"id": "container_1", "expires_at": f"{year}-01-01T00:00:00Z"}
+    run = await kit.arun({"role": "assistant", "content": blocks, "container": container}, format="anthropic")
+    codes = [result.error.code for _, result in run.results if result.error is not None]
+    assert (sorted(done), codes) == (expected, [] if expected else ["rejected", "rejected"])
+    assert expected or all("no longer waits" in result.text for _, result in run.results)
+
+
+def make_desk() -> Toolkit:
+    """Return a toolkit with a tool that needs approvals, and that only programs may call."""
+    return Toolkit("desk").add(who, allowed_callers="programmatic", requires_approval=True)
+
+
+def who(context: ToolContext) -> str:
+    """Tell who calls."""
+    return str(context.caller)
+
+
+@pytest.mark.parametrize("is_saved", [False, True], ids=["request", "json"])
+def test_an_approved_request_runs_as_a_call_of_its_caller(is_saved):
+    kit = make_desk()
+    request = kit.run([ToolCall(id="c1", name="who", provider=BY_PROGRAM, format="anthropic")]).pending[0]
+    [(_, result)] = kit.resume(request.to_json() if is_saved else request, approved=True).results
+    assert (request.caller, result.value) == ("programmatic", "programmatic")
+
+
+def test_an_approved_request_of_the_host_runs_as_its_call():
+    kit = make_desk()
+    [(_, result)] = kit.resume(kit.exec("who").meta["approval"], approved=True).results
+    assert result.value == "None"
+
+
+async def test_an_approved_call_in_the_background_runs_as_a_call_of_its_caller():
+    kit = make_desk()
+    kit.add(*kit.background_tools())
+    call = ToolCall(id="c1", name="start_call", arguments={"name": "who"}, provider=BY_PROGRAM)
+    started = (await kit.arun([call])).results[0][1].value
+    await kit.await_(started["id"], 5)
+    status = kit.status(started["id"])
+    [(_, result)] = (await kit.aresume(status, approved=True)).results
+    assert (status.state, result.value) == ("waiting_for_approval", "programmatic")
+
+
+def test_the_caller_of_a_saved_run_cannot_be_changed():
+    kit = make_desk()
+    data = kit.run([ToolCall(id="c1", name="who", provider=BY_PROGRAM, format="anthropic")]).to_json()
+    data["calls"][0]["provider"] = {}
+    assert kit.resume(Run.from_json(data), approved=True).results[0][1].value == "programmatic"
+    data["calls"][0]["request"]["caller"] = "direct"
+    with pytest.raises(ToolkitError, match="has been changed"):
+        make_desk().resume(Run.from_json(data), approved=True)
+    data["calls"][0]["request"]["caller"] = 7
+    with pytest.raises(ToolSpecError):
+        Run.from_json(data)
+
+
 def test_a_shorter_expiry_of_the_toolkit_holds_for_programs_too():
     kit = Toolkit("k", approval_expiry=5).add(ask, requires_approval=True)
     expiry = waiting(kit, BY_PROGRAM, "anthropic").pending[0].expires_at
@@ -219,8 +351,9 @@ def test_a_shorter_expiry_of_the_toolkit_holds_for_programs_too():
     assert expiry < time.time() + 7
 
 
-def test_a_run_without_programs_says_nothing_about_the_next_request():
-    run = make_kit().run([ToolCall(id="c1", name="ask")], format="openai")
+@pytest.mark.parametrize("name", ["anthropic", "openai", "openai-responses"])
+def test_a_run_without_programs_says_nothing_about_the_next_request(name):
+    run = make_kit().run([ToolCall(id="c1", name="ask", format=name)], format=name)
     assert (run.container, run.is_paused, run.continuation) == (None, False, NO_CONTINUATION)
     assert "continuation" not in run.to_json()
 
@@ -232,8 +365,6 @@ def test_an_answer_without_calls_may_ask_to_go_on():
 
 
 def test_limits_count_the_calls_of_programs():
-    from ahvn_tools import middleware
-
     kit = Toolkit("k", middleware=[middleware.limit(per_run=1)]).add(ask)
     calls = [ToolCall(id=f"c{number}", name="ask", provider=BY_PROGRAM, format="anthropic") for number in range(3)]
     codes = [None if result.error is None else result.error.code for _, result in kit.run(calls).results]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from ahvn_tools import Toolkit
+from ahvn_tools import ToolCall, Toolkit
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
@@ -48,3 +50,28 @@ def test_a_tool_for_the_model_alone_does_not_exist_in_a_program(kit: Toolkit) ->
     assert "`send` used when not defined" in kit.exec("run_code", {"code": "send('spam')"}).text
     assert "send" not in kit.call("search_tools", {"query": "send a text"})
     assert kit.call("send", {"text": "hello"}) == "sent hello"
+
+
+def test_tools_for_the_model_alone_take_no_place_among_those_that_a_search_finds(kit: Toolkit) -> None:
+    for number in range(30):
+        kit.add(send, name=f"send_{number}", allowed_callers="direct")
+    kit.add(
+        lambda: None, name="notify", description="Tell all customers of a region, in a letter, of a text or a call."
+    )
+    assert "notify: Tell all" in kit.call("search_tools", {"query": "send a text", "limit": 1})
+
+
+def test_a_request_of_a_program_in_a_program_expires_with_the_outer_one() -> None:
+    with contextlib.closing(MontySandbox(max_processes=1)) as sandbox:
+        kit = Toolkit("desk", approval_expiry=None).add(rows, requires_approval=True).add_code_mode(sandbox=sandbox)
+        call = ToolCall(
+            id="c1",
+            name="run_code",
+            arguments={"code": "rows('East')"},
+            provider={"caller": {"type": "code_execution_20260120", "tool_id": "s1"}},
+            format="anthropic",
+        )
+        expiry = kit.run([call]).pending[0].expires_at
+        assert expiry is not None
+        assert expiry < time.time() + 241
+        assert kit.run([replace(call, provider={})]).pending[0].expires_at is None

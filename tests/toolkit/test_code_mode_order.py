@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -69,6 +68,14 @@ def test_exclusive_calls_of_a_program_never_overlap(
     assert [names for names in tools.seen if len(names) > 1] == together
 
 
+def test_at_most_max_concurrency_calls_of_a_program_run_at_once(sandbox: MontySandbox) -> None:
+    tools = Overlaps()
+    kit = Toolkit("k", max_concurrency=2).add(tools.read).add_code_mode(sandbox=sandbox)
+    kit.call("run_code", {"code": GATHER.format("*[read(str(number)) for number in range(6)]")}, timeout=30)
+    assert len(tools.seen) == 6
+    assert max(map(len, tools.seen)) == 2
+
+
 def test_exclusive_calls_of_two_programs_never_overlap(sandbox: MontySandbox) -> None:
     tools = Overlaps()
     kit = Toolkit("k").add(tools.write, exclusive="path").add_code_mode(sandbox=sandbox)
@@ -83,7 +90,7 @@ def test_an_exclusive_program_does_not_wait_for_itself(sandbox: MontySandbox, ex
     kit.add(kit["run_code"], rename="run_alone", exclusive=exclusive)
     result = kit.exec("run_alone", {"code": GATHER.format("write('a'), write('b')")}, timeout=30)
     assert result.value == ["write a", "write b"]
-    assert tools.seen == [("write a",), ("write b",)]
+    assert sorted(tools.seen) == [("write a",), ("write b",)]
 
 
 def test_equal_calls_of_a_session_run_once(sandbox: MontySandbox) -> None:
@@ -229,32 +236,37 @@ def test_a_call_that_takes_too_long_raises_in_the_program(sandbox: MontySandbox)
     assert text == ["Tool 'slow' did not finish within 0.05 seconds; it was cancelled.", "done"]
 
 
-@pytest.mark.parametrize("place", ["toolkit", "call", "tool"])
-def test_the_timeout_of_a_program_is_that_of_its_call_and_covers_all_of_it(sandbox: MontySandbox, place: str) -> None:
-    kit, made = Toolkit("k", timeout=0.3 if place == "toolkit" else None), []
+async def test_the_timeout_of_a_program_is_that_of_its_call_and_covers_all_of_it(sandbox: MontySandbox) -> None:
+    made = {"toolkit": 0, "call": 0, "tool": 0}
 
-    @kit.tool
-    async def step() -> None:
-        """Do a step."""
-        made.append(1)
-        await asyncio.sleep(0.05)
+    async def run_steps(place: str) -> tuple[str, int]:
+        kit = Toolkit("k", timeout=0.3 if place == "toolkit" else None)
 
-    kit.add_code_mode(sandbox=sandbox, timeout=0.3 if place == "tool" else None)
-    code = "for i in range(100):\n    await step()"
-    kit.exec("run_code", {"code": code, "dry_run": True})  # the type checker has started
-    result = kit.exec("run_code", {"code": code}, timeout=0.3 if place == "call" else None)
-    assert result.error.code == "timeout"
-    count = len(made)
-    assert 0 < count < 100
-    time.sleep(0.1)
-    assert len(made) == count
+        @kit.tool
+        async def step() -> None:
+            """Do a step."""
+            made[place] += 1
+            await asyncio.sleep(0.05)
+
+        kit.add_code_mode(sandbox=sandbox, timeout=0.3 if place == "tool" else None)
+        code = {"code": "for i in range(100):\n    await step()"}
+        result = await kit.aexec("run_code", code, timeout=0.3 if place == "call" else None)
+        return result.error.code, made[place]
+
+    ended = await asyncio.gather(*map(run_steps, made))
+    assert [code for code, _ in ended] == ["timeout"] * 3
+    await asyncio.sleep(0.06)
+    assert [*made.values()] == [count for _, count in ended]
+    assert max(made.values()) < 100
 
 
 def test_the_time_of_calls_is_not_the_time_of_the_program(sandbox: MontySandbox) -> None:
     kit = Toolkit("k").add(slow).add_code_mode(sandbox=sandbox, limits=CodeLimits(seconds=0.2))
-    for code in ("await slow(0.25)", "slow(0.25)"):
-        assert kit.call("run_code", {"code": code}) == "done"
-    assert "time limit" in kit.exec("run_code", {"code": "await slow(0)\nwhile True: pass"}).text
+    programs = ["await slow(0.25)", "slow(0.25)", "await slow(0)\nwhile True: pass"]
+    run = kit.run([call for number, code in enumerate(programs) for call in answer(code, f"c{number}")])
+    slow_await, slow_plain, endless = [result for _, result in run.results]
+    assert [slow_await.value, slow_plain.value] == ["done", "done"]
+    assert "time limit" in endless.text
 
 
 @pytest.mark.parametrize("awaits", ["await ", ""], ids=["async", "sync"])

@@ -235,12 +235,13 @@ def test_recorded_calls_answer_another_program(sandbox: MontySandbox, tmp_path: 
     assert made == ["a"]
 
 
-@pytest.mark.parametrize("order", ["truncate", "cache outside", "cache inside"])
+@pytest.mark.parametrize("order", ["truncate", "truncate twice", "cache outside", "cache inside"])
 def test_a_program_reads_whole_results_and_only_its_own_result_is_cut(sandbox: MontySandbox, order: str) -> None:
     from fastmcp.utilities.types import Image
 
     middleware = {
         "truncate": [truncate(30)],
+        "truncate twice": [truncate(20), truncate(30)],
         "cache outside": [cache(), truncate(30)],
         "cache inside": [truncate(30), cache()],
     }

@@ -9,10 +9,13 @@ import logging
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +23,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult
 from ahvn_tools.code_mode import CodeLimits
@@ -118,6 +122,8 @@ async def close_and_note(n):
 await note("start")
 await asyncio.gather(close_and_note(1), close_and_note(2), close_and_note(3))
 """
+
+MORE = ", ".join(f"close_and_note({number})" for number in range(3, 7))
 
 # --- A host that is killed ------------------------------------------------------------------------------------------
 
@@ -337,6 +343,51 @@ def test_a_program_continues_from_one_point_once_whichever_of_its_requests_is_us
     assert len(desk.calls) == 7
 
 
+def test_of_processes_that_resume_a_program_at_once_one_continues_it(sandbox: MontySandbox, tmp_path: Path) -> None:
+    """Each has its own toolkit and another request of the program; the first one waits in the background."""
+    desks = [Desk(sandbox, approval_store=tmp_path / "approvals.db") for _ in range(6)]
+    call_id = desks[0].kit.start("run_code", {"code": THEN_NOTE.replace("close_and_note(3)", MORE)})
+    requests = desks[0].kit.wait(call_id, timeout=60).requests
+    barrier = threading.Barrier(len(desks))
+
+    def resume(index: int) -> Run | str:
+        kit, request = desks[index].kit, requests[index]
+        barrier.wait(timeout=60)
+        try:
+            if index == 0:
+                return kit.resume(kit.status(call_id), approved={request.call_id: True})
+            return kit.resume(json.loads(json.dumps(request.to_json())), approved=index % 2 == 0)
+        except ToolkitError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(len(desks)) as threads:
+        outcomes = list(threads.map(resume, range(len(desks))))
+    [(winner, run)] = [(index, outcome) for index, outcome in enumerate(outcomes) if isinstance(outcome, Run)]
+    assert all("used before" in outcome for outcome in outcomes if isinstance(outcome, str))
+    assert [request.id for request in run.pending] == [r.id for r in requests if r is not requests[winner]]
+    value(desks[0].kit.resume(restored(run), approved=True))
+    calls = sorted(call for desk in desks for call in desk.calls if call[0] == "close")
+    is_rejected = winner % 2 == 1
+    assert calls == [("close", number) for number in range(1, 7) if not (is_rejected and number == winner + 1)]
+
+
+def test_the_edits_of_a_call_that_waits_again_are_json(sandbox: MontySandbox) -> None:
+    desk = Desk(sandbox)
+
+    @desk.kit.tool(requires_approval=True)
+    async def pay(amount: Any, context: ToolContext) -> str:
+        """Pay."""
+        await context.ask("pay")
+        return f"paid {amount!r}"
+
+    run = desk.answer("await pay(1)")
+    for wrong in (object(), [SecretStr("canary")]):
+        with pytest.raises(ToolkitError, match="The arguments of 'pay' are not JSON data without secrets"):
+            desk.kit.resume(run, approved=True, arguments={"c1.1": {"amount": wrong}})
+    run = desk.kit.resume(run, approved=True, arguments={"c1.1": {"amount": Decimal("1.5")}})
+    assert value(desk.kit.resume(restored(run), approved=True)) == "paid '1.5'"
+
+
 def test_one_request_alone_continues_the_program_and_the_others_stay(desk: Desk, sandbox: MontySandbox) -> None:
     requests = [json.dumps(request.to_json()) for request in desk.answer(MANY).pending]
     other = Desk(sandbox)
@@ -417,6 +468,19 @@ def test_programs_that_were_swapped_between_requests_are_refused(desk: Desk) -> 
     assert desk.calls == []
 
 
+def test_with_a_changed_request_no_other_call_of_the_program_is_approved(desk: Desk) -> None:
+    run = desk.answer(MANY)
+    data = json.loads(json.dumps(run.to_json()))
+    data["calls"][0]["further"][0]["arguments"] = {"issue": 70}
+    first, second = [request.call_id for request in run.pending[:2]]
+    with pytest.raises(ToolkitError, match="The request has been changed"):
+        desk.kit.resume(Run.from_json(data), approved={first: True, second: False})
+    [(_, result)] = desk.kit.resume(Run.from_json(data), approved={second: False}).results
+    assert result.text.startswith("The call of 'run_code' was rejected")
+    assert desk.calls == []
+    assert len(value(desk.kit.resume(run, approved=True))) == 10
+
+
 def test_a_request_of_another_session_is_refused(desk: Desk) -> None:
     ann, bob = desk.kit.session(session_id="ann"), desk.kit.session(session_id="bob")
     run = restored(desk.answer("await close(1)", kit=ann))
@@ -440,6 +504,24 @@ def test_an_expired_program_runs_neither_approved_nor_rejected(
     [(_, result)] = desk.kit.resume(run, approved=False).results
     assert result.error.code == "rejected"
     assert desk.calls == []
+
+
+def test_a_program_waits_until_the_last_of_its_requests_expires(
+    sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(sandbox, approval_expiry=60)
+    run = desk.answer(THEN_NOTE.replace("close_and_note(3)", "delete('a')").replace("close_and_note(2), ", ""))
+    now, requests = time.time(), {request.tool: request for request in run.pending}
+    old, asking = requests["close"], requests["delete"]
+    monkeypatch.setattr(time, "time", lambda: now + 50)
+    run = desk.kit.resume(restored(run), approved={asking.call_id: True})
+    new = next(request for request in run.pending if request.id != old.id)
+    monkeypatch.setattr(time, "time", lambda: now + 70)
+    with pytest.raises(ToolkitError, match="has expired"):
+        desk.kit.resume(run, approved=True)
+    done = desk.kit.resume(restored(run), approved={new.call_id: True, old.call_id: False}, reason="late")
+    assert value(done) == ["noted The call of 'close' was rejected: late", "deleted a"]
+    assert ("close", 1) not in desk.calls
 
 
 def test_a_program_that_has_continued_cannot_be_rejected_when_its_store_has_forgotten_it(
@@ -644,6 +726,18 @@ def test_questions_of_several_calls_are_asked_at_once_and_answered_one_by_one(de
     assert [call for call in desk.calls if call[0] in {"deleted", "note"}].count(("note", "c")) == 1
 
 
+def test_the_answer_to_a_question_does_not_approve_the_whole_call(desk: Desk) -> None:
+    @desk.kit.tool
+    async def pay(context: ToolContext) -> str:
+        """Ask, and then request an approval."""
+        await context.ask("look")
+        context.require_approval()
+        return "paid"
+
+    run = desk.kit.resume(desk.answer("await pay()"), approved=True)
+    assert [(request.tool, request.action) for request in run.pending] == [("pay", None)]
+
+
 @pytest.mark.parametrize("is_restored", [False, True], ids=["same process", "restart"])
 def test_a_program_in_the_background_waits_and_is_continued(
     desk: Desk, sandbox: MontySandbox, is_restored: bool
@@ -712,7 +806,19 @@ def test_a_program_with_little_data_is_a_few_kilobytes(desk: Desk) -> None:
     assert len(json.dumps(run.to_json())) < 6_000
 
 
-def test_a_program_that_is_too_large_to_be_stored_gets_an_error_and_goes_on(sandbox: MontySandbox) -> None:
+def test_a_continued_program_has_printed_what_it_had_printed_before(sandbox: MontySandbox) -> None:
+    desk = Desk(sandbox, limits=CodeLimits(output_chars=5))
+    run = desk.kit.resume(restored(desk.answer("print('123456')\nawait close(1)")), approved=True)
+    assert run.results[0][1].structured_content == {
+        "result": "closed 1",
+        "printed": "12345",
+        "note": "The program has printed more than this. Print less.",
+    }
+
+
+def test_a_program_that_is_too_large_to_be_stored_gets_an_error_and_goes_on(
+    sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = Desk(sandbox, limits=CodeLimits(saved_bytes=20_000))
     code = """
 data = [str(number * number) for number in range({count})]
@@ -726,6 +832,8 @@ text
     text = value(desk.answer(code.format(count=50_000)))
     assert text.startswith("This call needs an approval, and the program cannot wait for one: it would be stored with ")
     assert text.endswith(" bytes, and 20,000 are allowed. Keep less data in the program.")
+    monkeypatch.setattr("ahvn_tools.toolkit.program_run.MAX_SNAPSHOT_BYTES", 500)  # of the state before it is packed
+    assert "and 500 are allowed" in value(desk.answer(code.format(count=1)))
     assert desk.calls == []
 
 
@@ -791,6 +899,36 @@ def test_bound_values_and_secrets_are_in_no_part_of_a_saved_run(
         assert "because it names a tool with a secret argument" in result.text
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await fetch(headers={'password': 'canary'})\nawait close(1)",
+        "import asyncio\nawait asyncio.gather(close(1), fetch({'a': [{'token': 'canary'}]}))",
+        "headers = {}\nheaders['api_key'] = 'canary'\nawait close(1)\nawait fetch(headers)",
+        "name = 'pass' + 'word'\nawait fetch({name: 'canary'})\nawait close(1)",
+        "import asyncio\nname = 'pass' + 'word'\nawait asyncio.gather(close(1), note('a'), pay({name: 'canary'}))",
+    ],
+    ids=["made", "beside", "set", "computed name", "waits itself"],
+)
+def test_a_program_with_a_secret_deep_in_an_argument_is_not_stored(sandbox: MontySandbox, code: str) -> None:
+    desk = Desk(sandbox)
+
+    @desk.kit.tool
+    def fetch(headers: dict[str, Any]) -> str:
+        """Fetch a page."""
+        return "page"
+
+    @desk.kit.tool(requires_approval=True)
+    def pay(headers: dict[str, Any]) -> str:
+        """Pay."""
+        return "paid"
+
+    run = desk.answer(code)
+    assert run.is_done
+    assert "and the program cannot wait for one, because it" in run.results[0][1].text
+    assert ("close", 1) not in desk.calls
+
+
 def everything(run: Run) -> bytes:
     """Return a saved run with its programs unpacked."""
     programs = [request.program for request in run.pending if request.program is not None]
@@ -804,9 +942,10 @@ def everything(run: Run) -> bytes:
         "token = await leak()\nawait close(1)",
         "print(await leak())\nawait close(1)",
         "tokens = {'a': [await leak()]}\nawait close(1)",
+        "import asyncio\nawait asyncio.gather(close(1), note_later(await leak()))",
         "text = ''\ntry:\n    await leak(True)\nexcept RuntimeError as error:\n    text = str(error)\nawait close(1)",
     ],
-    ids=["kept", "printed", "nested", "in an error"],
+    ids=["kept", "printed", "nested", "only in a waiting call", "in an error"],
 )
 def test_a_secret_that_a_tool_returns_is_not_stored(sandbox: MontySandbox, code: str) -> None:
     desk = Desk(sandbox)
@@ -820,13 +959,17 @@ def test_a_secret_that_a_tool_returns_is_not_stored(sandbox: MontySandbox, code:
             raise ToolError(f"wrong: {token}")
         return token
 
+    @desk.kit.tool(requires_approval=True)
+    def note_later(text: str) -> None:
+        """Write a note."""
+
     desk.kit.bind("token")
-    desk.kit.state["token"] = "canary-token"
+    desk.kit.state["token"] = 'canary-"token"'
     run = desk.answer(code)
     assert b"canary" not in everything(run)
     is_masked = "leak(True)" in code
     assert len(run.pending) == is_masked
-    assert is_masked or "because a tool has returned a secret to it" in run.results[0][1].text
+    assert is_masked or "because it contains a secret that a call has received" in run.results[0][1].text
 
 
 def test_a_bound_secret_does_not_keep_a_program_from_waiting(sandbox: MontySandbox) -> None:

@@ -230,25 +230,33 @@ def test_a_program_that_was_approved_itself_is_not_asked_for_again(sandbox: Mont
     assert made == [1, 2]
 
 
-@pytest.mark.parametrize("asks", ["requires_approval", "ask", "call_tool"])
-def test_the_time_of_an_approver_does_not_count_towards_a_timeout(sandbox: MontySandbox, asks: str) -> None:
+@pytest.mark.parametrize("caller", ["program", "call_tool"])
+def test_the_time_of_an_approver_does_not_count_towards_a_timeout(sandbox: MontySandbox, caller: str) -> None:
     async def decide(_: Any) -> bool:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.8)
         return True
 
-    kit = Toolkit("k", approver=decide, timeout=0.4, middleware_timeout=0.4)
-
-    @kit.tool(requires_approval=asks != "ask")
-    async def pay(context: ToolContext) -> str:
+    def pay() -> str:
         """Pay."""
-        return "asked" if asks == "ask" and await context.ask("pay") else "paid"
+        return "paid"
 
-    if asks == "call_tool":
+    async def ask(context: ToolContext) -> str:
+        """Ask a person."""
+        await context.ask("pay")
+        return "asked"
+
+    def make_kit(**options: Any) -> Toolkit:
+        return Toolkit("k", **options).add(pay, requires_approval=True).add(ask)
+
+    kit = make_kit(approver=decide, timeout=0.7, middleware_timeout=0.7)
+    if caller == "call_tool":
         kit.add_search(core=[])
         assert kit.call("call_tool", {"name": "pay"}) == "paid"
     else:
-        kit.add_code_mode(sandbox=sandbox)
-        assert kit.call("run_code", {"code": "await pay()"}) == ("asked" if asks == "ask" else "paid")
+        programs = [*answer("await pay()", "c1"), *answer("await ask()", "c2")]
+        make_kit().add_code_mode(sandbox=sandbox).run(programs)  # the processes have started
+        results = kit.add_code_mode(sandbox=sandbox).run(programs).results
+        assert [result.value for _, result in results] == ["paid", "asked"]
 
 
 def test_a_program_cannot_run_a_program(sandbox: MontySandbox) -> None:

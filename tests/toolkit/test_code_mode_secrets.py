@@ -36,6 +36,11 @@ def login_kit(sandbox: MontySandbox, *middleware: Any) -> Toolkit:
         """Read the token."""
         return token
 
+    @kit.tool
+    def look(headers: dict[str, str]) -> str:
+        """Look."""
+        return "\n".join(headers)
+
     return kit.bind("token").add_code_mode(sandbox=sandbox)
 
 
@@ -45,6 +50,7 @@ SECRET_PROGRAMS = {
     "parts": "first = 'canary-'\nawait login('ann', first + 'phrase')",
     "f-string": "name = 'ann'\nawait login(name, f'canary-phrase-{name}')",
     "wrong types": "await login(1, 'canary-phrase')",
+    "key of a dict": "await look({'password': 'canary-phrase'})",
     "failure": "phrase = 'canary-phrase'\nraise ValueError(phrase)\nawait login('ann', phrase)",
     "bound value": "await read()",
     "bound value in an error": "raise ValueError(await read())",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -61,11 +62,19 @@ def many(count: int, length: int) -> list[ToolSpec]:
     return [ToolSpec.from_function(big, name=f"big_{n}", description="word " * (length // 5)) for n in range(count)]
 
 
+def test_programs_for_more_than_200_tools_are_checked_against_those_that_they_name(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(*many(201, 10)).add_code_mode(sandbox=sandbox)
+    assert kit.call("run_code", {"code": "await big_7(1), f'{await big_200(2)}'"}) == ["1", "2"]
+    assert "Expected `int`" in kit.exec("run_code", {"code": "await big_200('a')"}).text
+    assert "Did you mean 'big_200'" in kit.exec("run_code", {"code": "await bigg_200(1)"}).text
+
+
 def test_other_arguments_are_declared_and_passed_by_their_own_names(sandbox: MontySandbox) -> None:
     kit = open_kit(sandbox, {"type": "string"})
     text = kit.call("describe_tools", {"names": ["echo"]})
-    assert "echo(a_b: int, **kwargs: str)" in text
-    assert "Other arguments are allowed" in text
+    assert "    **kwargs: str,  # Other" in text
+    assert "    a_b: int,  # Its name in the tool is 'a-b'" in text
+    assert "# Other arguments. Pass one whose name is no identifier as" in text
     code = "await echo(1, city='Oslo', **{'x-y': 'z'})"
     assert kit.call("run_code", {"code": code}) == {"a-b": 1, "city": "Oslo", "x-y": "z", "user": "canary-ann"}
     assert "Expected `str`" in kit.exec("run_code", {"code": "await echo(1, city=2)"}).text
@@ -83,7 +92,7 @@ def test_unknown_functions_are_named_beside_the_known_ones(sandbox: MontySandbox
     text = kit.call("describe_tools", {"names": ["big", "bigg", "big"], "level": "typed"})
     assert text.split("\n\n") == [
         "1 of 1 functions:",
-        "async def big(number: int) -> str:\n    ...",
+        'async def big(number: int) -> str:\n    """Do nothing."""',
         "There is no function 'bigg'. Did you mean 'big'?",
     ]
     assert "Did you mean 'big'?" in kit.exec("describe_tools", {"names": ["bigg"]}).error.message
@@ -98,10 +107,26 @@ def test_a_long_answer_ends_with_a_whole_declaration_and_the_names_of_the_others
     assert "at most 200 functions" in kit.exec("describe_tools", {"names": ["big_1"] * 201}).text
 
 
+def test_an_inline_catalog_has_long_descriptions_while_they_fit(sandbox: MontySandbox) -> None:
+    part = {"type": "object", "properties": {"n": {"description": "word " * 40}, "m": {"description": "Short"}}}
+    tools = [ToolSpec.from_schema(f"f{n}", part, lambda **arguments: 1, description="Do it.") for n in range(300)]
+    kit = Toolkit("k").add(*tools[:2]).add_code_mode(sandbox=sandbox, inline=True)
+    assert kit.definitions()[0].description.count("word word") > 2
+    text = kit.add(*tools[2:]).definitions()[0].description
+    assert (text.count("word"), text.count("# Short"), text.count("Do it.")) == (0, 300, 300)
+
+
+def test_inline_declarations_follow_the_hosts_own_description(sandbox: MontySandbox) -> None:
+    own = "Run it. Find them with `care`."
+    kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox, inline=True, run_tool={"description": own})
+    declaration = 'async def big(number: int) -> str:\n    """Do nothing."""'
+    assert kit.definitions()[0].description == f"{own}\n\nFunctions:\n\n{declaration}"
+
+
 def test_a_large_inline_catalog_has_types_only(sandbox: MontySandbox) -> None:
     kit = Toolkit("k").add(*many(10, 9_000)).add_code_mode(sandbox=sandbox, inline=True)
     [definition] = kit.definitions()
-    assert "async def big_9(number: int) -> str:" in definition.description
+    assert "async def big_9(number: int) -> str: ..." in definition.description
     assert len(definition.description) < 5_000
     assert "search_tools" not in definition.description
     kit.remove(*[f"big_{n}" for n in range(2, 10)])
@@ -129,14 +154,14 @@ def test_texts_have_the_names_that_the_tools_have(sandbox: MontySandbox) -> None
     kit = Toolkit("k").add(big)
     kit.add_code_mode(sandbox=sandbox, search_tool={"name": "look"}, run_tool={"name": "python", "description": "Run."})
     look, describe, run = kit.definitions()
-    assert look.description.startswith("Find functions that a program for `python` can call.")
+    assert look.description.startswith("Find functions for programs of `python`.")
     assert "`python`" in describe.description
     assert run.description == "Run."
 
 
 def test_the_description_of_programs_names_what_surprises_models(sandbox: MontySandbox) -> None:
     text = Toolkit("k").add(big).add_code_mode(sandbox=sandbox).definitions()[-1].description
-    for words in ("asyncio.gather", "RuntimeError", "yield", "inherits", "import asyncio, base64", "last line"):
+    for words in ("asyncio.gather", "RuntimeError", "yield", "del", "inheritance", "last expression"):
         assert words in text
     for statement in ("yield 1", "del x", "class A(Exception): pass"):
         kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
@@ -145,9 +170,9 @@ def test_the_description_of_programs_names_what_surprises_models(sandbox: MontyS
 
 def test_the_modules_that_the_description_names_can_be_imported(sandbox: MontySandbox) -> None:
     kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
-    named = kit.definitions()[-1].description.partition("can import ")[2].partition(", each")[0]
+    named = kit.definitions()[-1].description.partition("such as ")[2].partition(".")[0]
     modules = " ".join(named.split()).replace(" and ", ", ").split(", ")
-    assert len(modules) > 15
+    assert len(modules) == 7
     assert kit.call("run_code", {"code": f"import {', '.join(modules)}\n1"}) == 1
 
 
@@ -161,23 +186,127 @@ def test_a_second_code_mode_and_a_taken_name_are_refused(sandbox: MontySandbox) 
         Toolkit("k").add(big, rename="run_code").add_code_mode(sandbox=sandbox)
     with pytest.raises(ToolLookupError, match="Did you mean 'big'"):
         Toolkit("k").add(big).add_code_mode(["bigg"], sandbox=sandbox)
-    with pytest.raises(ToolkitError, match="cannot change the toolkit"):
+    with pytest.raises(ToolkitError, match="A session cannot change the toolkit: add code mode with `group=` for one"):
         Toolkit("k").add(big).session().add_code_mode(sandbox=sandbox)
     kit.remove("search_tools", "describe_tools", "run_code")
     assert not kit.has_code_mode
     assert kit.add_code_mode(sandbox=sandbox).has_code_mode
 
 
+def test_code_mode_of_one_session_is_a_group_that_it_activates(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox, group="programs", inline=True).deactivate("programs")
+    session, other = kit.session().activate("programs"), kit.session()
+    assert [tool.name for tool in session.definitions()] == ["run_code"]
+    assert "async def big(number: int)" in session.definitions()[0].description
+    assert session.call("run_code", {"code": "await big(2)"}) == "2"
+    for view in (kit, other):
+        assert [tool.name for tool in view.definitions()] == ["big"]
+        assert "group 'programs' is not active" in view.exec("run_code", {"code": "await big(2)"}).text
+
+
+def test_code_mode_of_a_selection_is_a_tag_that_it_has(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big, tags=["read"]).add(big, rename="write")
+    kit.add_code_mode(["write"], sandbox=sandbox, tags=["programs"])
+    assert [tool.name for tool in kit.select(tags=["read"]).definitions()] == ["big"]
+    view = kit.select(tags=["read", "programs"]).session()
+    assert [tool.name for tool in view.definitions()] == ["search_tools", "describe_tools", "run_code"]
+    assert view.call("run_code", {"code": "await big(2)"}) == "2"
+    assert "`write` used when not defined" in view.exec("run_code", {"code": "await write(2)"}).text
+    assert view.call("search_tools", {"query": "write"}).startswith("None of 1 functions")
+
+
+def described(tool: ToolSpec, sandbox: MontySandbox, **options: Any) -> str:
+    kit = Toolkit("k").add(tool).add_code_mode(sandbox=sandbox)
+    text: str = kit.call("describe_tools", {"names": [tool.name], **options})
+    return text.partition("\n\n")[2]
+
+
+def test_types_are_described_with_short_texts_and_full_with_all(sandbox: MontySandbox) -> None:
+    long = "The city, and the country if there are several of that name, in English. Not the district."
+    part = {
+        "type": "object",
+        "properties": {"x": {"type": "integer", "description": "Across"}, "y": {"description": long}},
+    }
+    properties = {
+        "city": {"type": "string", "description": long},
+        "day": {"type": "string", "format": "date", "description": "The day."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 10, "description": "At most 20"},
+        "since": {"type": "string", "format": "date-time", "description": "ISO date-time"},
+        "where": {"type": "array", "items": part},
+        "options": {"type": "object"},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["city", "day"]}
+    tool = ToolSpec.from_schema("plan", schema, lambda **arguments: 1, description="Plan a day. It takes long.")
+    typed = [
+        "class Plan_WhereItem(TypedDict):",
+        "    x: NotRequired[int]  # Across",
+        "    y: NotRequired[Any]",
+        "async def plan(",
+        "    city: str,",
+        "    day: str,  # The day. Format: date.",
+        "    limit: int = 10,  # At most 20. At least 1.",
+        "    since: str = ...,  # ISO date-time",
+        "    where: list[Plan_WhereItem] = ...,",
+        "    options: dict[str, Any] = ...,",
+        ") -> Any:",
+        '    """Plan a day. It takes long."""',
+    ]
+    assert described(tool, sandbox).splitlines() == typed
+    full = described(tool, sandbox, level="full").splitlines()
+    assert full == [f"{line}  # {long}" if line in (typed[2], typed[4]) else line for line in typed]
+    assert described(tool, sandbox, level="brief") == "plan: Plan a day."
+
+
+def test_a_declaration_says_what_is_returned_and_how_the_tool_is_named(sandbox: MontySandbox) -> None:
+    def look(day: str) -> str:
+        """Look it up.
+
+        Returns:
+            The first line.
+        """
+        return day
+
+    text = described(ToolSpec.from_function(look, name="look-up"), sandbox)
+    assert text == (
+        'async def look_up(day: str) -> str:\n    """Look it up.\n'
+        "    The tool's name is 'look-up'.\n    Returns: The first line.\"\"\""
+    )
+
+
+def test_a_search_answers_with_one_line_for_each_function(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big).add(big, rename="bigger").add_code_mode(sandbox=sandbox)
+    text = kit.call("search_tools", {"query": "nothing"})
+    assert text.splitlines() == ["2 of 2 functions:", "", "big: Do nothing.", "bigger: Do nothing."]
+
+
+@pytest.mark.parametrize(
+    ("description", "summary"),
+    [
+        ("Find a tool. It is quick.", "Find a tool."),
+        ("Find tools, e.g. Saws. More.", "Find tools, e.g. Saws."),
+        ("Find\na tool\n\nMore.", "Find a tool"),
+        ("Find version 1.5 of it! Now.", "Find version 1.5 of it!"),
+        ("word " * 100, "word " * 30 + "…"),
+    ],
+    ids=["sentence", "e.g.", "paragraph", "number", "long"],
+)
+def test_a_search_answers_with_first_sentences(sandbox: MontySandbox, description: str, summary: str) -> None:
+    assert described(ToolSpec.from_function(big, description=description), sandbox, level="brief") == f"big: {summary}"
+
+
 @pytest.mark.parametrize(
     "description", ['ends with "', "\\", "a\x00b", "\u202e\u200b", '"""', "\ud800", "\x0c\r\u2028x"]
 )
 def test_a_strange_description_stays_inside_of_its_declaration(description: str) -> None:
-    schema = {"type": "object", "properties": {"x": {"type": "object", "properties": {"y": {}}}}}
-    schema["properties"]["x"]["properties"]["y"]["description"] = description
-    definition = ToolDefinition(name="f", description=description, input_schema=schema)
-    text = make_stubs([definition])["f"].text()
-    compile(HEADER + text, "stubs", "exec")
-    assert text.rstrip().endswith("...")
+    inner = {"type": "object", "properties": {"y": {"description": description}}}
+    schema = {"type": "object", "properties": {"x": inner, "z": {"description": f"a {description}"}}}
+    definition = ToolDefinition(name="f", description=description, input_schema=schema, returns=description)
+    text = make_stubs([definition])["f"].text("full")
+    [declared, function] = ast.parse(HEADER + text).body[2:]
+    assert isinstance(declared, ast.ClassDef)
+    assert isinstance(function, ast.AsyncFunctionDef)
+    assert len(declared.body) == len(function.body) == 1
+    assert [argument.arg for argument in function.args.args] == ["x", "z"]
     assert all(character.isprintable() or character == "\n" for character in text)
 
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import pydantic_monty as monty
-
-from ahvn_tools.code_mode.monty.messages import FILE_NAME, START, to_readable
-from ahvn_tools.code_mode.monty.pool import STEP_SECONDS, MontyPool
+from ahvn_tools.code_mode.monty.process_pool import ProcessPool
 from ahvn_tools.code_mode.monty.slots import Slots
-from ahvn_tools.code_mode.monty.type_errors import certain_errors
-from ahvn_tools.code_mode.monty.worker import MontyWorker
-from ahvn_tools.code_mode.sandbox import InvalidProgramError, SandboxError
+from ahvn_tools.code_mode.monty.worker import STEP_SECONDS, MontyWorker
+from ahvn_tools.code_mode.monty_process.messages import START
+from ahvn_tools.code_mode.sandbox import SandboxError
 
 _MAX_CHECKS_AT_ONCE: Final = 2
 
 _MAX_WARM: Final = 4
 """How many workers stay warm, each for other stubs."""
 
-MAX_CHECKERS: Final = _MAX_CHECKS_AT_ONCE + _MAX_WARM
+_MAX_CHECKERS: Final = _MAX_CHECKS_AT_ONCE + _MAX_WARM
 """How many workers there are for checks."""
 
 _MAX_CHECKS: Final = 500
@@ -33,8 +30,6 @@ _LIMITS: Final = {
     "max_suspensions": 1_000_000,
 }
 _STUB: Final = f"\ndef {START}() -> None: ...\n"
-_UNCHECKABLE: Final = "The check of the types takes too much time or memory. Make the program shorter or simpler."
-_STOP: Final[Any] = {"exc_type": "SystemExit", "message": ""}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,12 +42,12 @@ class _WarmWorker:
 
 
 class MontyChecker:
-    """Type-checks programs. Monty has no check alone, so a program also runs to its first call, for a millisecond."""
+    """Type-checks programs, without running anything of them."""
 
-    def __init__(self, pool: MontyPool) -> None:
+    def __init__(self, pool: ProcessPool) -> None:
         self._pool = pool
         self._slots = Slots(_MAX_CHECKS_AT_ONCE)
-        self._processes = Slots(MAX_CHECKERS)
+        self._processes = Slots(_MAX_CHECKERS)
         self._warm: list[_WarmWorker] = []
         """The workers that check nothing, the last used one at the end."""
 
@@ -76,7 +71,7 @@ class MontyChecker:
     async def _check(self, warm: _WarmWorker, code: str) -> None:
         warm.checks += 1
         try:
-            await warm.worker.run(lambda session: _check(session, f"{START}()\n{code}"))
+            await warm.worker.request("check", code=code)
         finally:
             if warm.worker.is_alive and warm.checks < _MAX_CHECKS and not self._pool.is_closed:
                 self._warm.append(warm)
@@ -93,34 +88,11 @@ class MontyChecker:
         return None
 
     def _new(self, stubs: str) -> _WarmWorker:
-        options: Any = {"type_check": True, "type_check_stubs": stubs + _STUB, "type_check_format": "concise"}
-        return _WarmWorker(
-            worker=MontyWorker(self._pool, self._processes, script_name=FILE_NAME, limits=_LIMITS, **options),
-            stubs=stubs,
-        )
-
-
-def _check(session: Any, code: str) -> None:
-    try:
-        state = _start(session, code)
-    except monty.MontySyntaxError as error:
-        raise InvalidProgramError(to_readable(error.display(), is_check=True)) from None
-    except monty.MontyRuntimeError as error:
-        if isinstance(error.exception(), NotImplementedError):  # what Monty's parser does not know
-            raise InvalidProgramError(to_readable(error.display("type-msg"), is_check=True)) from None
-        raise SandboxError(_UNCHECKABLE) from None
-    except monty.MontyCrashedError as error:
-        if error.timed_out:
-            raise InvalidProgramError(_UNCHECKABLE) from None
-        raise
-    with contextlib.suppress(monty.MontyRuntimeError):  # the SystemExit
-        state.resume(_STOP)
-
-
-def _start(session: Any, code: str) -> Any:
-    try:
-        return session.feed_start(code)
-    except monty.MontyTypingError as error:
-        if errors := certain_errors(error.display(), code):
-            raise InvalidProgramError(to_readable(errors, is_check=True)) from None
-        return session.feed_start(code, skip_type_check=True)
+        options = {
+            "limits": _LIMITS,
+            "type_check": True,
+            "type_check_stubs": stubs + _STUB,
+            "type_check_format": "concise",
+        }
+        worker = MontyWorker(self._pool, self._processes, options=options, value_bytes=0, output_chars=0)
+        return _WarmWorker(worker=worker, stubs=stubs)

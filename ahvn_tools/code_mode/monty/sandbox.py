@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
+import importlib.metadata
 import threading
 import weakref
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.code_mode.limits import CodeLimits
+from ahvn_tools.code_mode.monty.checker import MontyChecker
+from ahvn_tools.code_mode.monty.process_pool import ProcessPool
 from ahvn_tools.code_mode.monty.session import MontySession
 from ahvn_tools.code_mode.monty.slots import Slots
-from ahvn_tools.code_mode.monty.workers import MontyWorkers
+from ahvn_tools.code_mode.monty.worker import MontyWorker
 from ahvn_tools.code_mode.sandbox import Program
-from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.threads import thread_pool
 
 _SLEEP_SECONDS: Final = 60.0
@@ -29,10 +30,10 @@ class MontySandbox:
     def __init__(self, max_processes: int = 32) -> None:
         """`max_processes`: how many programs run at once; the others wait, for at most 30 seconds."""
         self._max_processes = max_processes
-        self._workers: MontyWorkers | None = None
-        self._slots = Slots(max_processes)
         self._lock = threading.Lock()
-        self._is_forked = False
+        self._slots = Slots(max_processes)
+        self._pool: ProcessPool | None = None
+        self._checker: MontyChecker | None = None
         self._end: Any = None
         """Ends the worker processes when this object is deleted."""
         reset_after_fork(self._leave_to_parent)
@@ -40,13 +41,11 @@ class MontySandbox:
     @property
     def version(self) -> str:
         """Monty's version: its snapshots are not compatible with other versions."""
-        import pydantic_monty
-
-        return f"monty {pydantic_monty.__version__}"
+        return f"monty {importlib.metadata.version('pydantic-monty')}"
 
     async def check(self, program: Program) -> None:
         """Check a program without running it. Raises InvalidProgramError."""
-        await self._started().checker.check(program.code, program.stubs)
+        await self._start()[1].check(program.code, program.stubs)
 
     def open(self, limits: CodeLimits) -> AbstractAsyncContextManager[MontySession]:
         """Return the context of one program, in a worker process of its own until the context ends."""
@@ -54,7 +53,13 @@ class MontySandbox:
 
     @asynccontextmanager
     async def _open(self, limits: CodeLimits) -> AsyncGenerator[MontySession]:
-        worker = self._started().worker(_resource_limits(limits), self._slots)
+        worker = MontyWorker(
+            self._start()[0],
+            self._slots,
+            options={"limits": _resource_limits(limits)},
+            value_bytes=limits.value_bytes,
+            output_chars=limits.output_chars,
+        )
         try:
             yield MontySession(worker, limits.seconds)
         except Exception:
@@ -68,10 +73,10 @@ class MontySandbox:
     def close(self) -> None:
         """End the worker processes, and the programs in them with an error. The next program starts them again."""
         with self._lock:
-            workers, self._workers = self._workers, None
-        if workers is not None:
+            pool, self._pool = self._pool, None
+        if pool is not None and self._checker is not None:
             self._end.detach()
-            workers.close()
+            _close(pool, self._checker)
 
     def __enter__(self) -> Self:
         return self
@@ -81,26 +86,28 @@ class MontySandbox:
     ) -> None:
         self.close()
 
-    def _started(self) -> MontyWorkers:
-        if self._is_forked:
-            raise ToolkitError(
-                f"The process {os.getpid()} was forked from one that runs programs, and so it cannot run programs. "
-                "Start it with multiprocessing's 'spawn' or 'forkserver'."
-            )
+    def _start(self) -> tuple[ProcessPool, MontyChecker]:
         with self._lock:
-            if self._workers is None:
-                self._workers = MontyWorkers(self._max_processes)
-                self._end = weakref.finalize(self, thread_pool.run, self._workers.close)
-                self._end.atexit = False  # they end with this process
-            return self._workers
+            if self._pool is None or self._checker is None:
+                self._pool = ProcessPool()
+                self._checker = MontyChecker(self._pool)
+                self._end = weakref.finalize(self, thread_pool.run, partial(_close, self._pool, self._checker))
+                self._end.atexit = False  # the pool ends them then
+            return self._pool, self._checker
 
-    def _leave_to_parent(self) -> None:
-        """In a forked child: never destroy the parent's pool, which would wait for threads that are not here."""
+    def _leave_to_parent(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+        """In a forked child: begin without processes."""
         self._lock = threading.Lock()
-        if self._workers is not None:
-            self._is_forked = True
+        self._slots = Slots(self._max_processes)
+        pool, self._pool = self._pool, None
+        if pool is not None:
             self._end.detach()
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._workers))
+            pool.leave_to_parent()
+
+
+def _close(pool: ProcessPool, checker: MontyChecker) -> None:
+    pool.close()
+    checker.close()
 
 
 def _resource_limits(limits: CodeLimits) -> dict[str, Any]:

@@ -1,21 +1,24 @@
-"""MontyWorker: one worker process of a pool, from its first step until it is returned or killed."""
+"""MontyWorker: one process of a pool, from its first step until it is returned or killed."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import signal
 import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-import pydantic_monty as monty
-
-from ahvn_tools.code_mode.monty.pool import STEP_SECONDS, MontyPool
+from ahvn_tools.code_mode.monty.process_pool import ProcessPool
+from ahvn_tools.code_mode.monty.program_process import ProgramProcess
 from ahvn_tools.code_mode.monty.slots import Slots
-from ahvn_tools.code_mode.sandbox import ProgramError, SandboxError
+from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxError
 from ahvn_tools.execution.threads import run_in_thread, thread_pool
+from ahvn_tools.json_types import JsonObject
+
+STEP_SECONDS: Final = 30.0
+"""How long a step takes at most, apart from the time that the program itself may use."""
+
+_SLOT_SECONDS: Final = 30.0
+"""How long a program waits for its turn."""
 
 _ENDED: Final = (
     "The program was stopped, because its worker process ended: it was killed, or the machine has no memory left. The "
@@ -26,55 +29,54 @@ _STUCK: Final = (
     "undone."
 )
 _CLOSED: Final = "The program was stopped, because its sandbox was closed. The calls that it made are not undone."
+_NOT_STARTED: Final = "The program was not started, because the system starts no worker process: {error}"
 
 
 class MontyWorker:
-    """One worker process. Its steps block, so they run in threads, one at a time."""
+    """One process. Its steps block, so they run in threads, one at a time."""
 
-    def __init__(self, pool: MontyPool, slots: Slots, **options: Any) -> None:
+    def __init__(self, pool: ProcessPool, slots: Slots, **arguments: Any) -> None:
         """Nothing is started before the first step, which waits for one of `slots`."""
-        self._pool, self._slots, self._options = pool, slots, options
+        self._pool, self._slots, self._arguments = pool, slots, arguments
         self._has_slot = False
         self._step_lock = threading.Lock()
-        self._kill_lock = threading.Lock()
-        self._session: Any = None
-        self._process_id: int | None = None
-        self._killed = threading.Event()
+        self._process: ProgramProcess | None = None
+        self._is_killed = False
+        self.write: Callable[[str], None] = lambda _: None
+        """Receives what the program prints, from any thread."""
 
-    async def run(self, step: Callable[[Any], Any], seconds: float = 0.0) -> Any:
-        """Return what `step` returns for the Monty session of this process.
+    async def request(self, what: str, seconds: float = 0.0, **arguments: Any) -> JsonObject:
+        """Return the reply to a request.
 
-        `seconds`: how long the program itself may run in it. Raises SandboxError if the process ends or does not
-        respond, or if there is none free. A step that is cancelled kills the process.
+        `seconds`: how long the program itself may run in it. Raises ProgramError if the program fails, and SandboxError
+        if the process ends or does not respond, or if there is none free. Cancelling a request kills the process.
         """
         if not self._has_slot:
-            await self._slots.acquire(STEP_SECONDS)
+            await self._slots.acquire(_SLOT_SECONDS)
             self._has_slot = True
+        seconds += STEP_SECONDS
         try:
-            return await _run_in_time(lambda: self._run(step), seconds + STEP_SECONDS)
+            reply: JsonObject = await _run_in_time(lambda: self._request(what, seconds, arguments), seconds)
         except TimeoutError:
             self.kill()
-            if self._session is None:  # it waits for a process of the pool
-                self._pool.kill_idle()
             raise SandboxError(_STUCK) from None
-        except (monty.MontyError, ProgramError):
+        except ProgramError:
             raise
         except BaseException:
             self.kill()
             raise
+        return reply
 
     @property
     def is_alive(self) -> bool:
         """Whether the process can run another step. Only between steps."""
-        return not self._killed.is_set() and self._session is not None and self._session.worker_pid is not None
+        return self._process is not None and not self._is_killed
 
     def kill(self) -> None:
         """End the process, from any thread. The pool replaces it."""
-        with self._kill_lock:
-            self._killed.set()
-            if self._process_id is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._process_id, signal.SIGKILL)
+        self._is_killed = True
+        if (process := self._process) is not None:
+            process.kill()
 
     async def give_back(self) -> None:
         """Return the process to the pool, or kill it when it does not respond."""
@@ -91,47 +93,58 @@ class MontyWorker:
         self.kill()
         thread_pool.run(self.leave)
 
-    def _run(self, step: Callable[[Any], Any]) -> Any:
-        with self._step_lock:
-            try:
-                if self._session is None:
-                    self._enter()
-                return step(self._session)
-            except monty.MontyCrashedError as error:
-                self._killed.set()
-                text = _CLOSED if self._pool.is_closed else _STUCK if error.timed_out else _ENDED
-                raise SandboxError(text) from None
-
-    def _enter(self) -> None:
-        if self._killed.is_set() or not self._pool.add(self):
-            raise SandboxError(_CLOSED)
-        try:
-            session = self._pool.monty.checkout(**self._options).__enter__()
-        except (TimeoutError, RuntimeError):  # no process is free, or the pool was closed meanwhile
-            raise SandboxError(_CLOSED if self._pool.is_closed else _STUCK) from None
-        self._session = session
-        with self._kill_lock:
-            self._process_id = session.worker_pid
-        self._pool.take_idle(session.worker_pid)
-        if self._killed.is_set():
-            self.kill()
-
     def leave(self) -> None:
         """Return the process to the pool. It blocks until its step ends."""
         with self._step_lock:
-            session, is_alive = self._session, self.is_alive
-            self._session = None
-            if session is not None:
-                if is_alive and not self._pool.keep_idle(session.worker_pid):
-                    self.kill()
-                session.__exit__(None, None, None)
-            with self._kill_lock:  # the process may run another program now
-                self._killed.set()
-                self._process_id = None
-        self._pool.remove(self)
+            process, is_alive = self._process, self.is_alive
+            self._process, self._is_killed = None, True
+            if process is not None:
+                self._pool.release(process, is_reusable=is_alive)
         if self._has_slot:
             self._has_slot = False
             self._slots.release()
+
+    def _request(self, what: str, seconds: float, arguments: JsonObject) -> JsonObject:
+        with self._step_lock:
+            if self._is_killed:  # and perhaps returned: this thread comes late
+                raise SandboxError(_CLOSED if self._pool.is_closed else _ENDED)
+            process = self._process or self._start()
+            reply = process.request(what, seconds, arguments)
+            if reply is None or reply.get("error") == "crashed":
+                self.kill()
+                is_slow = process.was_too_slow() if reply is None else reply["timed_out"]
+                raise SandboxError(_CLOSED if self._pool.is_closed else _STUCK if is_slow else _ENDED)
+            self.write(reply.get("printed", ""))
+            _raise_error(reply)
+            return reply
+
+    def _start(self) -> ProgramProcess:
+        """Take a process of the pool: an idle one, unless it has ended meanwhile."""
+        while True:
+            try:
+                process = self._pool.acquire()
+            except OSError as error:
+                raise SandboxError(_NOT_STARTED.format(error=error.strerror)) from None
+            if process is None:
+                raise SandboxError(_CLOSED)
+            self._process = process
+            if self._is_killed:  # meanwhile, by another thread
+                process.kill()
+            reply = process.request("open", STEP_SECONDS, self._arguments)
+            if reply is not None and "error" not in reply:
+                return process
+            if process.is_new or self._is_killed:
+                self.kill()
+                raise SandboxError(_CLOSED if self._pool.is_closed else _ENDED)
+            self._process = None
+            self._pool.release(process, is_reusable=False)
+
+
+def _raise_error(reply: JsonObject) -> None:
+    kind = reply.get("error")
+    if kind is not None:
+        error = {"invalid": InvalidProgramError, "sandbox": SandboxError, "program": ProgramError}[kind]
+        raise error(reply["text"])
 
 
 async def _run_in_time(function: Callable[[], Any], seconds: float) -> Any:

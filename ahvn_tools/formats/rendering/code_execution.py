@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ahvn_tools.definition import ToolDefinition
@@ -37,17 +37,17 @@ def caller_words(version: str | None) -> dict[str, str]:
 
 
 def without_recursive(
-    callers: Mapping[str, Sequence[str]], tools: Iterable[JsonObject], definitions: Iterable[ToolDefinition]
+    callers: Mapping[str, list[str]], tools: Iterable[JsonObject], definitions: Iterable[ToolDefinition]
 ) -> dict[str, list[str]]:
     """Return the callers of each tool; of one with a recursive schema only the model itself.
 
     Anthropic refuses programs that could call it. Raises ToolSpecError if the model may not call it, either.
     """
-    allowed = {name: list(words) for name, words in callers.items()}
+    allowed = {**callers}
     programmatic = programmatic_names(callers)
     for tool, definition in zip(tools, definitions, strict=True):
         name = definition.name
-        if name in programmatic and find_cyclic_refs(tool["input_schema"]):
+        if name in programmatic and definition.share(_is_recursive, _is_recursive, tool["input_schema"]):
             if DIRECT not in allowed[name]:
                 raise ToolSpecError(
                     f"Anthropic refuses programs that call {name!r}, because its schema is recursive. "
@@ -55,6 +55,10 @@ def without_recursive(
                 )
             allowed[name] = [DIRECT]
     return allowed
+
+
+def _is_recursive(_: ToolDefinition, exported_schema: JsonObject) -> bool:
+    return bool(find_cyclic_refs(exported_schema))
 
 
 def with_code_execution(tools: list[JsonObject], version: str) -> list[JsonObject]:

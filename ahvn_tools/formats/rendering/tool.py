@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ahvn_tools.definition import ToolDefinition
@@ -133,7 +133,7 @@ def set_provider_options(
     tools: list[JsonObject],
     definitions: Iterable[ToolDefinition],
     defer_loading: bool | Collection[str],
-    callers: Mapping[str, Sequence[str]],
+    callers: Mapping[str, list[str]],
 ) -> None:
     """Set on exported tools, in place, which of them only the provider's search returns, and who may call them.
 
@@ -152,7 +152,7 @@ def set_provider_options(
         if name in deferred:
             tool["defer_loading"] = True
         if name in callers:
-            tool["allowed_callers"] = list(callers[name])
+            tool["allowed_callers"] = callers[name]
 
 
 def _check_texts(definition: ToolDefinition, max_description_chars: int | None) -> Iterator[Finding]:

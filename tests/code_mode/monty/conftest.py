@@ -13,17 +13,16 @@ from tests.execution.entry_points import until
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
-import pydantic_monty  # after the check that it is there
-
 from ahvn_tools.code_mode import MontySandbox  # as above
 
 
 def workers() -> list[psutil.Process]:
     """Return the worker processes that live, of all sandboxes."""
     found = []
-    for child in psutil.Process().children():
+    for child in psutil.Process().children(recursive=True):
         try:
-            if child.name() == "monty" and child.status() != psutil.STATUS_ZOMBIE:
+            is_worker = "monty_process" in " ".join(child.cmdline()) and child.ppid() != os.getpid()
+            if is_worker and child.status() != psutil.STATUS_ZOMBIE:
                 found.append(child)
         except psutil.NoSuchProcess:
             continue
@@ -36,13 +35,6 @@ def send_signal(number: int = signal.SIGKILL) -> int:
     for worker in found:
         os.kill(worker.pid, number)
     return len(found)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def started_runtime() -> None:
-    """Start Monty's threads, which stay until the process ends."""
-    with pydantic_monty.Monty(max_processes=1):
-        pass
 
 
 @pytest.fixture

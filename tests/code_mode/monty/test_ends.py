@@ -107,11 +107,13 @@ class Host:
 
     def __init__(self, sandbox: MontySandbox, **limits: Any) -> None:
         self.started, self.cancelled = threading.Event(), threading.Event()
+        self.waiting = 0
         self.kit = Toolkit("k")
         self.kit.add(self.wait, self.begin).add_code_mode(sandbox=sandbox, limits=CodeLimits(**limits))
 
     async def wait(self) -> None:
         """Wait until this is cancelled."""
+        self.waiting += 1
         self.started.set()
         try:
             await asyncio.sleep(60)
@@ -208,8 +210,8 @@ def test_a_waiting_program_keeps_its_process_and_others_wait_for_a_limited_time(
 
     async def main() -> None:
         tasks = [asyncio.create_task(host.kit.aexec("run_code", {"code": "await wait()"})) for _ in range(4)]
-        assert await auntil(lambda: len(asyncio.all_tasks()) >= 9)  # each program and its call
-        monkeypatch.setattr(worker, "STEP_SECONDS", 0.1)
+        assert await auntil(lambda: host.waiting == 4)
+        monkeypatch.setattr(worker, "_SLOT_SECONDS", 0.1)
         busy = await host.kit.aexec("run_code", {"code": "1"})
         assert "4 programs run already" in busy.text
         monkeypatch.undo()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import signal
 import threading
@@ -10,6 +11,7 @@ import time
 from collections import Counter
 from typing import Any
 
+import psutil
 import pytest
 
 from ahvn_tools import Toolkit
@@ -183,7 +185,8 @@ def test_processes_that_are_killed_at_any_moment_repeat_no_call(sandbox: MontySa
         while time.monotonic() < ends:
             found = workers()
             if found:
-                chance.choice(found).kill()
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    chance.choice(found).kill()
             time.sleep(chance.random() * 0.02)
 
     async def run(name: str) -> None:

@@ -45,7 +45,7 @@ def converse_openai(client: Any, kit: Toolkit, request: dict[str, Any], *, strea
         else:
             answer = client.responses.create(**request)
             run = kit.run(answer)
-        request["input"] += [*(item.model_dump(exclude_none=True) for item in answer.output), *run]
+        request["input"] += [*answer.output, *run]
         if not run.results and not run.is_paused:
             return str(answer.output_text)
     raise AssertionError("The model does not end.")

@@ -74,7 +74,7 @@ def test_a_program_calls_tools_in_several_turns_and_in_parallel(connect, streams
     assert said == "The program said: 5, Error: There is no such thing."
     assert len(service.requests) == 4, "the program's output comes without a message, and is sent back"
     fits(list[ToolParam], asked["tools"])
-    outputs = [item for item in asked["input"] if item.get("type") == "function_call_output"]
+    outputs = [item for item in service.requests[-1]["input"] if item.get("type") == "function_call_output"]
     fits(list[FunctionCallOutput], outputs)
     assert [output["caller"] for output in outputs] == [CALLER] * 3
 

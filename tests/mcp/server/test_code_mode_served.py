@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -15,8 +16,9 @@ pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 import pydantic_monty
 from fastmcp import Client
-from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StreamableHttpTransport
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
 
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
@@ -28,7 +30,8 @@ WAIT = 60
 """Seconds within which anything must have happened."""
 
 KEY = "a key that all servers have"
-WIRES = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+MODES = ["legacy", "2026-07-28"]
+WIRES = pytest.mark.parametrize("mode", MODES)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,7 +54,8 @@ class Desk:
     def __init__(self, sandbox: MontySandbox, *, limits: CodeLimits | None = None, **options: Any) -> None:
         self.calls: list[Any] = []
         self.started = asyncio.Event()
-        self.is_cancelled = False
+        self.cancelled = 0
+        self.programs: set[str] = set()
         self.kit = Toolkit("desk", secret_key=KEY, **options).add(self.note, self.whoami, self.delete, self.wait)
         self.kit.add(self.close, requires_approval=True)
         self.kit.add_code_mode(sandbox=sandbox, limits=limits, task="optional")
@@ -68,6 +72,7 @@ class Desk:
 
     async def delete(self, path: str, context: ToolContext) -> str:
         """Delete a file."""
+        self.programs.add(str(context.call_id).rpartition(".")[0])
         await context.ask("delete a file", {"path": path})
         self.calls.append(("delete", path))
         return f"deleted {path}"
@@ -78,7 +83,7 @@ class Desk:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            self.is_cancelled = True
+            self.cancelled += 1
             raise
 
     def close(self, issue: int) -> str:
@@ -152,6 +157,7 @@ async def test_a_program_may_ask_again_and_again(desk: Desk, mode: str) -> None:
         result = await run_code(client, "[await delete(str(number)) for number in range(4)]")
     assert result.structured_content == {"result": [f"deleted {number}" for number in range(4)]}
     assert (len(person.messages), len(desk.calls)) == (4, 4)
+    assert len(desk.programs) == 1  # the ids of all calls begin with that of the program
 
 
 @WIRES
@@ -209,14 +215,14 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
     """A client of the newest protocol could send its answer twice, or with another program."""
     from ahvn_tools.errors import ToolError
     from ahvn_tools.results import ToolResult
+    from ahvn_tools.toolkit.background_calls import BackgroundCalls
     from ahvn_tools.toolkit.batch import Batch
     from ahvn_tools.toolkit.program_elicitation import ProgramElicitation
+    from ahvn_tools.toolkit.sessions import ClientState, SessionState
 
     class Repeated:
-        is_of_task = False
-
-        def __init__(self, state: str | None, answers: dict[str, Any]) -> None:
-            self.state, self.answers = state, answers
+        def __init__(self, state: str | None, answers: dict[str, Any], *, is_of_task: bool = False) -> None:
+            self.state, self.answers, self.is_of_task = state, answers, is_of_task
 
         def find_answer(self, key: str) -> Any:
             return self.answers.get(key)
@@ -224,8 +230,11 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
         def make_input_request(self, messages: Any, schema: Any, state: str) -> Any:
             return messages, state
 
-    def elicitation(arguments: Any, state: str | None = None, **answers: Any) -> ProgramElicitation:
-        return ProgramElicitation(desk.kit._view, Repeated(state, answers), arguments)  # type: ignore[arg-type]  # stands for one
+    def elicitation(
+        arguments: Any, state: str | None = None, view: Any = None, *, is_of_task: bool = False, **answers: Any
+    ) -> ProgramElicitation:
+        request: Any = Repeated(state, answers, is_of_task=is_of_task)
+        return ProgramElicitation(view or desk.kit._view, request, arguments)
 
     arguments = {"code": "await note('a')\nawait delete('x')"}
     waiting = await desk.kit.aexec("run_code", arguments)
@@ -250,6 +259,78 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
         with pytest.raises(ToolError, match="This request was used before"):
             await elicitation(arguments, state, **{key: answer}).resume()
 
+    with pytest.raises(ToolError, match="servers that share tasks need the same `secret_key`"):
+        await elicitation({"code": "await note('b')"}, state, is_of_task=True, **{key: yes}).resume()
+
+    # a client without a session does not continue the program of a session
+    ann = desk.kit.session(session_id="ann")
+    asked = elicitation(arguments, view=ann._view).ask(await ann.aexec("run_code", arguments))
+    assert asked.error is not None
+    [key], state = asked.error.mcp_response
+    anonymous = desk.kit._view.session(SessionState({}, None, ClientState(is_anonymous=True)), BackgroundCalls())
+    with pytest.raises(ToolError, match="The request was made in another session"):
+        await elicitation(arguments, state, anonymous, **{key: yes}).resume()
+
+    # a client does not decide on a call that needs an approval as a whole, even if it guesses the id of its request
+    arguments = {"code": "import asyncio\nawait asyncio.gather(close(1), delete('x'))"}
+    asked = elicitation(arguments).ask(await desk.kit.aexec("run_code", arguments))
+    assert asked.error is not None
+    _, state = asked.error.mcp_response
+    approval = json.loads(state)["requests"]["approval"]
+    assert approval["tool"] == "close"
+    again = await elicitation(arguments, state, **{approval["id"]: yes}).resume()
+    assert isinstance(again, ToolResult)
+    assert desk.calls == [("note", "a"), ("note", "a")]
+
+
+async def test_a_client_that_answers_twice_or_with_another_state_continues_a_program_once(desk: Desk) -> None:
+    arguments = {"code": "await note('a')\nawait delete('x')"}
+    yes, no = (ElicitResult(action="accept", content={"approve": value}) for value in (True, False))
+    async with connect(desk, "2026-07-28", Person()) as client:
+
+        async def send(arguments: Any, state: str | None = None, **answers: Any) -> Any:
+            return await client.session.call_tool(
+                "run_code", arguments, request_state=state, input_responses=answers or None, allow_input_required=True
+            )
+
+        asked = await send(arguments)
+        [key], state = asked.input_requests, asked.request_state
+        for other_arguments, other_state in [
+            (arguments, state[:-9] + ("A" if state[-9] != "A" else "B") + state[-8:]),
+            ({"code": "await delete('y')"}, state),
+        ]:
+            with pytest.raises(MCPError, match="requestState"):
+                await send(other_arguments, other_state, **{key: yes})
+        again = await send(arguments, state, other=yes)
+        assert [*again.input_requests] == [key]
+        answers = [send(arguments, given, **{key: yes}) for given in (state, again.request_state, state)]
+        results = await asyncio.gather(*answers, send(arguments, state, **{key: yes}))
+        late = await send(arguments, state, **{key: no})
+    assert sorted(result.is_error for result in [*results, late]) == [False, True, True, True, True]
+    assert all("it has continued before" in result.content[0].text for result in [*results, late] if result.is_error)
+    assert desk.calls == [("note", "a"), ("delete", "x")]
+
+
+async def test_a_client_that_answers_too_late_runs_nothing(
+    sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(sandbox, approval_expiry=60)
+    arguments = {"code": "await note('a')\nawait delete('x')"}
+    async with connect(desk, "2026-07-28", Person()) as client:
+        asked: Any = await client.session.call_tool("run_code", arguments, allow_input_required=True)
+        [key], now = asked.input_requests, time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 70)
+        texts = []
+        for is_approved in (True, False):
+            answer = ElicitResult(action="accept", content={"approve": is_approved})
+            late: Any = await client.session.call_tool(
+                "run_code", arguments, request_state=asked.request_state, input_responses={key: answer}
+            )
+            texts.append(late.content[0].text)
+    assert "has waited for too long" in texts[0]
+    assert texts[1].startswith("The call of 'run_code' was rejected")
+    assert desk.calls == [("note", "a")]
+
 
 @pytest.mark.parametrize(
     ("answer", "is_approved"),
@@ -264,6 +345,18 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
 )
 def test_only_an_accepted_form_approves(answer: Any, is_approved: bool) -> None:
     assert is_approval(answer) is is_approved
+
+
+@WIRES
+async def test_the_calls_of_a_clients_program_are_calls_of_a_client(desk: Desk, mode: str) -> None:
+    @desk.kit.tool
+    def is_served(context: ToolContext) -> bool:
+        """Return whether a client has called."""
+        return context.is_served
+
+    async with connect(desk, mode, None) as client:
+        assert (await run_code(client, "await is_served()")).structured_content == {"result": True}
+    assert await desk.kit.acall("run_code", {"code": "await is_served()"}) is False
 
 
 @WIRES
@@ -288,26 +381,27 @@ async def test_the_progress_of_the_calls_of_a_program_reaches_the_client(desk: D
     ]
 
 
-@WIRES
-async def test_a_client_that_cancels_a_program_cancels_its_calls(desk: Desk, mode: str) -> None:
-    with over_http(desk.kit.to_fastmcp_server()) as url:
+async def test_a_client_that_cancels_a_program_cancels_its_calls(desk: Desk) -> None:
+    async def cancel(url: str, mode: str) -> Any:
         async with Client(url, mode=mode) as client:  # type: ignore[arg-type]  # a mode
-            call = asyncio.create_task(client.call_tool("run_code", {"code": "await wait()"}, timeout=0.2))
             with contextlib.suppress(Exception):
-                await call
-            assert await auntil(lambda: desk.is_cancelled)
-            assert (await run_code(client, "1 + 1")).structured_content == {"result": 2}
+                await client.call_tool("run_code", {"code": "await wait()"}, timeout=0.3)
+            return (await run_code(client, "1 + 1")).structured_content
+
+    with over_http(desk.kit.to_fastmcp_server()) as url:
+        assert await asyncio.gather(*[cancel(url, mode) for mode in MODES]) == [{"result": 2}] * 2
+        assert await auntil(lambda: desk.cancelled == 2)
 
 
-@WIRES
-async def test_the_programs_of_two_clients_over_http_do_not_mix(desk: Desk, mode: str) -> None:
-    people = {name: Person(**{name: True}) for name in ("ann", "bob")}
+async def test_the_programs_of_clients_over_http_do_not_mix(desk: Desk) -> None:
+    modes = {"ann": "legacy", "bob": "legacy", "eve": "2026-07-28", "dan": "2026-07-28"}
+    people = {name: Person(**{name: True}) for name in modes}
     server = desk.kit.to_fastmcp_server(state=lambda request: {"user": request.headers.get("x-user")})
     code = "import asyncio\nme = await whoami()\n[me, *(await asyncio.gather(delete(me), note(me)))]"
 
     async def use(url: str, name: str) -> Any:
         transport = StreamableHttpTransport(url, headers={"x-user": name})
-        async with Client(transport, mode=mode, elicitation_handler=people[name].answer) as client:  # type: ignore[arg-type]  # a mode
+        async with Client(transport, mode=modes[name], elicitation_handler=people[name].answer) as client:  # type: ignore[arg-type]  # a mode
             return [(await run_code(client, code)).structured_content for _ in range(3)]
 
     with over_http(server) as url:
@@ -316,7 +410,7 @@ async def test_the_programs_of_two_clients_over_http_do_not_mix(desk: Desk, mode
     for name, person in people.items():
         assert len(person.messages) == 3
         assert all(f'"{name}"' in message for message in person.messages)
-    assert len(desk.calls) == 12
+    assert len(desk.calls) == 24
 
 
 async def test_a_large_program_state_returns_over_http(desk: Desk) -> None:
@@ -350,7 +444,7 @@ async def test_a_task_that_runs_a_program_is_cancelled(desk: Desk) -> None:
         task = await call_tool_task(client, "run_code", {"code": "await wait()"})
         await asyncio.wait_for(desk.started.wait(), WAIT)
         await task.cancel()
-        assert await auntil(lambda: desk.is_cancelled)
+        assert await auntil(lambda: desk.cancelled == 1)
 
 
 @WIRES

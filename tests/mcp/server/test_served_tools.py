@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+import pytest
 from fastmcp import Client, FastMCP
 
 from ahvn_tools import Toolkit, ToolResult
@@ -80,3 +81,10 @@ async def test_a_tool_that_is_disabled_on_the_server_is_not_served():
         assert [tool.name for tool in await client.list_tools()] == ["add"]
         answer: Any = await client.call_tool_mcp("plus", {"a": 1, "b": 2})
     assert answer.is_error
+
+
+@pytest.mark.parametrize("callers", [["direct"], ["programmatic"]], ids=["model", "programs"])
+async def test_a_client_may_call_a_tool_of_each_caller(callers):
+    async with Client(Toolkit("math").add(add, allowed_callers=callers).to_fastmcp_server()) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["add"]
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3

@@ -74,7 +74,7 @@ class Subject:
         search: Call = ("search_tools", {"query": github_task.QUERY, "limit": github_task.SEARCH_LIMIT})
         program: Call = ("run_code", {"code": github_task.PROGRAM})
         conversations = [whole]
-        for title, level in (("ahvn-tools", {}), ('ahvn-tools, `level="typed"`', {"level": "typed"})):
+        for title, level in (("ahvn-tools", {}), ('ahvn-tools, `level="full"`', {"level": "full"})):
             describe: Call = ("describe_tools", {"names": github_task.DESCRIBED, **level})
             conversations.append(await _talk(title, kit, [[search], [describe], [program]]))
         return conversations

@@ -10,10 +10,12 @@ import re
 from ast import literal_eval
 from typing import Final
 
-from ahvn_tools.code_mode.monty.messages import FILE_NAME
+from ahvn_tools.code_mode.monty_process.messages import FILE_NAME
 
 _ERROR: Final = re.compile(rf"^{re.escape(FILE_NAME)}:(\d+):(\d+): (\w+)\[([\w-]+)\] (.*)$")
 _ARGUMENT: Final = re.compile(r"[Ee]xpected `(.*)`, found `(.*)`$")
+_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+"""A value in a message, which the program may have chosen."""
 _UNKNOWN_KEY: Final = re.compile(r'^Unknown key "(.*?)" for TypedDict')
 _REPLACED: Final = re.compile(r"is not assignable to `def (\w+)\(")
 _NEVER_FAIL: Final = frozenset(
@@ -44,15 +46,16 @@ def _is_certain(line: str, program: list[str], code: str, replaced: list[str]) -
     if match is None:
         return True
     row, column, severity, rule, message = match.groups()
-    if severity != "error" or rule in _NEVER_FAIL or _MAY_FIT.search(message):
+    words = _TEXT.sub("", message)
+    if severity != "error" or rule in _NEVER_FAIL or _MAY_FIT.search(words):
         return False
-    if any(f"`def {name}(" in message for name in replaced):  # the program has another value under the name
+    if any(f"`def {name}(" in words for name in replaced):  # the program has another value under the name
         return False
     if key := _UNKNOWN_KEY.match(message):
         return not re.search(rf"\[(['\"]){re.escape(key[1])}\1\]\s*=(?!=)", code)  # the program adds it
     if rule == "invalid-argument-type" and (types := _ARGUMENT.search(message)):
         source = program[int(row) - 1] if int(row) <= len(program) else ""
-        return not (source[int(column) - 1 :].startswith("**") or may_fit(types[2], types[1]))
+        return not (source[int(column) - 1 :].startswith("*") or may_fit(types[2], types[1]))
     return True
 
 

@@ -1,0 +1,119 @@
+"""The main loop of a process: it answers the requests of the host, one at a time, until the host closes its pipe."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import pydantic_monty as monty
+
+from ahvn_tools.code_mode.monty_process.frames import read_frame, write_frame
+from ahvn_tools.code_mode.monty_process.messages import FILE_NAME
+from ahvn_tools.code_mode.monty_process.program import MontyProgram
+from ahvn_tools.code_mode.monty_process.time_limit import time_limit
+from ahvn_tools.code_mode.monty_process.type_check import check_types
+from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxError
+from ahvn_tools.json_types import JsonObject
+
+_MAX_STEP_SECONDS: Final = 3600.0
+"""After this time, Monty ends an interpreter that does not respond. The host ends this process before."""
+
+_EXIT_SECONDS: Final = 0.5
+"""How long an idle process has to end after the host."""
+
+
+def main() -> None:
+    """Serve the host."""
+    requests, replies = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(null, descriptor)
+    os.close(null)
+    _end_with_host(requests)
+    with (
+        contextlib.suppress(BrokenPipeError),  # the host has ended
+        monty.Monty(min_processes=0, max_processes=1, request_timeout=_MAX_STEP_SECONDS) as pool,
+    ):
+        server = Server(pool)
+        while (request := read_frame(requests)) is not None:
+            write_frame(replies, server.reply(request))
+
+
+def _end_with_host(requests: int) -> None:
+    """End this process and its interpreter when the host ends in the middle of a step."""
+    if not hasattr(select, "poll"):  # pragma: no cover  # on Windows they end after the step
+        return
+
+    def wait() -> None:
+        poll = select.poll()
+        poll.register(requests, select.POLLHUP)
+        poll.poll()
+        time.sleep(_EXIT_SECONDS)  # an idle process ends by itself
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+class Server:
+    """Answers requests for one program, then for the next."""
+
+    def __init__(self, pool: monty.Monty) -> None:
+        self._pool = pool
+        self._session: Any = None
+        self._program: MontyProgram | None = None
+        self._handlers: dict[str, Callable[..., JsonObject]] = {
+            "open": self._open,
+            "check": self._check,
+            "start": lambda **arguments: self._running().start(**arguments),
+            "restore": lambda snapshot, functions: self._running().restore(base64.b64decode(snapshot), functions),
+            "answer": lambda answer: self._running().answer(answer),
+            "settle": lambda answers: self._running().settle(answers),
+            "snapshot": lambda: {"snapshot": base64.b64encode(self._running().snapshot()).decode()},
+            "close": self._close,
+        }
+
+    def reply(self, request: JsonObject) -> JsonObject:
+        """Return the reply to a request, or its error. This process ends if it takes more than its `seconds`."""
+        handler = self._handlers[request["do"]]
+        try:
+            with time_limit(request["seconds"]):
+                reply = handler(**request["arguments"])
+        except InvalidProgramError as error:
+            reply = {"error": "invalid", "text": str(error)}
+        except SandboxError as error:
+            reply = {"error": "sandbox", "text": str(error)}
+        except ProgramError as error:
+            reply = {"error": "program", "text": str(error)}
+        except monty.MontyCrashedError as error:
+            reply = {"error": "crashed", "timed_out": error.timed_out}
+        if self._program is not None and (printed := self._program.take_printed()):
+            reply["printed"] = printed
+        return reply
+
+    def _open(self, options: JsonObject, value_bytes: int, output_chars: int) -> JsonObject:
+        self._close()
+        self._session = self._pool.checkout(script_name=FILE_NAME, **options).__enter__()
+        self._program = MontyProgram(self._session, value_bytes=value_bytes, output_chars=output_chars)
+        return {}
+
+    def _close(self) -> JsonObject:
+        session, self._session, self._program = self._session, None, None
+        if session is not None:
+            session.__exit__(None, None, None)
+        return {}
+
+    def _check(self, code: str) -> JsonObject:
+        check_types(self._session, code)
+        return {}
+
+    def _running(self) -> MontyProgram:
+        if self._program is None:
+            raise SandboxError("The host has opened no program.")
+        return self._program

@@ -1,0 +1,54 @@
+"""The check of a program's types, in a Monty session that knows the declarations of its functions."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any, Final
+
+import pydantic_monty as monty
+
+from ahvn_tools.code_mode.monty_process.messages import START, to_readable
+from ahvn_tools.code_mode.monty_process.type_errors import certain_errors
+from ahvn_tools.code_mode.sandbox import InvalidProgramError, SandboxError
+
+_UNCHECKABLE: Final = "The check of the types takes too much time or memory. Make the program shorter or simpler."
+_COMMENT: Final = re.compile(r"#[^\n]*")
+_IGNORE: Final = re.compile(r"\b(type|ty):(?=\s*ignore\b)")
+"""What would switch off the check of a line, in a comment."""
+_STOP: Final[Any] = {"exc_type": "SystemExit", "message": ""}
+
+
+def check_types(session: Any, code: str) -> None:
+    """Raises InvalidProgramError for a program that does not fit, SandboxError if the session cannot check it.
+
+    Monty has no check alone: it runs a call before the program, which ends it.
+    """
+    try:
+        state = _start(session, f"{START}()\n{_without_ignore(code)}")
+    except monty.MontySyntaxError as error:
+        raise InvalidProgramError(to_readable(error.display(), is_check=True)) from None
+    except monty.MontyRuntimeError as error:
+        if isinstance(error.exception(), NotImplementedError):  # what Monty's parser does not know
+            raise InvalidProgramError(to_readable(error.display("type-msg"), is_check=True)) from None
+        raise SandboxError(_UNCHECKABLE) from None
+    except monty.MontyCrashedError as error:
+        if error.timed_out:
+            raise InvalidProgramError(_UNCHECKABLE) from None
+        raise
+    with contextlib.suppress(monty.MontyRuntimeError):  # the SystemExit
+        state.resume(_STOP)
+
+
+def _without_ignore(code: str) -> str:
+    """Return a program of the same length without comments that switch off its check."""
+    return _COMMENT.sub(lambda comment: _IGNORE.sub(r"\1 ", comment[0]), code)
+
+
+def _start(session: Any, code: str) -> Any:
+    try:
+        return session.feed_start(code)
+    except monty.MontyTypingError as error:
+        if errors := certain_errors(error.display(), code):
+            raise InvalidProgramError(to_readable(errors, is_check=True)) from None
+        return session.feed_start(code, skip_type_check=True)
