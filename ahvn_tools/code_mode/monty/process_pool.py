@@ -66,6 +66,10 @@ class ProcessPool:
         for process in [*self._used, *self._idle]:
             process.leave_to_parent()
         self._spawner.leave_to_parent()
+        self._lock = threading.Lock()
+        self._used.clear()
+        self._idle.clear()
+        self.is_closed = True
 
 
 _pools: weakref.WeakSet[ProcessPool] = weakref.WeakSet()

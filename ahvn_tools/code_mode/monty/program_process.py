@@ -19,7 +19,12 @@ class ProgramProcess:
         """Start the process. Raises OSError when that is impossible."""
         self._spawner = spawner
         its_requests, self._requests = os.pipe()
-        self._replies, its_replies = os.pipe()
+        try:
+            self._replies, its_replies = os.pipe()
+        except OSError:
+            os.close(its_requests)
+            os.close(self._requests)
+            raise
         try:
             self._process_id = spawner.fork(its_requests, its_replies)
         except BaseException:

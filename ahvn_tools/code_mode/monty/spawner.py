@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -38,11 +39,14 @@ class Spawner:
             if self._connection is None:
                 self._start()
             try:
-                return self._ask(FORK, requests, replies)
+                number = self._ask(FORK, requests, replies)
             except OSError:  # it was killed
                 self._end()
                 self._start()
-                return self._ask(FORK, requests, replies)
+                number = self._ask(FORK, requests, replies)
+            if number < 0:
+                raise OSError(-number, os.strerror(-number))
+            return number
 
     def reap(self, process_id: int) -> int | None:
         """Wait for a process that was killed, and return its return code; None if it is not known."""
@@ -63,6 +67,8 @@ class Spawner:
         if self._process is not None and self._connection is not None:
             self._process.returncode = 0  # this process cannot wait for it
             self._connection.close()
+        self._lock = threading.Lock()
+        self._connection = self._process = None
 
     def _start(self) -> None:
         self._connection, its_connection = socket.socketpair()

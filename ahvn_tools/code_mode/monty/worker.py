@@ -99,7 +99,8 @@ class MontyWorker:
             process, is_alive = self._process, self.is_alive
             self._process, self._is_killed = None, True
             if process is not None:
-                self._pool.release(process, is_reusable=is_alive)
+                reply = process.request("close", STEP_SECONDS, {}) if is_alive else None
+                self._pool.release(process, is_reusable=reply is not None and reply.get("is_reusable", False))
         if self._has_slot:
             self._has_slot = False
             self._slots.release()

@@ -10,7 +10,8 @@ from typing import Final
 from ahvn_tools.json_types import JsonObject
 
 FORK: Final = b"f"
-"""Asks the spawner for a process, with the descriptors that it reads from and writes to. The reply is its id."""
+"""Asks the spawner for a process, with the descriptors that it reads from and writes to. The reply is its id,
+or a negative error number."""
 
 REAP: Final = b"r"
 """Asks the spawner for the return code of a process that was killed, with its id after this byte."""

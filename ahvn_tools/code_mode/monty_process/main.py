@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pydantic_monty as monty
@@ -25,6 +26,9 @@ from ahvn_tools.json_types import JsonObject
 _MAX_STEP_SECONDS: Final = 3600.0
 """After this time, Monty ends an interpreter that does not respond. The host ends this process before."""
 
+_MAX_IDLE_BYTES: Final = 50_000_000
+"""An interpreter with more memory is not used again: it gives no memory back."""
+
 _EXIT_SECONDS: Final = 0.5
 """How long an idle process has to end after the host."""
 
@@ -32,6 +36,9 @@ _EXIT_SECONDS: Final = 0.5
 def main() -> None:
     """Serve the host."""
     requests, replies = os.dup(0), os.dup(1)
+    if hasattr(signal, "SIGALRM"):  # a host that ignores or blocks it would switch time limits off
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(null, descriptor)
@@ -59,6 +66,15 @@ def _end_with_host(requests: int) -> None:
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+def _resident_bytes(process_id: int | None) -> int:
+    """Return how much memory a process has; 0 where it is not known: it has ended, or the system has no /proc."""
+    try:
+        pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Server:
@@ -98,16 +114,15 @@ class Server:
         return reply
 
     def _open(self, options: JsonObject, value_bytes: int, output_chars: int) -> JsonObject:
-        self._close()
         self._session = self._pool.checkout(script_name=FILE_NAME, **options).__enter__()
         self._program = MontyProgram(self._session, value_bytes=value_bytes, output_chars=output_chars)
         return {}
 
     def _close(self) -> JsonObject:
         session, self._session, self._program = self._session, None, None
-        if session is not None:
-            session.__exit__(None, None, None)
-        return {}
+        memory = _resident_bytes(session.worker_pid)
+        session.__exit__(None, None, None)
+        return {"is_reusable": memory <= _MAX_IDLE_BYTES}
 
     def _check(self, code: str) -> JsonObject:
         check_types(self._session, code)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
 import os
+import signal
 import socket
+import sys
+import traceback
+from typing import NoReturn
 
 from ahvn_tools.code_mode.monty_process.frames import FORK, NUMBER, REAP
 from ahvn_tools.code_mode.monty_process.main import main
@@ -13,6 +19,7 @@ from ahvn_tools.code_mode.monty_process.main import main
 def spawn() -> None:
     """Answer requests on standard input, a socket, until the host closes it."""
     connection = socket.socket(fileno=os.dup(0))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a host that ignores it would leave no return codes
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -20,28 +27,51 @@ def spawn() -> None:
     while True:
         message, descriptors, _, _ = socket.recv_fds(connection, 1 + NUMBER.size, 2)
         if message == FORK:
-            connection.sendall(NUMBER.pack(_fork(connection, *descriptors)))
+            connection.sendall(NUMBER.pack(_try_fork(connection, *descriptors)))
         elif message[:1] == REAP:
-            _, status = os.waitpid(NUMBER.unpack(message[1:])[0], 0)
-            connection.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
+            connection.sendall(NUMBER.pack(_reap(NUMBER.unpack(message[1:])[0])))
         else:  # the host has ended
             return
 
 
-def _fork(connection: socket.socket, requests: int, replies: int) -> int:
-    process_id = os.fork()
-    if process_id == 0:
-        try:
-            os.setpgid(0, 0)  # it is killed with its interpreter
+def _try_fork(connection: socket.socket, requests: int, replies: int) -> int:
+    """Start a process, and return its id, or a negative error number."""
+    try:
+        process_id = os.fork()
+        if process_id == 0:
             connection.close()
-            os.dup2(requests, 0)
-            os.dup2(replies, 1)
-            os.close(requests)
-            os.close(replies)
-            main()
-        finally:
-            os._exit(0)
-    os.setpgid(process_id, process_id)
-    os.close(requests)
-    os.close(replies)
+            _run(requests, replies)
+        with contextlib.suppress(OSError):  # it has ended already
+            os.setpgid(process_id, process_id)
+    except OSError as error:
+        return -(error.errno or errno.EAGAIN)
+    finally:
+        os.close(requests)
+        os.close(replies)
     return process_id
+
+
+def _reap(process_id: int) -> int:
+    try:
+        _, status = os.waitpid(process_id, 0)
+    except ChildProcessError:  # a spawner that was killed has started it
+        return 0
+    return os.waitstatus_to_exitcode(status)
+
+
+def _run(requests: int, replies: int) -> NoReturn:
+    """Be the new process. An error is reported without its message, which could contain values of a program."""
+    code = 0
+    try:
+        os.setpgid(0, 0)  # it is killed with its interpreter
+        os.dup2(requests, 0)
+        os.dup2(replies, 1)
+        os.close(requests)
+        os.close(replies)
+        main()
+    except BaseException as error:  # noqa: BLE001  # the process ends
+        code = 1
+        traceback.print_tb(error.__traceback__)
+        sys.stderr.write(f"{type(error).__name__}\n")
+    finally:
+        os._exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -18,14 +19,21 @@ from ahvn_tools.code_mode import MontySandbox  # as above
 
 def workers() -> list[psutil.Process]:
     """Return the worker processes that live, of all sandboxes."""
+    return [process for spawner in spawners() for process in living(spawner.children())]
+
+
+def spawners() -> list[psutil.Process]:
+    """Return the processes that start workers, one for each sandbox."""
+    return living(psutil.Process().children())
+
+
+def living(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Return those that run the package's program and live."""
     found = []
-    for child in psutil.Process().children(recursive=True):
-        try:
-            is_worker = "monty_process" in " ".join(child.cmdline()) and child.ppid() != os.getpid()
-            if is_worker and child.status() != psutil.STATUS_ZOMBIE:
-                found.append(child)
-        except psutil.NoSuchProcess:
-            continue
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "monty_process" in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
     return found
 
 
@@ -40,8 +48,8 @@ def send_signal(number: int = signal.SIGKILL) -> int:
 @pytest.fixture
 def sandbox() -> Iterator[MontySandbox]:
     """A sandbox for 4 programs at once; closing it leaves no process."""
-    before = {worker.pid for worker in workers()}
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
     made = MontySandbox(max_processes=4)
     yield made
     made.close()
-    assert until(lambda: {worker.pid for worker in workers()} <= before)
+    assert until(lambda: {child.pid for child in psutil.Process().children(recursive=True)} <= before)
