@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-import re
 import pickle
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

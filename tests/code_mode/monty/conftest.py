@@ -22,6 +22,16 @@ def workers() -> list[psutil.Process]:
     return [process for spawner in spawners() for process in living(spawner.children())]
 
 
+def processes() -> set[int]:
+    """Return the ids of all processes of sandboxes: those that start workers, the workers and their interpreters."""
+    found = set()
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "monty" in " ".join(child.cmdline()) or child.status() == psutil.STATUS_ZOMBIE:
+                found.add(child.pid)
+    return found
+
+
 def spawners() -> list[psutil.Process]:
     """Return the processes that start workers, one for each sandbox."""
     return living(psutil.Process().children())
@@ -48,8 +58,8 @@ def send_signal(number: int = signal.SIGKILL) -> int:
 @pytest.fixture
 def sandbox() -> Iterator[MontySandbox]:
     """A sandbox for 4 programs at once; closing it leaves no process."""
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    before = processes()
     made = MontySandbox(max_processes=4)
     yield made
     made.close()
-    assert until(lambda: {child.pid for child in psutil.Process().children(recursive=True)} <= before)
+    assert until(lambda: processes() <= before)

@@ -11,7 +11,7 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
-from tests.code_mode.monty.conftest import living, spawners, workers
+from tests.code_mode.monty.conftest import living, processes, spawners, workers
 from tests.execution.entry_points import program, until
 
 TOO_LONG = """
@@ -95,15 +95,15 @@ def test_an_idle_process_keeps_no_program() -> None:
 
 
 def test_deleted_sandboxes_end_their_processes() -> None:
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    before = processes()
     made: list[Any] = [Toolkit("k").add_code_mode() for _ in range(2)]
     threads = [threading.Thread(target=kit.call, args=("run_code", {"code": "1"})) for kit in made]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert {child.pid for child in psutil.Process().children(recursive=True)} > before
+    assert processes() > before
     made.clear()
     del threads, thread
     gc.collect()
-    assert until(lambda: {child.pid for child in psutil.Process().children(recursive=True)} <= before)
+    assert until(lambda: processes() <= before)
