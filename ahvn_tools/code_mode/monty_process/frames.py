@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 from typing import Final
 
+from ahvn_tools.execution.isolation.protocol import read_exactly, write_all
 from ahvn_tools.json_types import JsonObject
 
 FORK: Final = b"f"
@@ -20,13 +20,12 @@ NUMBER: Final = struct.Struct(">q")
 """An id of a process, or a return code, which is negative for a signal."""
 
 _LENGTH: Final = struct.Struct(">Q")
-_MAX_READ_BYTES: Final = 1 << 24
 
 
 def read_frame(descriptor: int) -> JsonObject | None:
     """Wait for the next message. Return None when the other process has ended."""
-    head = _read_exactly(descriptor, _LENGTH.size)
-    content = None if head is None else _read_exactly(descriptor, _LENGTH.unpack(head)[0])
+    head = read_exactly(descriptor, _LENGTH.size)
+    content = None if head is None else read_exactly(descriptor, _LENGTH.unpack(head)[0])
     if content is None:
         return None
     message: JsonObject = json.loads(content)
@@ -36,16 +35,4 @@ def read_frame(descriptor: int) -> JsonObject | None:
 def write_frame(descriptor: int, message: JsonObject) -> None:
     """Send a message. Raises OSError when the other process has ended."""
     content = json.dumps(message).encode()
-    rest = memoryview(_LENGTH.pack(len(content)) + content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _read_exactly(descriptor: int, length: int) -> bytearray | None:
-    content = bytearray()
-    while len(content) < length:
-        part = os.read(descriptor, min(length - len(content), _MAX_READ_BYTES))
-        if not part:
-            return None
-        content += part
-    return content
+    write_all(descriptor, _LENGTH.pack(len(content)) + content)

@@ -104,13 +104,13 @@ def make_call_id() -> bytes:
 
 def read_frame(descriptor: int, call_id: bytes | None = None) -> Frame | None:
     """Read one frame. Return None at the end of the stream. Raises ForeignFrameError for one with another call id."""
-    head = _read_exactly(descriptor, _HEAD.size)
+    head = read_exactly(descriptor, _HEAD.size)
     if head is None:
         return None
     found_id, length = _HEAD.unpack(head)
     if call_id not in (None, found_id):
         raise ForeignFrameError
-    content = _read_exactly(descriptor, length)
+    content = read_exactly(descriptor, length)
     return None if content is None else Frame(found_id, content)
 
 
@@ -120,12 +120,18 @@ def write_frames(descriptor: int, call_id: bytes, *contents: bytes) -> None:
     if sum(map(len, parts)) <= _MAX_JOINED_BYTES:
         parts = [b"".join(parts)]  # the reader wakes up once
     for part in parts:
-        rest = memoryview(part)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        write_all(descriptor, part)
 
 
-def _read_exactly(descriptor: int, length: int) -> bytes | None:
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write to a pipe. Raises OSError when the other process has closed its end."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def read_exactly(descriptor: int, length: int) -> bytes | None:
+    """Read from a pipe. Return None if it ends before."""
     content = bytearray()
     while len(content) < length:
         part = os.read(descriptor, min(length - len(content), _MAX_READ_BYTES))
