@@ -83,7 +83,7 @@ class ProgramRun:
         """Return the program, if its types fit. Raises ToolError with what is wrong."""
         if len(code) > self._limits.code_chars:
             raise ToolError(f"The program is too long: it has {len(code):,} of {self._limits.code_chars:,} characters.")
-        hide_literals(self._view, self._entries.values(), code, self._context)
+        await hide_literals(self._view, self._entries.values(), code, self._context)
         awaits = awaits_calls(code)
         names = self._functions.keys() if len(self._functions) <= _MAX_CHECKED else find_names(code)
         stubs = [self._stub(name).declaration(awaits=awaits) for name in self._functions if name in names]

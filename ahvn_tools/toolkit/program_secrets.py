@@ -15,6 +15,7 @@ from ahvn_tools.code_mode.identifiers import to_identifier
 from ahvn_tools.context import ToolContext
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolCallError
+from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.redaction import is_secret_name, is_secret_schema
 from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.state import BlockingStateError
@@ -45,11 +46,12 @@ def takes_secrets(view: StoreView, entry: Entry) -> bool:
     return bool(declared) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
 
 
-def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, context: ToolContext) -> None:
+async def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, context: ToolContext) -> None:
     """Mask what is written in a program, in reports of its call, if the program may pass secrets."""
     if may_pass_secrets(view, entries, code):
+        literals = (await run_in_thread(lambda _: list(find_literals(code)))).get()  # a long program takes 0.3 seconds
         hidden = context._inner_values  # noqa: SLF001  # of this package
-        hidden.extend(("code", text) for text in find_literals(code))
+        hidden.extend(("code", text) for text in literals)
 
 
 def hide_bound_values(view: StoreView, entries: Iterable[Entry], context: ToolContext) -> None:

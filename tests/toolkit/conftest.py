@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ahvn_tools.execution.isolation import pool
 from tests.execution.conftest import nothing_is_left
+
+if TYPE_CHECKING:
+    from ahvn_tools.code_mode import MontySandbox
 
 __all__ = ["nothing_is_left"]
 
@@ -17,3 +21,12 @@ def idle_workers_end(nothing_is_left: None) -> Iterator[None]:
     """End the worker processes that wait for calls, before the check looks at open files."""
     yield
     pool.process_pool.end_idle()
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[MontySandbox]:
+    """A sandbox for the programs of one file."""
+    from ahvn_tools.code_mode import MontySandbox  # its package is optional
+
+    with MontySandbox(max_processes=8) as made:
+        yield made

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import psutil
@@ -19,8 +18,6 @@ from tests.execution.entry_points import until
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
-import pydantic_monty  # after the check that it is there
-
 from ahvn_tools.code_mode import MontySandbox  # as above
 
 
@@ -28,20 +25,6 @@ class Issue(BaseModel):
     id: int
     title: str
     state: Literal["open", "closed"] = "open"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def started_runtime() -> None:
-    """Start Monty's threads, which stay until the process ends, before what is open is counted."""
-    with pydantic_monty.Monty(max_processes=1):
-        pass
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[MontySandbox]:
-    made = MontySandbox(max_processes=8)
-    yield made
-    made.close()
 
 
 class Desk:

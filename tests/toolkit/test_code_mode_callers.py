@@ -13,16 +13,7 @@ from ahvn_tools import ToolCall, Toolkit
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
-import pydantic_monty  # after the check that it is there
-
 from ahvn_tools.code_mode import MontySandbox  # as above
-
-
-@pytest.fixture(scope="session", autouse=True)
-def started_runtime() -> None:
-    """Start Monty's threads, which stay until the process ends, before what is open is counted."""
-    with pydantic_monty.Monty(max_processes=1):
-        pass
 
 
 @pytest.fixture

@@ -16,10 +16,7 @@ from ahvn_tools.results import ToolResult
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 from ahvn_tools.code_mode import MontySandbox  # after the check that its package is there
-from tests.toolkit.test_code_mode import sandbox, started_runtime
 from tests.toolkit.test_code_mode_rules import CATCH, answer, run
-
-__all__ = ["sandbox", "started_runtime"]
 
 GATHER = "import asyncio\nawait asyncio.gather({})"
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -33,25 +33,9 @@ from tests.execution.entry_points import until
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
-import pydantic_monty  # after the check that it is there
-
 from ahvn_tools.code_mode import MontySandbox  # as above
 
 KEY = "a key that all processes have"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def started_runtime() -> None:
-    """Start Monty's threads, which stay until the process ends, before what is open is counted."""
-    with pydantic_monty.Monty(max_processes=1):
-        pass
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[MontySandbox]:
-    made = MontySandbox(max_processes=4)
-    yield made
-    made.close()
 
 
 class Desk:

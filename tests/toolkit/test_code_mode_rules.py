@@ -18,9 +18,6 @@ from ahvn_tools.toolkit.run import Run
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 from ahvn_tools.code_mode import MontySandbox  # after the check that its package is there
-from tests.toolkit.test_code_mode import sandbox, started_runtime
-
-__all__ = ["sandbox", "started_runtime"]
 
 CATCH = "try:\n    result = {}\nexcept RuntimeError as error:\n    result = str(error)\nresult"
 """A program that returns the result of a call, or the text of its error."""

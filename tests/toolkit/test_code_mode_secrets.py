@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pytest
@@ -17,10 +19,8 @@ from ahvn_tools.middleware import log, record, replay, trace
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 from ahvn_tools.code_mode import MontySandbox  # after the check that its package is there
-from tests.toolkit.test_code_mode import sandbox, started_runtime
+from ahvn_tools.toolkit import program_secrets
 from tests.toolkit.test_code_mode_rules import answer
-
-__all__ = ["sandbox", "started_runtime"]
 
 
 def login_kit(sandbox: MontySandbox, *middleware: Any) -> Toolkit:
@@ -109,3 +109,20 @@ def test_the_code_of_other_programs_is_logged(sandbox: MontySandbox, caplog: pyt
     caplog.set_level(logging.INFO)
     login_kit(sandbox, log()).exec("run_code", {"code": "6 * 7"})
     assert 'run_code {"code": "6 * 7"} -> ok' in caplog.text
+
+
+async def test_literals_of_a_program_with_secrets_are_found_outside_of_the_event_loop(
+    sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    find = program_secrets.find_literals
+
+    def remember(code: str) -> Iterator[str]:
+        threads.append(threading.get_ident())
+        return find(code)
+
+    monkeypatch.setattr(program_secrets, "find_literals", remember)
+    kit = Toolkit("k").add_code_mode(sandbox=sandbox)
+    assert await kit.acall("run_code", {"code": "{'password': 'canary-secret'}"}) == {"password": "canary-secret"}
+    assert threads
+    assert threading.get_ident() not in threads

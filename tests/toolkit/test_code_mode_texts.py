@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
@@ -15,24 +14,8 @@ from ahvn_tools.errors import ToolkitError, ToolLookupError
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
-import pydantic_monty  # after the check that it is there
-
 from ahvn_tools.code_mode import MontySandbox  # as above
 from ahvn_tools.code_mode.stubs import HEADER, make_stubs
-
-
-@pytest.fixture(scope="session", autouse=True)
-def started_runtime() -> None:
-    """Start Monty's threads, which stay until the process ends, before what is open is counted."""
-    with pydantic_monty.Monty(max_processes=1):
-        pass
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[MontySandbox]:
-    made = MontySandbox(max_processes=2)
-    yield made
-    made.close()
 
 
 def echo(schema: Any) -> ToolSpec:

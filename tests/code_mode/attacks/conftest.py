@@ -10,8 +10,6 @@ import pytest
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
-import pydantic_monty  # after the check that it is there
-
 from ahvn_tools.code_mode import MontySandbox  # as above
 from tests.code_mode.attacks.canaries import Canaries, Host
 from tests.execution.conftest import nothing_is_left
@@ -20,15 +18,8 @@ from tests.execution.entry_points import until
 __all__ = ["nothing_is_left"]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def started_runtime() -> None:
-    """Start Monty's threads, which stay until the process ends, before what is open is counted."""
-    with pydantic_monty.Monty(max_processes=1):
-        pass
-
-
 @pytest.fixture(scope="module")
-def sandbox(started_runtime: None, nothing_is_left: None) -> Iterator[MontySandbox]:
+def sandbox(nothing_is_left: None) -> Iterator[MontySandbox]:
     before = set(psutil.Process().children(recursive=True))
     made = MontySandbox(max_processes=1)
     yield made

@@ -14,7 +14,6 @@ import pytest
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
-import pydantic_monty
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp.shared.exceptions import MCPError
@@ -32,13 +31,6 @@ WAIT = 60
 KEY = "a key that all servers have"
 MODES = ["legacy", "2026-07-28"]
 WIRES = pytest.mark.parametrize("mode", MODES)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def started_runtime() -> None:
-    """Start Monty's threads, which stay until the process ends, before what is open is counted."""
-    with pydantic_monty.Monty(max_processes=1):
-        pass
 
 
 @pytest.fixture(scope="module")
