@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from ahvn_tools.errors import ToolkitError
+
+_MAX_SECONDS: Final = 86_400
+_MAX_NUMBER: Final = 2**40
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodeLimits:
-    """What one program may use. Raises ToolkitError for a limit that is not more than 0."""
+    """What one program may use.
+
+    Raises ToolkitError for a limit that is not more than 0, for seconds of more than a day, and for other limits that
+    are no whole number or more than 2**40.
+    """
 
     seconds: float = 10.0
     """Seconds in which the program itself runs. The time that it waits for tools does not count."""
@@ -36,3 +44,8 @@ class CodeLimits:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise ToolkitError(f"The limit `{field.name}` of programs is a number above 0, not {value!r}.")
+            if field.type == "int" and not isinstance(value, int):
+                raise ToolkitError(f"The limit `{field.name}` of programs is a whole number, not {value!r}.")
+            most = _MAX_NUMBER if field.type == "int" else _MAX_SECONDS
+            if value > most:
+                raise ToolkitError(f"The limit `{field.name}` of programs is at most {most:,}, not {value!r}.")

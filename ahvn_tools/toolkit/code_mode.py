@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 _OTHER_TOOLS: Final = 10
 """How many tools that no program can call a search may find at most."""
 
-
 _MAX_ANSWER: Final = 40_000
 """How many characters of declarations one answer has at most."""
+
 _MAX_INLINE: Final = 40_000
 """Above how many characters inline declarations have short descriptions of parameters, and then none at all."""
+
 _MAX_NAMES: Final = 200
 """How many functions are described at a time."""
 

@@ -36,9 +36,8 @@ _EXIT_SECONDS: Final = 0.5
 def main() -> None:
     """Serve the host."""
     requests, replies = os.dup(0), os.dup(1)
-    if hasattr(signal, "SIGALRM"):  # a host that ignores or blocks it would switch time limits off
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a host that ignores or blocks it would switch time limits off
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(null, descriptor)
@@ -55,8 +54,6 @@ def main() -> None:
 
 def _end_with_host(requests: int) -> None:
     """End this process and its interpreter when the host ends in the middle of a step."""
-    if not hasattr(select, "poll"):  # pragma: no cover  # on Windows they end after the step
-        return
 
     def wait() -> None:
         poll = select.poll()

@@ -10,12 +10,8 @@ from contextlib import contextmanager
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """End this process if the block takes longer. An outer limit goes on after the block."""
-    set_timer = getattr(signal, "setitimer", None)
-    if set_timer is None:  # pragma: no cover  # on Windows the host ends this process
-        yield
-        return
-    outer_seconds, _ = set_timer(signal.ITIMER_REAL, seconds)
+    outer_seconds, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        set_timer(signal.ITIMER_REAL, outer_seconds)
+        signal.setitimer(signal.ITIMER_REAL, outer_seconds)
