@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,8 +56,17 @@ def parse(text: str | None) -> Docstring:
     )
 
 
-_STYLES: Final = {"GOOGLE": (), "NUMPYDOC": ("--", ".."), "REST": ("\n:",), "EPYDOC": ("@",)}
-"""The styles, and marks without which a docstring has no section of a style: then its slow parser finds nothing."""
+@functools.cache
+def _parsers() -> list[tuple[Callable[[str], Any], tuple[str, ...]]]:
+    """Return how each style is parsed, with marks without which a docstring has no section of it."""
+    from docstring_parser import epydoc, google, numpydoc, rest
+
+    return [
+        (google.GoogleParser().parse, ()),  # to construct a parser takes as long as to parse
+        (numpydoc.NumpydocParser().parse, ("--", "..")),
+        (rest.parse, ("\n:",)),
+        (epydoc.parse, ("@",)),
+    ]
 
 
 def _parse_best_style(text: str) -> Any:
@@ -66,11 +77,11 @@ def _parse_best_style(text: str) -> Any:
     import docstring_parser
 
     readings: list[Any] = []
-    for style, marks in _STYLES.items():
+    for parse_style, marks in _parsers():
         if readings and marks and not any(mark in f"\n{text}" for mark in marks):
             continue
         with contextlib.suppress(docstring_parser.ParseError, IndexError):  # IndexError for a colon without a name
-            readings.append(docstring_parser.parse(text, docstring_parser.DocstringStyle[style]))
+            readings.append(parse_style(text))
     return max(readings, key=lambda reading: (len(_function_parameters(reading)), len(reading.meta)))
 
 
