@@ -34,12 +34,13 @@ from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
 from ahvn_tools.mcp.server.http_guards import HostSyntaxGuard, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.mcp.server.standard_streams import claimed_stdout
+from ahvn_tools.mcp.server.standard_streams import claimed_stdin, claimed_stdout
 from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
 from ahvn_tools.results import ToolResult
 
-if TYPE_CHECKING:  # tasks need an extra
-    from ahvn_tools.mcp.server.tasks import FindTool, Tasks
+if TYPE_CHECKING:
+    from ahvn_tools.mcp.server.message_reader import MessageReader
+    from ahvn_tools.mcp.server.tasks import FindTool, Tasks  # they need an extra
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class ServedToolsServer(FastMCP):
         self._served_tools = served_tools
         self._spec_tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
         self._listen_handler = ListenHandler(PollingSubscriptionBus(served_tools.get_revision))
+        self._message_reader: MessageReader | None = None
         self._install_handlers()
         self._tasks = None if tasks in (None, False) else _create_tasks(tasks, name, served_tools, self._get_tool)
         if self._tasks is not None:
@@ -113,26 +115,33 @@ class ServedToolsServer(FastMCP):
         return super().http_app(path, [*guards, *(middleware or ()), *sender], *arguments, **options)
 
     async def run_stdio_async(
-        self, show_banner: bool = True, log_level: str | None = None, stateless: bool = False
+        self,
+        show_banner: bool = True,
+        log_level: str | None = None,
+        stateless: bool = False,  # noqa: ARG002  # FastMCP only logs it
     ) -> None:
-        """Serve over stdio as FastMCP does, with its arguments; messages are written by a MessageWriter."""
-        with claimed_stdout() as stdout:
-            if stdout is None:
-                await super().run_stdio_async(show_banner, log_level, stateless)
-                return
-            if show_banner:
-                from fastmcp.utilities.cli import log_server_banner  # slow to import
+        """Serve over stdio as FastMCP does, with its arguments; messages are read and written without a thread."""
+        if show_banner:
+            from fastmcp.utilities.cli import log_server_banner  # slow to import
 
-                log_server_banner(server=self)
-            output: Any = stdout  # it has those methods of an open file that are called
+            log_server_banner(server=self)
+        with claimed_stdin() as stdin, claimed_stdout() as stdout:
             token = set_transport("stdio")
+            self._message_reader = stdin
+            streams: Any = {"stdin": stdin, "stdout": stdout}  # they have those methods of open files that are called
             try:
                 with temporary_log_level(log_level):
-                    async with self._lifespan_manager(), stdio_server(stdout=output) as (reader, writer):
+                    async with self._lifespan_manager(), stdio_server(**streams) as (reader, writer):
                         options = self._mcp_server.create_initialization_options()
                         await self._mcp_server.run(reader, writer, options)
             finally:
+                self._message_reader = None
                 reset_transport(token)
+
+    def stop_reading(self) -> None:
+        """End a server over stdio as its client would, from the thread of its event loop."""
+        if self._message_reader is not None:
+            self._message_reader.stop()
 
     async def _list_tools(self) -> Sequence[Tool]:
         outcome = await capture_outcome(self._served_tools.definitions, Request.current())

@@ -18,7 +18,7 @@ from uvicorn.config import LOG_LEVELS
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.server_log import log_to_stderr
-from ahvn_tools.mcp.server.standard_streams import interruptible_stdin, line_buffered_stdout
+from ahvn_tools.mcp.server.standard_streams import line_buffered_stdout
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +102,13 @@ def _check_options(options: ServerRunOptions) -> None:
 
 
 async def _run_stdio(server: FastMCP, log_level: str) -> None:
-    with interruptible_stdin() as end_input, line_buffered_stdout():
+    def stop_reading() -> None:
+        if isinstance(server, ServedToolsServer):
+            server.stop_reading()
+
+    with line_buffered_stdout():
         level = "debug" if log_level == "trace" else log_level  # uvicorn's own level
-        await _wait_until_stopped(server.run_stdio_async(show_banner=False, log_level=level), end_input)
+        await _wait_until_stopped(server.run_stdio_async(show_banner=False, log_level=level), stop_reading)
 
 
 async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:

@@ -1,0 +1,67 @@
+"""MessageReader: reads the messages of a client over stdio, without a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncGenerator
+from typing import Final
+
+_READ_BYTES: Final = 65_536
+
+
+class MessageReader:
+    """An async iterable of the lines of a pipe, socket, terminal or file.
+
+    An open file would take a thread for each line, which is most of the time of a short call. Empty lines are dropped:
+    mcp takes a quarter of a millisecond for each.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._is_stopped = False
+        self._waiting: asyncio.Future[bool] | None = None
+
+    async def __aiter__(self) -> AsyncGenerator[str]:
+        """Yield each line, without its end, until the client closes its end or this is stopped."""
+        parts: list[bytes] = []
+        while data := await self._read():
+            *ends, start = data.split(b"\n")
+            for end in ends:
+                line = b"".join([*parts, end])
+                parts.clear()
+                if line.strip():
+                    yield line.decode(errors="replace")
+            parts.append(start)
+        if line := b"".join(parts).strip():
+            yield line.decode(errors="replace")
+
+    def stop(self) -> None:
+        """End the iteration, from the thread of its event loop."""
+        self._is_stopped = True
+        self._wake(is_ready=False)
+
+    async def _read(self) -> bytes:
+        """Wait for data; return none when there is no more."""
+        while not self._is_stopped and await self._is_ready():
+            with contextlib.suppress(BlockingIOError):  # the pipe is non-blocking, and another process reads it, too
+                return os.read(self._descriptor, _READ_BYTES)
+        return b""
+
+    async def _is_ready(self) -> bool:
+        """Wait until a read does not block, or until this is stopped."""
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        try:
+            loop.add_reader(self._descriptor, self._wake)
+        except OSError:  # a file or the null device, which is always ready
+            return True
+        try:
+            return await self._waiting
+        finally:
+            loop.remove_reader(self._descriptor)
+
+    def _wake(self, *, is_ready: bool = True) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(is_ready)
