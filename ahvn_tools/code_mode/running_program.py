@@ -102,7 +102,10 @@ class RunningProgram:
             self._start(event.id, call)
         if self._state.awaits and not event.is_awaited:
             return Later()
-        answer = await self._tasks.pop(event.id)
+        task = self._tasks[event.id]
+        await asyncio.wait([task])  # a tool that ignores its cancellation must not end that of the program, too
+        del self._tasks[event.id]
+        answer = task.result()
         if not isinstance(answer, Value | Failure):
             return Suspended({event.id: answer}, event)
         self._forget(event.id)

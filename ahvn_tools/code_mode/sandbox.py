@@ -88,10 +88,15 @@ class SandboxError(ProgramError):
     """The sandbox has failed, and not the program: its process has ended, or there is no free one."""
 
 
+class SandboxBusyError(SandboxError):
+    """No program can start now, and this one has not: it may continue later."""
+
+
 class SandboxSession(Protocol):
     """One program. One task calls its methods, one at a time, and never after one that raised.
 
-    They raise ProgramError when the program fails, with a text for the model, and SandboxError when the sandbox does.
+    They raise ProgramError when the program fails, with a text for the model, and SandboxError when the sandbox does:
+    `start` and `restore` raise SandboxBusyError when the program may begin or continue later.
     They must not block the event loop, and must end in a limited time. A method that is cancelled ends the program.
     """
 

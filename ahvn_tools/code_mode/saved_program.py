@@ -38,6 +38,8 @@ class SavedProgram:
     """The call of the program as a whole."""
     tool: str
     """The name of the tool that runs programs."""
+    caller: str | None
+    """Who has called that tool, as `ToolCall.caller` says; None: the host."""
     code: str
     sandbox: str
     """The version of the sandbox."""
@@ -55,6 +57,7 @@ class SavedProgram:
             "id": self.id,
             "call_id": self.call_id,
             "tool": self.tool,
+            "caller": self.caller,
             "code": self.code,
             "sandbox": self.sandbox,
             "snapshot": base64.b64encode(zlib.compress(self.snapshot)).decode(),
@@ -94,6 +97,7 @@ class SavedProgram:
             id=data["id"],
             call_id=data["call_id"],
             tool=data["tool"],
+            caller=data["caller"],
             code=data["code"],
             sandbox=data["sandbox"],
             snapshot=snapshot,

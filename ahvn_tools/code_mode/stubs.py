@@ -190,7 +190,7 @@ def _comment(name: str, python: str, schema: Any) -> str:
     if isinstance(schema, dict):
         description = " ".join(str(schema.get("description", "")).split())
         notes += [description, *_notes(schema, said=description)]
-    text = " ".join(f"{note}." if note[-1].isalnum() else note for note in notes if note)
+    text = " ".join(note if note[-1] in ".!?:" else f"{note}." for note in notes if note)
     return escape(text.removesuffix(".") if text.count(".") == 1 else text)
 
 

@@ -71,6 +71,14 @@ def require_finite(value: Any) -> None:
             require_finite(part)
 
 
+def _require_unicode(text: str) -> None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair
+            raise ProgramError("A text in it is not valid Unicode.") from None
+
+
 class _Conversion:
     """One conversion to JSON data, which counts what it converts."""
 
@@ -82,6 +90,8 @@ class _Conversion:
         if level > MAX_DEPTH:
             raise ProgramError(f"A value is nested more than {MAX_DEPTH} levels deep.")
         self._count(_PART_BYTES + (len(value) if isinstance(value, str | bytes) else 0))
+        if isinstance(value, str):
+            _require_unicode(value)
         if value is None or isinstance(value, str | bool | float):
             return value
         if isinstance(value, int):
@@ -98,6 +108,7 @@ class _Conversion:
         converted: dict[str, Any] = {}
         for key, part in value.items():
             text = key if isinstance(key, str) else str(self.convert(key, level + 1))
+            _require_unicode(text)
             if text in converted:
                 raise ProgramError(f"Two keys of a dict are the same text in JSON: {text[:100]!r}.")
             self._count(len(text))

@@ -162,7 +162,8 @@ class Batch:
 
     def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
         program, approval = self.programs.get(index), self.requests.get(index)
-        caller = call.caller if approval is None else approval.caller  # one that is signed
+        signed = approval if program is None else program.program
+        caller = call.caller if signed is None else signed.caller
         return CallOptions(
             id=call.id,
             run_id=self.id,

@@ -40,6 +40,9 @@ _MAX_INLINE: Final = 40_000
 _MAX_NAMES: Final = 200
 """How many functions are described at a time."""
 
+_FENCED: Final = re.compile(r"\s*```\w*[ \t]*\r?\n(.*)```\s*", re.DOTALL)
+"""A program in a Markdown fence, as models write one."""
+
 _FIND: Final = " Find them with"
 """How the sentence about the other two tools begins."""
 
@@ -60,6 +63,8 @@ class CodeMode:
             from ahvn_tools.code_mode.monty import MontySandbox
 
             sandbox = MontySandbox()
+        if isinstance(sandbox, type):
+            raise ToolkitError(f"The sandbox {sandbox.__name__} is a class: pass an object of it.")
         if not isinstance(sandbox, Sandbox):
             raise ToolkitError(f"A sandbox has the methods of `ahvn_tools.code_mode.Sandbox`, unlike {sandbox!r}.")
         if not isinstance(limits, CodeLimits | None):
@@ -75,6 +80,9 @@ class CodeMode:
             (self.describe_tools, describe_tool or {}),
             (self.run_code, run_tool or {}),
         ]
+        for option, (_, options) in zip(("search_tool", "describe_tool", "run_tool"), tools, strict=True):
+            if not isinstance(options, dict):
+                raise ToolkitError(f"The option `{option}` is a dict such as {{'name': …}}, not {options!r}.")
         names = {function.__name__: options.get("name") or function.__name__ for function, options in tools}
         specs = []
         self.options = {function.__name__: options for function, options in tools}
@@ -110,7 +118,7 @@ class CodeMode:
             limit: How many at most.
 
         Returns:
-            The name and the first sentence of each. If there is none, try other words.
+            The name and the first sentence of each.
         """
         view = _view(context)
         names = {entry.name for entry in callable_entries(view)}
@@ -140,10 +148,11 @@ class CodeMode:
         """Run a Python program that calls functions. Find them with `search_tools` and `describe_tools`.
 
         Functions need no import. Await calls, several at once with `asyncio.gather`. Results are plain values: read a
-        key as `issue["title"]`. A call that fails raises RuntimeError. The value of the last expression is the result;
-        printed text is returned, too.
+        key as `issue["title"]`. A call that fails raises RuntimeError. End with an expression: its value is the result.
+        Printed text is returned, too.
 
-        There are no files, no network, no `yield`, `del` or inheritance. Imports: common modules such as asyncio,
+        Programs lack files, network, sleep, `yield`, `del`, inheritance, `map`, `filter`, `getattr` and
+        `gather(return_exceptions=…)`. Generator expressions are lists. Imports: common modules such as asyncio,
         collections, datetime, itertools, json, math and re.
 
         Args:
@@ -154,7 +163,7 @@ class CodeMode:
         with refuse_nested_programs(self._sandbox):
             if (resumed := context._resumed_program) is not None:  # noqa: SLF001  # of this package
                 return await run.resume(resumed)
-            program = await run.check(code)
+            program = await run.check(_without_fence(code))
             return "The types of the program fit. It was not run." if dry_run else await run.run(program)
 
 
@@ -181,6 +190,12 @@ def is_program_tool(spec: ToolSpec) -> bool:
     return getattr(spec.function, "__func__", None) is CodeMode.run_code
 
 
+def _without_fence(code: str) -> str:
+    """Return a program without the Markdown fence around it. Its lines keep their numbers."""
+    fenced = _FENCED.fullmatch(code)
+    return code if fenced is None else "\n" * code.count("\n", 0, fenced.start(1)) + fenced[1]
+
+
 def _with_description(definition: ToolDefinition, text: str) -> ToolDefinition:
     return replace(definition, description=text)
 
@@ -203,7 +218,9 @@ def _describe(view: StoreView, names: Sequence[str], level: Level) -> str:
             break
         texts.append(text if len(text) <= _MAX_ANSWER else f"{text[:_MAX_ANSWER]}… (cut)")
         length += len(text)
-    count = f"{len(texts)} of {len(entries)} functions:" if texts else f"None of {len(entries)} functions was found."
+    if not texts:
+        return f"None of {len(entries)} functions was found. Try other words."
+    count = f"{len(texts)} of {len(entries)} functions:"
     if left := [stubs[name].function for name in names[len(texts) :]]:
         texts.append(f"The answer would be too long. {len(left)} functions are left out: {', '.join(left)}.")
-    return "\n\n".join([count, "\n".join(texts)] if level == "brief" and texts else [count, *texts])
+    return "\n\n".join([count, "\n".join(texts)] if level == "brief" else [count, *texts])

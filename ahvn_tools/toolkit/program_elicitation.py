@@ -50,7 +50,8 @@ class ProgramElicitation:
             return await aresumed_batch(self._view, waiting, approved, None, None)
         except ToolkitError as error:
             raise ToolError(
-                "The program cannot continue: it has continued before, or has waited for too long. Run it again.",
+                "The program cannot continue: it has continued before, has waited for too long, or the server cannot "
+                "store the answer. Calls that it has made are not undone.",
                 explanation=str(error),
             ) from None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import json
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Mapping
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +18,16 @@ from ahvn_tools.code_mode.identifiers import assign_identifiers
 from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
 from ahvn_tools.code_mode.running_program import RunningProgram, Suspended
-from ahvn_tools.code_mode.sandbox import Answer, Event, Failure, Program, ProgramError, Sandbox, SandboxSession
+from ahvn_tools.code_mode.sandbox import (
+    Answer,
+    Event,
+    Failure,
+    Program,
+    ProgramError,
+    Sandbox,
+    SandboxBusyError,
+    SandboxSession,
+)
 from ahvn_tools.code_mode.saved_program import (
     MAX_SNAPSHOT_BYTES,
     ProgramDecision,
@@ -29,6 +40,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
 from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import ApprovalRequest, pending_result
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, text_block, to_text
 from ahvn_tools.toolkit.entry import Entry
@@ -42,6 +54,8 @@ CODE_TOOL: Final = "is_code_tool"
 """The attribute of functions that no program may call."""
 
 _UNKNOWN_NAME: Final = re.compile(r"Name `(\w+)` used when not defined")
+
+_NO_BUILT_IN: Final = "Programs do not have this built-in."
 
 _HAS_SECRETS: Final = (
     "This call needs an approval, and the program cannot wait for one, because it names a tool with a secret argument, "
@@ -103,7 +117,10 @@ class ProgramRun:
     def _with_similar_names(self, message: str) -> str:
         """Return a message of the type checker with functions whose names are similar to those that are unknown."""
         unknown = dict.fromkeys(_UNKNOWN_NAME.findall(message))
-        hints = [f"{name}: {near_misses(name, self._functions)}" for name in unknown]
+        hints = [
+            f"{name}: {_NO_BUILT_IN if hasattr(builtins, name) else near_misses(name, self._functions)}"
+            for name in unknown
+        ]
         return "\n".join([message, *hints])
 
     async def run(self, program: Program) -> Any:
@@ -125,18 +142,19 @@ class ProgramRun:
         self._functions = {name: function.tool for name, function in saved.functions.items()}
         hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
         known: dict[int, Answer | ApprovalRequest] = {}
+        state = replace(saved.state, waiting=dict(saved.state.waiting))
         for key, request in saved.requests.items():
-            call, decision = saved.state.waiting[key], resumed.decisions.get(key)
+            call, decision = state.waiting[key], resumed.decisions.get(key)
             if decision is None:
                 known[key] = ApprovalRequest.from_json(request)
             elif decision.rejection is not None:
                 known[key] = Failure(decision.rejection)
             else:
-                saved.state.waiting[key] = replace(call, arguments=decision.arguments)
+                state.waiting[key] = replace(call, arguments=decision.arguments)
                 self._decisions[call.number] = decision
         functions = self._functions.keys()
         return await self._drive(
-            saved.state, lambda session, write: session.restore(saved.snapshot, functions, write), known
+            state, lambda session, write: session.restore(saved.snapshot, functions, write), known, saved
         )
 
     async def _drive(
@@ -144,6 +162,7 @@ class ProgramRun:
         state: ProgramState,
         start: Callable[[SandboxSession, Callable[[str], None]], Awaitable[Event]],
         known: Mapping[int, Answer | ApprovalRequest],
+        saved: SavedProgram | None = None,
     ) -> Any:
         self._calls = ProgramCalls(self._view, self._context, state, self._limits)
         async with self._sandbox.open(self._limits) as session:
@@ -163,7 +182,9 @@ class ProgramRun:
                         return pending
                     event, known = end.event, dict.fromkeys(end.unanswered, pending)
             except ProgramError as error:
-                raise ToolError(f"{error}\n\nPrinted:\n{state.output}" if state.output else str(error)) from None
+                if saved is not None and isinstance(error, SandboxBusyError):
+                    return (await run_in_thread(lambda _: self._ask_again(saved))).get()
+                raise ToolError(_to_message(error, state)) from None
         result = _to_result(end.value, state, running.lost_calls, self._calls.contents.find(end.value))
         return replace(result, meta=self._calls.result_meta())
 
@@ -181,6 +202,7 @@ class ProgramRun:
         saved = SavedProgram(
             call_id=self._context.call_id or "",
             tool=self._context.tool or "",
+            caller=self._context.caller,
             code=self._code,
             sandbox=self._sandbox.version,
             snapshot=snapshot,
@@ -196,8 +218,19 @@ class ProgramRun:
             return Failure(_NOT_STORABLE)
         if len(text) > self._limits.saved_bytes:
             return _too_large(len(text), self._limits.saved_bytes)
+        return self._sign(program, requests.values())
+
+    def _ask_again(self, saved: SavedProgram) -> ToolResult:
+        """Return the result of a program that could not continue, with new requests: the old ones are used."""
+        requests = {
+            key: replace(ApprovalRequest.from_json(data), id=uuid.uuid4().hex) for key, data in saved.requests.items()
+        }
+        again = replace(saved, id=uuid.uuid4().hex, requests={key: r.to_json() for key, r in requests.items()})
+        return self._sign(again.to_json(), requests.values())
+
+    def _sign(self, program: JsonObject, requests: Iterable[ApprovalRequest]) -> ToolResult:
         key = self._view.store.secret_key
-        return pending_result(*[replace(request, program=program).signed_by(key) for request in requests.values()])
+        return pending_result(*[replace(request, program=program).signed_by(key) for request in requests])
 
     def _find_mentioned(self) -> dict[str, ProgramFunction]:
         """Return the functions whose names are in the program; in a text, too, which might be an f-string."""
@@ -231,6 +264,16 @@ class ProgramRun:
     async def _run_call(self, call: ProgramCall) -> Answer | ApprovalRequest:
         answer = await self._calls.run(call, self._decisions.get(call.number))
         return Failure(_HAS_SECRETS) if isinstance(answer, ApprovalRequest) and self._has_secrets() else answer
+
+
+def _to_message(error: ProgramError, state: ProgramState) -> str:
+    """Return what a model reads of a program that has failed: calls that were made are not undone."""
+    parts = [str(error)]
+    if state.calls_made:
+        parts.append(f"Calls made before this: {state.calls_made}.")
+    if state.output:
+        parts.append(f"Printed:\n{state.output}")
+    return "\n\n".join(parts)
 
 
 def _too_large(size: int, limit: int) -> Failure:

@@ -131,9 +131,12 @@ def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict
     if not isinstance(edits, Mapping):
         raise ToolkitError("The arguments of a run are a dict by call id, with a dict by parameter for each call.")
     rejected = {call_id for call_id, is_approved in choices.items() if not is_approved}
+    accepted = choices.keys() - rejected
     reasons = reason if isinstance(reason, Mapping) else {} if reason is None else dict.fromkeys(rejected, reason)
     if unknown := (choices.keys() | edits.keys() | reasons.keys()) - pending:
         raise ToolkitError(f"No call {min(unknown)!r} waits for approval. Waiting: {sorted(pending)}.")
+    if not edits.keys() <= accepted:
+        raise ToolkitError(f"Arguments are for approved calls, unlike {min(edits.keys() - accepted)!r}.")
     if (reason is not None and not reasons) or not reasons.keys() <= rejected:
         raise ToolkitError("A reason is for rejected calls: pass it with approved=False, or by the ids of these calls.")
     if not all(isinstance(text, str) for text in reasons.values()):

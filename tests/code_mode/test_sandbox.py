@@ -156,7 +156,7 @@ def test_its_failures_are_errors_of_the_call_and_close_the_program(host: Host) -
     result = host.run('await [["wait", "a"], ["crash", ""]]')
     assert (result.error.code, result.error.message) == (
         "tool_error",
-        "The sandbox is gone.\n\nPrinted:\nwait,crash",
+        "The sandbox is gone.\n\nCalls made before this: 1.\n\nPrinted:\nwait,crash",
     )
     assert host.sandbox.open_programs == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,13 @@ def test_a_recursive_type_refers_to_itself() -> None:
 def test_parameters_that_are_no_identifiers_have_another_name() -> None:
     stub = make_stubs([ToolDefinition(name="f", input_schema=properties(**{"from": {}, "per-page": {}}))])["f"]
     assert stub.parameters == {"from_": "from", "per_page": "per-page"}
+
+
+def test_each_note_of_a_parameter_is_a_sentence() -> None:
+    size, name = {"description": "The size (in MB)", "minimum": 1}, {"description": "The name."}
+    definition = ToolDefinition(name="f", input_schema=properties(size=size, name=name, last={"description": "Last"}))
+    text = make_stubs([definition])["f"].text()
+    assert re.findall("# (.*)", text) == ["The size (in MB). At least 1.", "The name", "Last"]
 
 
 def test_a_description_cannot_end_its_docstring() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from ahvn_tools import ToolCall, Toolkit
+from ahvn_tools import Run, ToolCall, Toolkit, ToolResult
+from ahvn_tools.execution.call import Call, Next, inline
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
@@ -66,3 +68,25 @@ def test_a_request_of_a_program_in_a_program_expires_with_the_outer_one() -> Non
         assert expiry is not None
         assert expiry < time.time() + 241
         assert kit.run([replace(call, provider={})]).pending[0].expires_at is None
+
+
+@pytest.mark.parametrize("caller", ["direct", "programmatic"])
+def test_a_program_continues_as_a_call_of_who_has_called_it(caller: str) -> None:
+    """Its calls are those of a program, and it is itself not, unless a program of the provider has called it."""
+    callers: list[tuple[str, str | None]] = []
+
+    @inline
+    async def watch(call: Call, next: Next) -> ToolResult:  # the word for it
+        callers.append((call.name, call.caller))
+        return await next(call)
+
+    with contextlib.closing(MontySandbox(max_processes=1)) as sandbox:
+        kit = Toolkit("desk", middleware=[watch]).add(rows, requires_approval=True)
+        kit.add_code_mode(sandbox=sandbox, allowed_callers=caller)
+        provider = {} if caller == "direct" else {"caller": {"type": "code_execution_20260120", "tool_id": "s1"}}
+        call = ToolCall(
+            id="c1", name="run_code", arguments={"code": "rows('East')"}, provider=provider, format="anthropic"
+        )
+        run = Run.from_json(json.loads(json.dumps(kit.run([call]).to_json())))
+        assert kit.resume(run, approved=True).results[0][1].value == "rows of East"
+    assert callers == [("run_code", caller), ("rows", "programmatic")] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -320,6 +321,36 @@ def test_a_cancelled_program_starts_no_further_call(sandbox: MontySandbox) -> No
     kit.add_code_mode(sandbox=sandbox)
     code = GATHER.format("wait(), wait(), wait()")
     assert kit.exec("run_code", {"code": code}, call_id="c1").error.code == "cancelled"
+    assert made == ["c1.1"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["wait()\nwait()", "await wait()\nawait wait()", GATHER.format("wait(), wait()")],
+    ids=["plain", "awaited", "gathered"],
+)
+@pytest.mark.parametrize("canceller", ["id", "task"])
+async def test_a_tool_that_ignores_its_cancellation_does_not_let_a_cancelled_program_go_on(
+    sandbox: MontySandbox, canceller: str, code: str
+) -> None:
+    kit, made = Toolkit("k", max_concurrency=1), []
+
+    @kit.tool
+    async def wait(context: ToolContext) -> str:
+        """Wait."""
+        made.append(context.call_id)
+        program.cancel() if canceller == "task" else kit.cancel("c1")
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(30)
+        return "ended"
+
+    kit.add_code_mode(sandbox=sandbox)
+    program = asyncio.create_task(kit.aexec("run_code", {"code": code}, call_id="c1"))
+    if canceller == "task":
+        with pytest.raises(asyncio.CancelledError):
+            await program
+    else:
+        assert (await program).error.code == "cancelled"
     assert made == ["c1.1"]
 
 

@@ -1,10 +1,12 @@
-"""Secrets and bound values of the calls of programs, which no log, span or recording shows."""
+"""Secrets and bound values of the calls of programs, which no log, span, recording or saved program shows."""
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import threading
+import zlib
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -20,6 +22,8 @@ pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 from ahvn_tools.code_mode import MontySandbox  # after the check that its package is there
 from ahvn_tools.toolkit import program_secrets
+from ahvn_tools.toolkit.run import Run
+from tests.toolkit.program_desk import Desk, restored, value
 from tests.toolkit.test_code_mode_rules import answer
 
 
@@ -126,3 +130,128 @@ async def test_literals_of_a_program_with_secrets_are_found_outside_of_the_event
     assert await kit.acall("run_code", {"code": "{'password': 'canary-secret'}"}) == {"password": "canary-secret"}
     assert threads
     assert threading.get_ident() not in threads
+
+
+def test_bound_values_and_secrets_are_in_no_part_of_a_saved_run(
+    sandbox: MontySandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    desk = Desk(sandbox)
+
+    @desk.kit.tool
+    def login(password: Annotated[str, Secret]) -> str:
+        """Log in."""
+        raise RuntimeError(f"wrong: {password}")
+
+    @desk.kit.tool
+    def fail(user: str) -> str:
+        """Fail with a bound value."""
+        from ahvn_tools.errors import ToolError
+
+        raise ToolError(f"no account of {user}")
+
+    desk.kit.bind("user")
+    programs = [
+        "try:\n    await fail()\nexcept RuntimeError as error:\n    text = str(error)\nawait send(text)",
+        "await close(1)\nawait login('canary-1')",
+        "try:\n    await login('canary-2')\nexcept RuntimeError as error:\n    print(error)\nawait close(1)",
+        "name = 'canary-3'\nawait close(1)\nf\"{await login(name)}\"",
+    ]
+    for code in programs:
+        run = desk.answer(code)
+        texts = [json.dumps(run.to_json()), repr(run), repr(run.pending), *[repr(result) for _, result in run.results]]
+        texts += [caplog.text, *[result.text for _, result in run.results]]
+        assert not [text for text in texts if "canary" in text], code
+        assert b"canary" not in everything(run), code
+    assert len(desk.answer(programs[0]).pending) == 1
+    for code in programs[1:]:
+        [(_, result)] = desk.answer(code).results
+        assert "because it names a tool with a secret argument" in result.text
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await fetch(headers={'password': 'canary'})\nawait close(1)",
+        "import asyncio\nawait asyncio.gather(close(1), fetch({'a': [{'token': 'canary'}]}))",
+        "headers = {}\nheaders['api_key'] = 'canary'\nawait close(1)\nawait fetch(headers)",
+        "name = 'pass' + 'word'\nawait fetch({name: 'canary'})\nawait close(1)",
+        "import asyncio\nname = 'pass' + 'word'\nawait asyncio.gather(close(1), note('a'), pay({name: 'canary'}))",
+    ],
+    ids=["made", "beside", "set", "computed name", "waits itself"],
+)
+def test_a_program_with_a_secret_deep_in_an_argument_is_not_stored(sandbox: MontySandbox, code: str) -> None:
+    desk = Desk(sandbox)
+
+    @desk.kit.tool
+    def fetch(headers: dict[str, Any]) -> str:
+        """Fetch a page."""
+        return "page"
+
+    @desk.kit.tool(requires_approval=True)
+    def pay(headers: dict[str, Any]) -> str:
+        """Pay."""
+        return "paid"
+
+    run = desk.answer(code)
+    assert run.is_done
+    assert "and the program cannot wait for one, because it" in run.results[0][1].text
+    assert ("close", 1) not in desk.calls
+
+
+def everything(run: Run) -> bytes:
+    """Return a saved run with its programs unpacked."""
+    programs = [request.program for request in run.pending if request.program is not None]
+    snapshots = [zlib.decompress(base64.b64decode(program["snapshot"])) for program in programs]
+    return b" ".join([json.dumps(run.to_json()).encode(), *snapshots])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "token = await leak()\nawait close(1)",
+        "print(await leak())\nawait close(1)",
+        "tokens = {'a': [await leak()]}\nawait close(1)",
+        "import asyncio\nawait asyncio.gather(close(1), note_later(await leak()))",
+        "text = ''\ntry:\n    await leak(True)\nexcept RuntimeError as error:\n    text = str(error)\nawait close(1)",
+    ],
+    ids=["kept", "printed", "nested", "only in a waiting call", "in an error"],
+)
+def test_a_secret_that_a_tool_returns_is_not_stored(sandbox: MontySandbox, code: str) -> None:
+    desk = Desk(sandbox)
+
+    @desk.kit.tool
+    def leak(token: Annotated[str, Secret], fails: bool = False) -> str:
+        """Return the token."""
+        from ahvn_tools.errors import ToolError
+
+        if fails:
+            raise ToolError(f"wrong: {token}")
+        return token
+
+    @desk.kit.tool(requires_approval=True)
+    def note_later(text: str) -> None:
+        """Write a note."""
+
+    desk.kit.bind("token")
+    desk.kit.state["token"] = 'canary-"token"'
+    run = desk.answer(code)
+    assert b"canary" not in everything(run)
+    is_masked = "leak(True)" in code
+    assert len(run.pending) == is_masked
+    assert is_masked or "because it contains a secret that a call has received" in run.results[0][1].text
+
+
+def test_a_bound_secret_does_not_keep_a_program_from_waiting(sandbox: MontySandbox) -> None:
+    desk = Desk(sandbox)
+
+    @desk.kit.tool(requires_approval=True)
+    def pay(amount: int, token: Annotated[str, Secret]) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    desk.kit.bind("token")
+    desk.kit.state["token"] = "canary-token"
+    run = desk.answer("await pay(5)")
+    assert b"canary" not in everything(run)
+    assert value(desk.kit.resume(restored(run), approved=True)) == "paid 5"

@@ -144,11 +144,11 @@ def test_texts_have_the_names_that_the_tools_have(sandbox: MontySandbox) -> None
 
 def test_the_description_of_programs_names_what_surprises_models(sandbox: MontySandbox) -> None:
     text = Toolkit("k").add(big).add_code_mode(sandbox=sandbox).definitions()[-1].description
-    for words in ("asyncio.gather", "RuntimeError", "yield", "del", "inheritance", "last expression"):
+    for words in ("asyncio.gather", "RuntimeError", "yield", "del", "inheritance", "End with an expression"):
         assert words in text
     for statement in ("yield 1", "del x", "class A(Exception): pass"):
         kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
-        assert "NotImplementedError" in kit.exec("run_code", {"code": f"def f(x):\n    {statement}"}).text
+        assert "Line 2: Programs do not support " in kit.exec("run_code", {"code": f"def f(x):\n    {statement}"}).text
 
 
 def test_the_modules_that_the_description_names_can_be_imported(sandbox: MontySandbox) -> None:
@@ -157,6 +157,28 @@ def test_the_modules_that_the_description_names_can_be_imported(sandbox: MontySa
     modules = " ".join(named.split()).replace(" and ", ", ").split(", ")
     assert len(modules) == 7
     assert kit.call("run_code", {"code": f"import {', '.join(modules)}\n1"}) == 1
+
+
+def test_wrong_options_of_code_mode_are_refused(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big)
+    wrong: Any = MontySandbox
+    with pytest.raises(ToolkitError, match="is a class: pass an object of it"):
+        kit.add_code_mode(sandbox=wrong)
+    wrong = "python"
+    with pytest.raises(ToolkitError, match=r"The option `run_tool` is a dict such as .*, not 'python'"):
+        kit.add_code_mode(sandbox=sandbox, run_tool=wrong)
+    for count in (0, -1, 1.5, "2", True):
+        wrong = count
+        with pytest.raises(ToolkitError, match="max_processes"):
+            MontySandbox(wrong)
+    assert [tool.name for tool in kit.definitions()] == ["big"]
+
+
+def test_an_answer_without_functions_says_what_to_do(sandbox: MontySandbox) -> None:
+    kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
+    assert kit.call("search_tools", {"query": "zebra"}) == "None of 1 functions was found. Try other words."
+    empty = Toolkit("e").add_code_mode(sandbox=sandbox)
+    assert empty.call("search_tools", {"query": "zebra"}) == "There are no functions."
 
 
 def test_a_second_code_mode_and_a_taken_name_are_refused(sandbox: MontySandbox) -> None:
@@ -216,7 +238,7 @@ def test_types_are_described_with_short_texts_and_full_with_all(sandbox: MontySa
         "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 10, "description": "At most 20"},
         "since": {"type": "string", "format": "date-time", "description": "ISO date-time"},
         "where": {"type": "array", "items": part},
-        "options": {"type": "object"},
+        "options": {"type": "object", "description": "x" * 80},
     }
     schema = {"type": "object", "properties": properties, "required": ["city", "day"]}
     tool = ToolSpec.from_schema("plan", schema, lambda **arguments: 1, description="Plan a day. It takes long.")
@@ -230,7 +252,7 @@ def test_types_are_described_with_short_texts_and_full_with_all(sandbox: MontySa
         "    limit: int = 10,  # At most 20. At least 1.",
         "    since: str = ...,  # ISO date-time",
         "    where: list[Plan_WhereItem] = ...,",
-        "    options: dict[str, Any] = ...,",
+        f"    options: dict[str, Any] = ...,  # {'x' * 80}",
         ") -> Any:",
         '    """Plan a day. It takes long."""',
     ]
@@ -260,6 +282,7 @@ def test_a_search_answers_with_one_line_for_each_function(sandbox: MontySandbox)
     kit = Toolkit("k").add(big).add(big, rename="bigger").add_code_mode(sandbox=sandbox)
     text = kit.call("search_tools", {"query": "nothing"})
     assert text.splitlines() == ["2 of 2 functions:", "", "big: Do nothing.", "bigger: Do nothing."]
+    assert kit.call("search_tools", {"query": "nothing", "limit": 1}).startswith("1 of 2 functions:")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +49,7 @@ class MontyChecker:
         self._pool = pool
         self._slots = Slots(_MAX_CHECKS_AT_ONCE)
         self._processes = Slots(_MAX_CHECKERS)
+        self._lock = threading.Lock()
         self._warm: list[_WarmWorker] = []
         """The workers that check nothing, the last used one at the end."""
 
@@ -64,28 +66,35 @@ class MontyChecker:
             self._slots.release()
 
     def close(self) -> None:
-        """Return the warm workers to the pool. It blocks."""
-        while self._warm:
-            self._warm.pop().worker.leave()
+        """Return the warm workers to the pool, which was closed before. It blocks."""
+        with self._lock:
+            warm, self._warm = self._warm, []
+        for one in warm:
+            one.worker.leave()
 
     async def _check(self, warm: _WarmWorker, code: str) -> None:
         warm.checks += 1
         try:
             await warm.worker.request("check", code=code)
         finally:
-            if warm.worker.is_alive and warm.checks < _MAX_CHECKS and not self._pool.is_closed:
-                self._warm.append(warm)
-                warm = self._warm.pop(0) if len(self._warm) > _MAX_WARM else warm
-            if warm not in self._warm:
-                warm.worker.end()
+            if (surplus := self._keep(warm)) is not None:
+                surplus.worker.end()
 
     def _take(self, stubs: str) -> _WarmWorker | None:
-        for warm in reversed(list(self._warm)):
-            if warm.stubs == stubs:
-                with contextlib.suppress(ValueError):  # another thread has taken it
+        with self._lock:
+            for warm in reversed(self._warm):
+                if warm.stubs == stubs:
                     self._warm.remove(warm)
                     return warm
         return None
+
+    def _keep(self, warm: _WarmWorker) -> _WarmWorker | None:
+        """Keep a worker for a later check. Return the one that has to end, if any."""
+        with self._lock:
+            if not warm.worker.is_alive or warm.checks >= _MAX_CHECKS or self._pool.is_closed:
+                return warm
+            self._warm.append(warm)
+            return self._warm.pop(0) if len(self._warm) > _MAX_WARM else None
 
     def _new(self, stubs: str) -> _WarmWorker:
         options = {

@@ -7,6 +7,7 @@ import threading
 import weakref
 from typing import Final
 
+from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.code_mode.monty.program_process import ProgramProcess
 from ahvn_tools.code_mode.monty.spawner import Spawner
 
@@ -61,8 +62,13 @@ class ProcessPool:
             process.end()
         self._spawner.close()
 
+    def abandon_connections(self) -> None:
+        """When this process ends: leave the sockets of killed processes open, whose threads do not go on."""
+        for process in list(self._used):
+            process.abandon_connection()
+
     def leave_to_parent(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-        """In a forked child process: release the processes, which belong to the parent."""
+        """In a forked child process: forget the processes, which belong to the parent."""
         for process in [*self._used, *self._idle]:
             process.leave_to_parent()
         self._spawner.leave_to_parent()
@@ -79,3 +85,10 @@ _pools: weakref.WeakSet[ProcessPool] = weakref.WeakSet()
 def _close_pools() -> None:
     for pool in list(_pools):
         pool.close()
+        pool.abandon_connections()
+
+
+@reset_after_fork
+def _leave_to_parent() -> None:  # pragma: no cover  # as above
+    for pool in list(_pools):
+        pool.leave_to_parent()

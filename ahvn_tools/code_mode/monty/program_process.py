@@ -18,22 +18,9 @@ class ProgramProcess:
     def __init__(self, spawner: Spawner) -> None:
         """Start the process. Raises OSError when that is impossible."""
         self._spawner = spawner
-        its_requests, self._requests = os.pipe()
-        try:
-            self._replies, its_replies = os.pipe()
-        except OSError:
-            os.close(its_requests)
-            os.close(self._requests)
-            raise
-        try:
-            self._process_id = spawner.fork(its_requests, its_replies)
-        except BaseException:
-            self._close_pipes()
-            raise
-        finally:
-            os.close(its_requests)
-            os.close(its_replies)
-        self._lock = threading.Lock()
+        self._process_id, self._connection = spawner.fork()
+        self._kill_lock = threading.Lock()
+        self._wait_lock = threading.Lock()
         self._is_reaped = False
         self._return_code: int | None = None
         self.is_new = True
@@ -42,14 +29,14 @@ class ProgramProcess:
     def request(self, what: str, seconds: float, arguments: JsonObject) -> JsonObject | None:
         """Send a request, and wait for the reply. Return None when the process has ended."""
         try:
-            write_frame(self._requests, {"do": what, "seconds": seconds, "arguments": arguments})
-            return read_frame(self._replies)
+            write_frame(self._connection, {"do": what, "seconds": seconds, "arguments": arguments})
+            return read_frame(self._connection)
         except OSError:
             return None
 
     def kill(self) -> None:
         """Kill the process and its interpreter, without waiting for their end. Any thread may do so."""
-        with self._lock:
+        with self._kill_lock:
             if not self._is_reaped:  # no other process has its id yet
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process_id, signal.SIGKILL)
@@ -57,9 +44,10 @@ class ProgramProcess:
     def kill_and_wait(self) -> None:
         """Kill the process, and wait for its end. Any thread may do so."""
         self.kill()
-        with self._lock:
-            if not self._is_reaped:
-                self._is_reaped = True
+        with self._wait_lock:
+            with self._kill_lock:
+                was_reaped, self._is_reaped = self._is_reaped, True
+            if not was_reaped:
                 self._return_code = self._spawner.reap(self._process_id)
 
     def was_too_slow(self) -> bool:
@@ -68,17 +56,14 @@ class ProgramProcess:
         return self._return_code == -signal.SIGALRM
 
     def end(self) -> None:
-        """Kill the process, wait for its end, and close the pipes. Only for the thread that sends requests."""
+        """Kill the process, wait for its end, and close the socket. Only for the thread that sends requests."""
         self.kill_and_wait()
-        self._close_pipes()
+        self._connection.close()
+
+    def abandon_connection(self) -> None:
+        """Leave the socket open, which a thread may still use."""
+        self._connection.detach()
 
     def leave_to_parent(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-        """In a forked child process: release the process, which belongs to the parent."""
+        """In a forked child process: never kill the process, which belongs to the parent."""
         self._is_reaped = True
-        self._close_pipes()
-
-    def _close_pipes(self) -> None:
-        requests, replies, self._requests, self._replies = self._requests, self._replies, -1, -1
-        for descriptor in (requests, replies):
-            if descriptor >= 0:
-                os.close(descriptor)

@@ -19,6 +19,7 @@ from ahvn_tools.code_mode.monty.session import MontySession
 from ahvn_tools.code_mode.monty.slots import Slots
 from ahvn_tools.code_mode.monty.worker import MontyWorker
 from ahvn_tools.code_mode.sandbox import Program
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.threads import thread_pool
 
 _SLEEP_SECONDS: Final = 60.0
@@ -28,7 +29,12 @@ class MontySandbox:
     """Runs each program in a worker process of a pool. Leaving its context closes it."""
 
     def __init__(self, max_processes: int = 32) -> None:
-        """`max_processes`: how many programs run at once; the others wait, for at most 30 seconds."""
+        """`max_processes`: how many programs run at once; the others wait, for at most 30 seconds.
+
+        Raises ToolkitError for a number that is not whole, or not above 0.
+        """
+        if type(max_processes) is not int or max_processes < 1:
+            raise ToolkitError(f"`max_processes` is a whole number above 0, not {max_processes!r}.")
         self._max_processes = max_processes
         self._lock = threading.Lock()
         self._slots = Slots(max_processes)
@@ -99,10 +105,9 @@ class MontySandbox:
         """In a forked child: begin without processes."""
         self._lock = threading.Lock()
         self._slots = Slots(self._max_processes)
-        pool, self._pool = self._pool, None
-        if pool is not None:
+        self._pool = None
+        if self._end is not None:
             self._end.detach()
-            pool.leave_to_parent()
 
 
 def _close(pool: ProcessPool, checker: MontyChecker) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from concurrent.futures import Future
 from typing import Final
 
-from ahvn_tools.code_mode.sandbox import SandboxError
+from ahvn_tools.code_mode.sandbox import SandboxBusyError
 
 _BUSY: Final = "No program can start now: {count} programs run already. Try again later."
 
@@ -22,7 +22,7 @@ class Slots:
         self._waiting: deque[Future[None]] = deque()
 
     async def acquire(self, seconds: float) -> None:
-        """Wait for a slot. Raises SandboxError if there is none in time."""
+        """Wait for a slot. Raises SandboxBusyError if there is none in time."""
         turn: Future[None] = Future()
         with self._lock:
             self._waiting.append(turn)
@@ -36,7 +36,7 @@ class Slots:
             if not turn.cancel():  # it was this task's turn already
                 self.release()
             if isinstance(error, TimeoutError):
-                raise SandboxError(_BUSY.format(count=self._count)) from None
+                raise SandboxBusyError(_BUSY.format(count=self._count)) from None
             raise
 
     def release(self) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
+from array import array
 from typing import Final
 
-from ahvn_tools.code_mode.monty_process.frames import FORK, NUMBER, REAP
+from ahvn_tools.code_mode.monty.socket_pairs import make_socket_pair
+from ahvn_tools.code_mode.monty_process.frames import FORK, NO_SIGNAL, NUMBER, REAP
 from ahvn_tools.execution.isolation.protocol import get_sys_path
 
 _PROGRAM: Final = """
@@ -33,20 +36,13 @@ class Spawner:
         self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def fork(self, requests: int, replies: int) -> int:
-        """Start a process that reads requests and writes replies, and return its id. Raises OSError."""
+    def fork(self) -> tuple[int, socket.socket]:
+        """Start a process, and return its id and a socket that is connected with it. Raises OSError."""
         with self._lock:
-            if self._connection is None:
-                self._start()
             try:
-                number = self._ask(FORK, requests, replies)
-            except OSError:  # it was killed
-                self._end()
-                self._start()
-                number = self._ask(FORK, requests, replies)
-            if number < 0:
-                raise OSError(-number, os.strerror(-number))
-            return number
+                return self._fork()
+            except (ConnectionError, TimeoutError):  # it was killed, or does not respond
+                return self._fork()
 
     def reap(self, process_id: int) -> int | None:
         """Wait for a process that was killed, and return its return code; None if it is not known."""
@@ -54,7 +50,6 @@ class Spawner:
             try:
                 return self._ask(REAP + NUMBER.pack(process_id))
             except OSError:
-                self._end()
                 return None
 
     def close(self) -> None:
@@ -63,15 +58,29 @@ class Spawner:
             self._end()
 
     def leave_to_parent(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-        """In a forked child process: release the process, which belongs to the parent."""
-        if self._process is not None and self._connection is not None:
+        """In a forked child process: forget the process, which belongs to the parent."""
+        if self._process is not None:
             self._process.returncode = 0  # this process cannot wait for it
-            self._connection.close()
         self._lock = threading.Lock()
         self._connection = self._process = None
 
+    def _fork(self) -> tuple[int, socket.socket]:
+        if self._connection is None:
+            self._start()
+        connection, its_connection = make_socket_pair()
+        try:
+            number = self._ask(FORK, its_connection.fileno())
+            if number < 0:
+                raise OSError(-number, os.strerror(-number))
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            its_connection.close()
+        return number, connection
+
     def _start(self) -> None:
-        self._connection, its_connection = socket.socketpair()
+        self._connection, its_connection = make_socket_pair()
         try:
             self._connection.settimeout(_SECONDS)
             self._process = subprocess.Popen(  # noqa: S603  # this interpreter with a fixed program
@@ -88,12 +97,18 @@ class Spawner:
             its_connection.close()
 
     def _ask(self, request: bytes, *descriptors: int) -> int:
-        if self._connection is None:
-            raise ConnectionError
-        socket.send_fds(self._connection, [request], list(descriptors))
-        reply = self._connection.recv(NUMBER.size)
+        """Return the reply to a request. Ends the process if there is none: it could come later, for another one."""
+        reply = b""
+        try:
+            if self._connection is not None:
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))
+                self._connection.sendmsg([request], [rights], NO_SIGNAL)  # `send_fds` of Python 3.11 ignores flags
+                reply = self._connection.recv(NUMBER.size)
+        finally:
+            if len(reply) < NUMBER.size:
+                self._end()
         if len(reply) < NUMBER.size:
-            raise ConnectionError
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
         number: int = NUMBER.unpack(reply)[0]
         return number
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ahvn_tools.code_mode.monty.process_pool import ProcessPool
 from ahvn_tools.code_mode.monty.program_process import ProgramProcess
 from ahvn_tools.code_mode.monty.slots import Slots
-from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxError
+from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxBusyError, SandboxError
 from ahvn_tools.execution.threads import run_in_thread, thread_pool
 from ahvn_tools.json_types import JsonObject
 
@@ -125,7 +125,7 @@ class MontyWorker:
             try:
                 process = self._pool.acquire()
             except OSError as error:
-                raise SandboxError(_NOT_STARTED.format(error=error.strerror)) from None
+                raise SandboxBusyError(_NOT_STARTED.format(error=error.strerror)) from None
             if process is None:
                 raise SandboxError(_CLOSED)
             self._process = process

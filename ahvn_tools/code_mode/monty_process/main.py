@@ -1,4 +1,4 @@
-"""The main loop of a process: it answers the requests of the host, one at a time, until the host closes its pipe."""
+"""The main loop of a process: it answers the requests of the host, one at a time, until the host closes its socket."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -33,31 +34,26 @@ _EXIT_SECONDS: Final = 0.5
 """How long an idle process has to end after the host."""
 
 
-def main() -> None:
+def main(connection: socket.socket) -> None:
     """Serve the host."""
-    requests, replies = os.dup(0), os.dup(1)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a host that ignores or blocks it would switch time limits off
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
-        os.dup2(null, descriptor)
-    os.close(null)
-    _end_with_host(requests)
+    _end_with_host(connection)
     with (
         contextlib.suppress(BrokenPipeError),  # the host has ended
         monty.Monty(min_processes=0, max_processes=1, request_timeout=_MAX_STEP_SECONDS) as pool,
     ):
         server = Server(pool)
-        while (request := read_frame(requests)) is not None:
-            write_frame(replies, server.reply(request))
+        while (request := read_frame(connection)) is not None:
+            write_frame(connection, server.reply(request))
 
 
-def _end_with_host(requests: int) -> None:
+def _end_with_host(connection: socket.socket) -> None:
     """End this process and its interpreter when the host ends in the middle of a step."""
 
     def wait() -> None:
         poll = select.poll()
-        poll.register(requests, select.POLLHUP)
+        poll.register(connection, select.POLLHUP)
         poll.poll()
         time.sleep(_EXIT_SECONDS)  # an idle process ends by itself
         os.killpg(0, signal.SIGKILL)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ahvn_tools.code_mode.monty_process.hints import find_hints
+
 FILE_NAME: Final = "program.py"
 START: Final = "start_of_program_"
 """A function that the check calls in a line before the program, so that nothing of the program runs."""
@@ -17,17 +19,36 @@ _MAX_LINES: Final = 40
 
 _POSITION: Final = re.compile(rf"^{re.escape(FILE_NAME)}:(\d+):\d+: (?:error|warning)\[[\w-]+\] ")
 _FRAME: Final = re.compile(r'File "<python-input-\d+>"(?:, line (\d+))?')
+_TIME: Final = re.compile(r"feed time limit exceeded: \S+ > (\S+)$")
+_PARSER: Final = "The monty syntax parser does not yet support"
 
 
 def to_readable(text: str, *, is_check: bool = False) -> str:
-    """Return a message as a model reads it, at most 40 lines. That of a check counts a line before the program."""
-    lines = text.strip().split("\n", 10_000)
+    """Return a message as a model reads it, with hints, of about 40 lines.
+
+    That of a check has each line once, and counts a line before the program.
+    """
+    shift = 1 if is_check else 0
+    lines = [
+        _POSITION.sub(lambda match: f"Line {int(match[1]) - shift}: ", _cut(line))
+        for line in text.strip().split("\n", 10_000)
+    ]
+    if is_check:
+        lines = list(dict.fromkeys(lines))
+    else:
+        lines[-1] = _TIME.sub(r"time limit exceeded: the program itself ran longer than \1", lines[-1])
+    hints = find_hints(lines if is_check else lines[-1:])
     if len(lines) > _MAX_LINES:
         half = _MAX_LINES // 2
         lines = [*lines[:half], f"… ({len(lines) - _MAX_LINES} more lines) …", *lines[-half:]]
-    shift = 1 if is_check else 0
-    readable = [_POSITION.sub(lambda match: f"Line {int(match[1]) - shift}: ", _cut(line)) for line in lines]
-    return "\n".join(_FRAME.sub(lambda match: _frame(match[1], shift), line) for line in readable)
+    return "\n".join([*(_FRAME.sub(lambda match: _frame(match[1], shift), line) for line in lines), *hints])
+
+
+def to_unsupported(display: str, message: str) -> str:
+    """Return the message of a check for what Monty's parser does not know, with its line."""
+    frame = _FRAME.search(display)
+    line = f"Line {int(frame[1]) - 1}: " if frame is not None and frame[1] else ""
+    return f"{line}{_cut(message.replace(_PARSER, 'Programs do not support')).removesuffix('.')}."
 
 
 def _cut(line: str) -> str:

@@ -17,6 +17,8 @@ _READ_SECONDS: Final = 5.0
 """How long reading values of the program may take; then this process ends. A tuple of tuples with shared parts, as the
 key of a dict, is hashed for ever, and no Python code can run meanwhile."""
 
+_NO_KEY: Final = "An object of a class of the program is a key of a dict or in a set. Use a text or a number there."
+
 _CALL_BYTES: Final = 1000
 """How much the arguments of a call may count here in addition: the host counts exactly."""
 
@@ -116,7 +118,11 @@ class MontyProgram:
     def _read(self, read: Callable[[], Any]) -> Any:
         with time_limit(_READ_SECONDS):
             try:
-                return convert(read(), self._value_bytes + _CALL_BYTES).value
+                value = read()
+            except TypeError:  # it has no hash
+                raise ProgramError(_NO_KEY) from None
+            try:
+                return convert(value, self._value_bytes + _CALL_BYTES).value
             except TooLargeError:
                 raise TooLargeError(self._value_bytes) from None
 

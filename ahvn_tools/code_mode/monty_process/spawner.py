@@ -25,7 +25,7 @@ def spawn() -> None:
     os.dup2(null, 1)
     gc.freeze()  # the memory stays shared
     while True:
-        message, descriptors, _, _ = socket.recv_fds(connection, 1 + NUMBER.size, 2)
+        message, descriptors, _, _ = socket.recv_fds(connection, 1 + NUMBER.size, 1)
         if message == FORK:
             connection.sendall(NUMBER.pack(_try_fork(connection, *descriptors)))
         elif message[:1] == REAP:
@@ -34,20 +34,19 @@ def spawn() -> None:
             return
 
 
-def _try_fork(connection: socket.socket, requests: int, replies: int) -> int:
+def _try_fork(connection: socket.socket, descriptor: int) -> int:
     """Start a process, and return its id, or a negative error number."""
     try:
         process_id = os.fork()
         if process_id == 0:
             connection.close()
-            _run(requests, replies)
+            _run(descriptor)
         with contextlib.suppress(OSError):  # it has ended already
             os.setpgid(process_id, process_id)
     except OSError as error:
         return -(error.errno or errno.EAGAIN)
     finally:
-        os.close(requests)
-        os.close(replies)
+        os.close(descriptor)
     return process_id
 
 
@@ -59,16 +58,13 @@ def _reap(process_id: int) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def _run(requests: int, replies: int) -> NoReturn:
+def _run(descriptor: int) -> NoReturn:
     """Be the new process. An error is reported without its message, which could contain values of a program."""
     code = 0
     try:
         os.setpgid(0, 0)  # it is killed with its interpreter
-        os.dup2(requests, 0)
-        os.dup2(replies, 1)
-        os.close(requests)
-        os.close(replies)
-        main()
+        os.set_inheritable(descriptor, False)  # as other descriptors: only this process has it
+        main(socket.socket(fileno=descriptor))
     except BaseException as error:  # noqa: BLE001  # the process ends
         code = 1
         traceback.print_tb(error.__traceback__)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pydantic_monty as monty
 
-from ahvn_tools.code_mode.monty_process.messages import START, to_readable
+from ahvn_tools.code_mode.monty_process.messages import START, to_readable, to_unsupported
 from ahvn_tools.code_mode.monty_process.type_errors import certain_errors
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, SandboxError
 
@@ -30,7 +30,7 @@ def check_types(session: Any, code: str) -> None:
         raise InvalidProgramError(to_readable(error.display(), is_check=True)) from None
     except monty.MontyRuntimeError as error:
         if isinstance(error.exception(), NotImplementedError):  # what Monty's parser does not know
-            raise InvalidProgramError(to_readable(error.display("type-msg"), is_check=True)) from None
+            raise InvalidProgramError(to_unsupported(error.display(), error.display("msg"))) from None
         raise SandboxError(_UNCHECKABLE) from None
     except monty.MontyCrashedError as error:
         if error.timed_out:

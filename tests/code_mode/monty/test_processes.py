@@ -19,8 +19,10 @@ from tests.code_mode.monty.conftest import workers
 from tests.execution.entry_points import program
 
 FORK = """
-import os
+import os, time
 from ahvn_tools import Toolkit
+from ahvn_tools.code_mode.monty.spawner import Spawner
+from tests.code_mode.monty.conftest import send_signal
 
 kit = Toolkit("k")
 
@@ -29,7 +31,29 @@ def ok() -> str:
     "Be fine."
     return "ok"
 
+@kit.tool
+def kill() -> None:
+    "Kill the workers."
+    send_signal()
+
 kit.add_code_mode()
+children, ask = [], Spawner._ask
+
+def fork_and_ask(*arguments):
+    children.append(os.fork())
+    if children[-1] == 0:
+        time.sleep(60)
+        os._exit(0)
+    return ask(*arguments)
+
+Spawner._ask = fork_and_ask
+assert "its worker process ended" in kit.exec("run_code", {"code": "kill()"}).text
+Spawner._ask = ask
+assert len(children) > 2
+for child in children:
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+
 assert kit.call("run_code", {"code": "ok()"}) == "ok"
 if os.fork() == 0:
     raise SystemExit(7 if kit.call("run_code", {"code": "ok()"}) == "ok" else 1)
@@ -50,8 +74,9 @@ def run_in_child(code: str) -> Any:
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="this platform does not fork")
-def test_a_forked_process_runs_programs_and_leaves_those_of_its_parent() -> None:
-    assert program(FORK)[0] == 0
+def test_a_forked_process_runs_programs_and_keeps_none_of_its_parent() -> None:
+    code, _, errors = program(FORK)
+    assert (code, errors) == (0, "")
 
 
 @pytest.mark.exhaustive

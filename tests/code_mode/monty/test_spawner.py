@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
+from ahvn_tools.code_mode.monty.program_process import ProgramProcess
+from ahvn_tools.code_mode.monty.spawner import Spawner
 from tests.code_mode.monty.conftest import living, processes, spawners, workers
 from tests.execution.entry_points import program, until
 
@@ -27,6 +30,23 @@ with MontySandbox() as sandbox:
     result = kit.exec("run_code", {"code": "a = ('x',)\\nfor _ in range(60):\\n    a = (a, a)\\n{a: 1}"})
     assert "did not respond in time" in result.text, result.text
     assert kit.call("run_code", {"code": "1 + 1"}) == 2
+"""
+
+BROKEN_PIPES = """
+import signal
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+from ahvn_tools import Toolkit
+from ahvn_tools.code_mode import MontySandbox
+from tests.code_mode.monty.conftest import send_signal, spawners, workers
+from tests.execution.entry_points import until
+
+with MontySandbox() as sandbox:
+    kit = Toolkit("k").add_code_mode(sandbox=sandbox)
+    for kill in (send_signal, lambda: spawners()[0].kill()):
+        assert kit.call("run_code", {"code": "1"}) == 1
+        kill()
+        assert until(lambda: workers() == [])
+    assert kit.call("run_code", {"code": "2"}) == 2
 """
 
 
@@ -71,13 +91,49 @@ def test_a_result_that_is_too_slow_to_read_leaves_no_process(sandbox: MontySandb
     kit = Toolkit("k").add_code_mode(sandbox=sandbox, limits=CodeLimits(seconds=0.5))
     assert kit.call("run_code", {"code": "1"}) == 1
     before = len(workers())
-    assert "time limit" in kit.exec("run_code", {"code": "while True:\n    pass"}).text
+    assert "TimeoutError" in kit.exec("run_code", {"code": "while True:\n    pass"}).text
     assert len(workers()) <= before
 
 
 @pytest.mark.exhaustive
 def test_time_limits_hold_in_a_host_that_ignores_and_blocks_signals() -> None:
     assert program(TOO_LONG)[:1] == (0,)
+
+
+def test_a_host_that_ends_at_sigpipe_goes_on_when_its_processes_are_killed() -> None:
+    assert program(BROKEN_PIPES)[::2] == (0, "")
+
+
+def test_a_thread_that_kills_a_process_does_not_wait_for_a_slow_spawner() -> None:
+    spawner = Spawner()
+    process = ProgramProcess(spawner)
+    [stopped] = spawners()
+    [worker] = workers()
+    stopped.suspend()
+    waiting = threading.Thread(target=process.kill_and_wait)
+    try:
+        waiting.start()
+        assert until(lambda: worker.status() == psutil.STATUS_ZOMBIE)
+        process.kill()
+        assert waiting.is_alive()
+    finally:
+        stopped.resume()
+        waiting.join()
+        process.end()
+        spawner.close()
+
+
+@pytest.mark.parametrize("executable", ["/none", "/bin/false"])
+def test_a_program_is_not_started_without_a_spawner(
+    sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch, executable: str
+) -> None:
+    kit = Toolkit("k").add_code_mode(sandbox=sandbox)
+    monkeypatch.setattr(sys, "executable", executable)
+    text = kit.exec("run_code", {"code": "1"}).text
+    assert "The program was not started" in text
+    assert "None" not in text
+    monkeypatch.undo()
+    assert kit.call("run_code", {"code": "1"}) == 1
 
 
 def test_an_idle_process_keeps_no_program() -> None:

@@ -21,6 +21,8 @@ from mcp_types import ElicitResult
 
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
+from ahvn_tools.errors import ToolkitError
+from ahvn_tools.toolkit.approval_store import MemoryApprovalStore
 from ahvn_tools.toolkit.elicitation import is_approval
 from tests.execution.entry_points import auntil
 from tests.mcp.loopback import over_http
@@ -201,6 +203,18 @@ async def test_a_client_without_forms_gets_the_requests(desk: Desk, mode: str) -
     assert result.content[0].text == "2 calls need approvals, which have been requested."
     assert result.meta["approval"]["details"] == {"path": "a"}
     assert [request["details"] for request in result.meta["further_approvals"]] == [{"path": "b"}]
+
+
+async def test_a_program_does_not_continue_when_the_answer_cannot_be_stored(sandbox: MontySandbox) -> None:
+    class FullStore(MemoryApprovalStore):
+        def decide(self, requests: Any) -> bool:
+            raise ToolkitError("The disk is full.")
+
+    desk = Desk(sandbox, approval_store=FullStore())
+    async with connect(desk, "2026-07-28", Person()) as client:
+        result = await run_code(client, ASKING)
+    assert result.content[0].text.endswith("cannot store the answer. Calls that it has made are not undone.")
+    assert desk.calls == [("note", "first")]
 
 
 async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk: Desk) -> None:
