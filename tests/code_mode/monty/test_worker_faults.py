@@ -206,6 +206,7 @@ def test_processes_that_are_killed_at_any_moment_repeat_no_call(sandbox: MontySa
     thread.start()
     asyncio.run(run_all())
     thread.join()
-    assert len(failed) == 2
+    assert failed.pop("")
+    assert failed
     assert max(host.calls.values()) == 1
     assert host.run("await echo('next')").value == "next"
