@@ -15,6 +15,7 @@ from ahvn_tools.errors import SourceError
 
 MAX_BYTES: Final = 32_000_000
 MAX_DEPTH: Final = 100
+_TOO_DEEP: Final = f"this is nested too deeply: at most {MAX_DEPTH} levels are read."
 MAX_REPEATED_PARTS: Final = 50_000
 """How many parts the aliases of a document may repeat, altogether."""
 
@@ -104,6 +105,8 @@ def _code_point(error: yaml.reader.ReaderError) -> int:
 
 def _explain(error: yaml.MarkedYAMLError) -> str:
     problem = error.problem or "this is not YAML"
+    if "maximum nesting depth" in problem:  # the parser's own limit, before any event of what is inside
+        return _TOO_DEEP
     hint = " YAML is indented with spaces, not with tabs." if "cannot start any token" in problem else ""
     context = f" {error.context}" if error.context else ""
     return f"{problem}{context}.{hint}"
@@ -163,7 +166,7 @@ class _Builder:
         if self._expects_key():
             raise self._error(line, "a key must be a text.")
         if len(self._open) >= MAX_DEPTH:
-            raise self._error(line, f"this is nested too deeply: at most {MAX_DEPTH} levels are read.")
+            raise self._error(line, _TOO_DEEP)
         container = _Container(value=[] if is_list else {}, lines={}, anchor=event.anchor)
         self.lines[id(container.value)] = container.lines
         if event.anchor:

@@ -15,7 +15,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.server.providers import Provider
 from mcp.shared.exceptions import MCPError
-from mcp_types import ToolListChangedNotification
+from mcp_types import Implementation, ToolListChangedNotification
 from pydantic import BaseModel
 
 from ahvn_tools import ToolContext, ToolError, Toolkit, tool
@@ -124,8 +124,9 @@ async def test_a_tool_of_another_version_is_not_found(wire: str):
 
 
 async def test_a_request_fills_the_session_that_its_call_runs_in(wire: str):
-    async with served(noting(), wire, state=lambda request: {"user": request.client["name"]}) as client:
-        assert (await client.call_tool("notes_of", {"topic": "tea"})).data == "mcp: tea 3"
+    server = noting().to_fastmcp_server(state=lambda request: {"user": request.client["name"]})
+    async with Client(server, mode=wire, client_info=Implementation(name="desk", version="1")) as client:
+        assert (await client.call_tool("notes_of", {"topic": "tea"})).data == "desk: tea 3"
 
 
 async def test_state_may_be_made_by_an_async_function_and_may_be_none(wire: str):

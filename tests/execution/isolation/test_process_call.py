@@ -228,7 +228,10 @@ class TestOption:
         from fastmcp.dependencies import Depends
         from fastmcp.tools import Tool
 
-        def signs(text: str, token: str = Depends(str)) -> str:
+        def get_token() -> str:
+            return "t"
+
+        def signs(text: str, token: str = Depends(get_token)) -> str:
             return text
 
         with pytest.raises(DefinitionError, match="FastMCP injects"):
