@@ -33,7 +33,9 @@ def test_the_program_runs_waits_in_a_file_and_goes_on_with_each_call_made_once(t
     assert finished.stderr == ""
     found, work = re.sub(r"[\d,]+ bytes", "N bytes", finished.stdout).split("for order in lost]\n", 1)
     assert (work, finished.returncode) == (WORK, 0)
-    assert found.startswith("> search_tools: orders, parcels, refund\n3 of 3 functions:")
+    assert found.startswith(
+        "Refund what was lost on its way to me.\n\n> search_tools: orders, parcels, refund\n3 of 3 functions:"
+    )
     assert "\nasync def list_orders() -> list[" in found
     assert "customer:" not in found
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".py"] in ([], ["__pycache__"])
