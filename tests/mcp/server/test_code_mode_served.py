@@ -48,7 +48,7 @@ class Desk:
     def __init__(self, sandbox: MontySandbox, *, limits: CodeLimits | None = None, **options: Any) -> None:
         self.calls: list[Any] = []
         self.started = asyncio.Event()
-        self.cancelled = 0
+        self.waiting = self.cancelled = 0
         self.programs: set[str] = set()
         self.kit = Toolkit("desk", secret_key=KEY, **options).add(self.note, self.whoami, self.delete, self.wait)
         self.kit.add(self.close, requires_approval=True)
@@ -74,6 +74,7 @@ class Desk:
     async def wait(self) -> None:
         """Wait."""
         self.started.set()
+        self.waiting += 1
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -390,8 +391,11 @@ async def test_the_progress_of_the_calls_of_a_program_reaches_the_client(desk: D
 async def test_a_client_that_cancels_a_program_cancels_its_calls(desk: Desk) -> None:
     async def cancel(url: str, mode: str) -> Any:
         async with Client(url, mode=mode) as client:  # type: ignore[arg-type]  # a mode
-            with contextlib.suppress(Exception):
-                await client.call_tool("run_code", {"code": "await wait()"}, timeout=0.3)
+            call = asyncio.create_task(client.call_tool("run_code", {"code": "await wait()"}))
+            await auntil(lambda: desk.waiting == 2)
+            call.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await call
             return (await run_code(client, "1 + 1")).structured_content
 
     with over_http(desk.kit.to_fastmcp_server()) as url:
