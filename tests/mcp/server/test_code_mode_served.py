@@ -24,6 +24,7 @@ from ahvn_tools.code_mode import CodeLimits, MontySandbox
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.approval_store import MemoryApprovalStore
 from ahvn_tools.toolkit.elicitation import is_approval
+from ahvn_tools.toolkit.serve import with_code_mode
 from tests.execution.entry_points import auntil
 from tests.mcp.loopback import over_http
 
@@ -470,3 +471,14 @@ async def test_a_program_of_a_client_returns_images(desk: Desk, mode: str) -> No
         result = await run_code(client, "picture = await draw()\nawait delete('a')\npicture")
     assert [block.type for block in result.content] == ["text", "image"]
     assert base64.b64decode(result.content[1].data) == b"red"
+
+
+async def test_a_selection_for_an_audience_is_served_in_code_mode_to_this_audience(desk: Desk) -> None:
+    desk.kit.add(lambda: "audited", name="audit", description="Audit.", audience="staff")
+    desk.kit.add_toolset("audits", names=["audit"], audience="staff")
+    for selected in (desk.kit.select(audience="staff"), desk.kit.select(toolset="audits").session()):
+        async with Client(with_code_mode(selected).to_fastmcp_server()) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["search_tools", "describe_tools", "run_code"]
+            assert (await run_code(client, "await audit()")).structured_content == {"result": "audited"}
+    async with Client(with_code_mode(desk.kit).to_fastmcp_server()) as client:
+        assert "`audit` used when not defined" in (await run_code(client, "await audit()")).content[0].text
