@@ -98,6 +98,7 @@ def decide(run: Run, sandbox: Sandbox, file: Path) -> Run:
 
 def answer(question: str, client: OpenAI, sandbox: Sandbox, file: Path) -> str:
     """Let the model work until it answers with a text."""
+    print(f"{question}\n")
     chat = open_chat(sandbox)
     messages: list[Any] = [{"role": "user", "content": question}]
     while True:

@@ -12,14 +12,14 @@ _TEXT: Final = re.compile(
 )
 """A text, to the end if it is not closed, or a comment."""
 _TEXT_WITH_CODE: Final = re.compile(r"\b(?:[ft]r?|r[ft])['\"]", re.IGNORECASE)
-_AWAITS: Final = re.compile(r"\b(?:await|async)\b")
+_AWAITS: Final = re.compile(r"\b(?:await|async)\b|\basyncio\s*\.\s*(?:run|gather)\b")
 _NAME: Final = re.compile(r"\w+")
 
 
 def awaits_calls(code: str) -> bool:
-    """Return whether a program has the words `await` or `async`, outside of comments and texts that are no f-strings.
+    """Return whether a program has `await`, `async`, `asyncio.run` or `asyncio.gather`.
 
-    A program without them calls tools as plain functions, in turn.
+    Comments, and texts that are no f-strings, do not count. Any other program calls tools as plain functions, in turn.
     """
     if not _AWAITS.search(code):
         return False

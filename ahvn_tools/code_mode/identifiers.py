@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-_MODULES: Final = (
+MODULES: Final = (
     "asyncio", "base64", "bisect", "collections", "copy", "csv", "dataclasses", "datetime", "decimal", "functools",
     "hashlib", "itertools", "json", "math", "os", "pathlib", "random", "re", "sys", "time", "typing", "unicodedata",
 )  # fmt: skip
-"""The modules that programs import."""
+"""The modules that programs import: no function has one of these names."""
 
 _TYPE_NAMES: Final = ("Any", "Literal", "Mapping", "NotRequired", "Sequence", "TypedDict")
 """The names that declarations of functions use."""
 
-_RESERVED: Final = frozenset({*dir(builtins), *keyword.kwlist, *_MODULES, *_TYPE_NAMES, "start_of_program_"})
+_RESERVED: Final = frozenset({*dir(builtins), *keyword.kwlist, *MODULES, *_TYPE_NAMES, "start_of_program_"})
 """Names that mean something else in a program, or in its check."""
 
 _SNAKE_CASE: Final = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.errors import near_misses
+from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
@@ -53,6 +54,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *_find_unreadable_results(entries),
         *_find_unbound_parameters(store, entries),
         *_find_tools_without_executor(store, entries),
+        *_find_unlisted_tools(store, entries),
         *[finding for imported in servers for finding in _find_unmatched_options(imported)],
         *[finding for imported in servers for finding in _find_unmatched_tools(imported, entries)],
     ]
@@ -173,6 +175,20 @@ def _find_tools_without_executor(store: ToolStore, entries: Iterable[Entry]) -> 
             fix = "Pass one: Toolkit(…, executor=…), or load(…, executor=…)."
             problem = 'it has isolation="executor", and the toolkit has no executor'
             yield _tool_finding("no-executor", entry, problem, fix, "error")
+
+
+def _find_unlisted_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
+    """Yield the findings about tools that programs may not call, and that code mode does not list to the model."""
+    if (listing := store.search_listing) is None:
+        return
+    from ahvn_tools.toolkit.code_mode import is_code_tool  # only a search or code mode needs it
+
+    if not any(is_code_tool(entry.spec) for entry in entries):
+        return
+    for entry in entries:
+        if not entry.allows(PROGRAMMATIC) and entry.name not in listing.core and not is_code_tool(entry.spec):
+            problem = "no model can call it: programs may not, and code mode does not list it"
+            yield _tool_finding("unlisted-tool", entry, problem, "Name it in `core` of add_code_mode.")
 
 
 def _find_unmatched_options(imported: ImportedServer) -> Iterator[Finding]:

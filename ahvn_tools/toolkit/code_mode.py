@@ -105,8 +105,7 @@ class CodeMode:
         description = definition.description
         if "description" not in self.options[CodeMode.run_code.__name__]:
             description = re.sub(rf"{_FIND}.*`\.", "", description)
-        parts = description, "Functions:" if stubs else "There are no functions."
-        text = "\n\n".join([*parts, declarations])
+        text = "\n\n".join([description, *(["Functions:", declarations] if stubs else ["There are no functions."])])
         inlined: ToolDefinition = definition.share(("inline", text), _with_description, text)
         return inlined
 
@@ -136,6 +135,8 @@ class CodeMode:
             raise ToolError(f"Name at most {_MAX_NAMES} functions at a time, not {len(names)}.")
         view = _view(context)
         functions = assign_identifiers(entry.name for entry in callable_entries(view))
+        if functions and not names:
+            raise ToolError(f"Name at least one function. {near_misses('', functions)}")
         tools = functions | {name: name for name in functions.values()}
         unknown = [name for name in dict.fromkeys(names) if name not in tools]
         notes = [f"There is no function {name!r}. {near_misses(name, functions)}".strip() for name in unknown]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.code_mode.call_form import awaits_calls, find_names
-from ahvn_tools.code_mode.identifiers import assign_identifiers
+from ahvn_tools.code_mode.identifiers import MODULES, assign_identifiers
 from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
 from ahvn_tools.code_mode.running_program import RunningProgram, Suspended
@@ -115,13 +115,15 @@ class ProgramRun:
         return program
 
     def _with_similar_names(self, message: str) -> str:
-        """Return a message of the type checker with functions whose names are similar to those that are unknown."""
+        """Return a message of the type checker with what is known of each unknown name."""
         unknown = dict.fromkeys(_UNKNOWN_NAME.findall(message))
-        hints = [
-            f"{name}: {_NO_BUILT_IN if hasattr(builtins, name) else near_misses(name, self._functions)}"
-            for name in unknown
-        ]
-        return "\n".join([message, *hints])
+        return "\n".join([message, *(f"{name}: {self._hint(name)}" for name in unknown)])
+
+    def _hint(self, name: str) -> str:
+        """Return what to do about an unknown name."""
+        if name in MODULES:
+            return f"Import it first: `import {name}`."
+        return _NO_BUILT_IN if hasattr(builtins, name) else near_misses(name, self._functions)
 
     async def run(self, program: Program) -> Any:
         """Run a program, and return its result. Raises ToolError if it fails."""

@@ -23,7 +23,14 @@ from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.visibility import StoreView
 
-_LITERALS: Final = {tokenize.STRING, tokenize.NUMBER, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+_PARTS_OF_TEXTS: Final = {getattr(tokenize, name, None) for name in ("FSTRING_MIDDLE", "TSTRING_MIDDLE")}
+"""The tokens of what is written in an f-string. Before Python 3.12, the f-string is one text."""
+
+_PREFIX: Final = re.compile(r"^\w*")
+_BETWEEN_PARTS: Final = re.compile(r"""["'{}\n]+""")
+_ESCAPE: Final = re.compile(
+    r"""\\(?:[\\'"abfnrtv\n]|[0-3]?[0-7]{1,2}|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|N\{[^{}]*\})"""
+)
 
 _KEY_OF_VALUE: Final = re.compile(r"""(["'])([\w-]{1,64})\1\s*(?::|\]\s*=(?!=))""")
 """A key that gets a value: in a dict, or by an assignment."""
@@ -69,18 +76,30 @@ def find_literals(code: str) -> Iterator[str]:
     """Yield the texts and numbers that are written in a program, up to where it cannot be read."""
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
-            if token.type in _LITERALS:
-                yield token.string.strip("\"'")
-                yield from _evaluate(token.string)
+            if token.type == tokenize.NUMBER:
+                yield token.string
+                yield _evaluate(token.string, token.string)
+            elif token.type == tokenize.STRING:
+                yield from _find_texts(_PREFIX.sub("", token.string).strip("\"'"))
+            elif token.type in _PARTS_OF_TEXTS:
+                yield from _find_texts(token.string)
     except (tokenize.TokenError, SyntaxError):
         return
 
 
-def _evaluate(literal: str) -> Iterator[str]:
+def _find_texts(text: str) -> Iterator[str]:
+    """Yield a text and the parts of one that has several lines or may be an f-string: as written, and as read."""
+    for part in dict.fromkeys((text, *_BETWEEN_PARTS.split(text))):
+        yield part
+        yield _ESCAPE.sub(lambda escape: _evaluate(f"'{escape[0]}'", escape[0]), part)
+
+
+def _evaluate(literal: str, default: str) -> str:
+    """Return the value of a number or a text as a text; `default` for one that has none."""
     try:
-        yield str(ast.literal_eval(literal))
-    except (ValueError, SyntaxError):  # a part of an f-string
-        return
+        return str(ast.literal_eval(literal))
+    except (ValueError, SyntaxError):
+        return default
 
 
 def _secret_properties(definition: ToolDefinition) -> dict[str, list[str]]:

@@ -30,10 +30,10 @@ class SearchListing:
 
 def refuse_second_listing(listing: SearchListing | None, names: Container[str]) -> None:
     """Raise ToolkitError if a toolkit with tools of these `names` has `add_search` or `add_code_mode` already."""
-    if listing is not None and any(name in names for name in listing.search_tool_names):
+    if listing is not None and (left := [name for name in listing.search_tool_names if name in names]):
         raise ToolkitError(
             "A toolkit has one `add_search` or one `add_code_mode`. Remove the tools of the first before: "
-            f"{', '.join(map(repr, listing.search_tool_names))}."
+            f"{', '.join(map(repr, left))}."
         )
 
 

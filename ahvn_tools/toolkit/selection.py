@@ -95,6 +95,11 @@ class Selection:
             and (self.where is None or bool(self.where(definition(entry))))
         )
 
+    def including(self, names: Iterable[str]) -> Selection:
+        """Return a selection that tools with these names match, too, unless they are for an audience."""
+        others = Selection(names=frozenset(names), audience="")  # it does not change which audience this is for
+        return Selection(any_of=(self, others), ordered=self.ordered)
+
     @functools.cached_property
     def positions(self) -> Mapping[str, int]:
         """Where each of the names is in their order."""

@@ -11,6 +11,7 @@ from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
 from ahvn_tools.toolkit.toolkit import Toolkit
+from ahvn_tools.toolkit.visibility import StoreView
 
 Transport = Literal["stdio", "http"]
 
@@ -19,7 +20,7 @@ class ServeOptions(ToolkitServerOptions, run.ServerRunOptions, total=False):
     """The options of `serve`: those of the server, and those of running it."""
 
     code_mode: bool
-    """Whether clients call the tools in programs: `Toolkit.add_code_mode` is called, unless it was before."""
+    """Whether clients call the tools in programs."""
 
 
 def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:
@@ -27,9 +28,9 @@ def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOpt
 
     `transport` is `"stdio"`, or `"http"` with `host`, `port`, `path`, `allowed_hosts` and `allowed_origins`. The other
     options are those of `Toolkit.to_fastmcp_server`. With `code_mode=True` clients call the tools in programs: the
-    toolkit gets the tools of `add_code_mode`, unless it has them. Over stdio the output of `print` in tools goes to
-    stderr. SIGTERM and Ctrl-C end it within a few seconds, also while tools run. Raises SyncCallError in a running
-    event loop: use `aserve` there.
+    toolkit gets the tools of `add_code_mode`, unless it has them, and a selection contains them. Over stdio the output
+    of `print` in tools goes to stderr. SIGTERM and Ctrl-C end it within a few seconds, also while tools run. Raises
+    SyncCallError in a running event loop: use `aserve` there.
     """
     if running_loop() is not None:
         raise SyncCallError("`serve` would block the running event loop; use `await aserve(…)`.")
@@ -42,10 +43,19 @@ async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[S
     run_options: Any = {name: value for name, value in options.items() if name in run.ServerRunOptions.__annotations__}
     server_options: Any = {name: value for name, value in options.items() if name not in run_options}
     kit = to_toolkit(thing)
-    if code_mode and not kit.has_code_mode:
-        kit.add_code_mode()
+    if code_mode:
+        kit = with_code_mode(kit)
     server = kit.to_fastmcp_server(**server_options)
     await run.run_server(server, transport, **run_options)
+
+
+def with_code_mode(kit: Toolkit) -> Toolkit:
+    """Return a toolkit, session or selection with the tools of code mode; the toolkit gets them, unless it has them."""
+    view = kit._view  # noqa: SLF001  # of this package
+    if not kit.has_code_mode:
+        kit._with_view(StoreView(view.store, view.session_states[-1:])).add_code_mode()  # noqa: SLF001  # as above
+    listing = view.store.search_listing
+    return kit if listing is None else kit._with_view(view.including(listing.search_tool_names))  # noqa: SLF001  # as above
 
 
 def to_toolkit(thing: Any) -> Toolkit:

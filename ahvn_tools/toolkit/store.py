@@ -211,9 +211,14 @@ class ToolStore:
         self._names.reset(self.entries.values())
         self.tools_revision += 1
 
-    def require_names(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the names of tools. Raises ToolLookupError for an unknown name."""
-        return tuple(self.entry(name).name for name in ([names] if isinstance(names, str) else names))
+    def require_names(self, names: Any) -> tuple[str, ...]:
+        """Return the names of tools; a string is one. Raises ToolLookupError for an unknown name, and ToolkitError."""
+        wanted = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+        for name in wanted:
+            if not isinstance(name, str):
+                example = next(iter(self.entries), "find")
+                raise ToolkitError(f"A tool is named by a text such as {example!r}, not by {name!r}.")
+        return tuple(self.entry(name).name for name in wanted)
 
     def entry(self, name: str) -> Entry:
         """Return a tool. Raises ToolLookupError for an unknown name."""

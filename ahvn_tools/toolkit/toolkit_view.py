@@ -252,7 +252,7 @@ class ToolkitView(ToolkitCalls):
 
         Bindings that no tool has, presets and patterns of `add_mcp` that match nothing, tools of servers that are not
         used, empty groups and toolsets, names that are one name to a model, tools with a parameter that must be bound,
-        and tools without a description.
+        tools that no model can call in code mode, and tools without a description.
         """
         return check.find_all(self._view)
 

@@ -134,6 +134,12 @@ class StoreView:
             roots=self.roots,
         )
 
+    def including(self, names: Iterable[str]) -> StoreView:
+        """Return this view with these tools, whether or not they match its selections."""
+        view = copy.copy(self)
+        view.selections = tuple(selection.including(names) for selection in self.selections)
+        return view
+
     def refuse_change(self, action: str) -> None:
         """Raise ToolkitError on a session or a selection: only the toolkit itself can be changed."""
         if not self.is_toolkit:

@@ -16,6 +16,22 @@ pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 from fastmcp import Client  # slow
 from fastmcp.client.transports import StdioTransport
 
+TOOLS = """
+from ahvn_tools import Toolkit
+
+kit = Toolkit("shop").add_group("write", active=True)
+
+
+@kit.tool(tags={"orders"}, group="write")
+def status(number: int) -> str:
+    \"\"\"Return the status of an order.\"\"\"
+    return "sent"
+
+
+@kit.tool
+def other() -> None:
+    \"\"\"Do nothing.\"\"\"
+"""
 PROGRAM = "await status(7), await status(number=8)"
 
 
@@ -61,5 +77,26 @@ def test_a_program_runs_in_a_server(tmp_path: Path) -> None:
             assert result.structured_content == {"result": ["sent", "sent"]}
             refused = await client.call_tool("run_code", {"code": "await statuz(7)"}, raise_on_error=False)
             assert "Did you mean 'status'?" in refused.content[0].text
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("option", [["--tag", "orders"], ["--group", "write"], ["--include", "stat*"]])
+@pytest.mark.parametrize("source", ["tools.py", "tools.yaml"])
+def test_selected_tools_are_served_in_programs(option: list[str], source: str, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "tools.yaml").write_text("sources: [tools.py]\ncode_mode: true\n")
+
+    async def use() -> None:
+        arguments = ["serve", "--code", *option, source]
+        transport = StdioTransport(
+            COMMAND[0], [*COMMAND[1:], *arguments], env=ENVIRONMENT, cwd=str(tmp_path), keep_alive=False
+        )
+        async with asyncio.timeout(LONGEST), Client(transport) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["search_tools", "describe_tools", "run_code"]
+            result = await client.call_tool("run_code", {"code": "await status(7)"})
+            assert result.structured_content == {"result": "sent"}
+            refused = await client.call_tool("run_code", {"code": "await other()"}, raise_on_error=False)
+            assert "`other` used when not defined" in refused.content[0].text
 
     asyncio.run(use())

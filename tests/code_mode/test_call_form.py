@@ -29,13 +29,16 @@ AWAITS = ast.Await | ast.AsyncFor | ast.AsyncWith | ast.AsyncFunctionDef
         ('rF"""{await find(1)}"""', True),
         ("f'{x['k'] + await find()} {x['k']}'", True),
         ("awaits = find(async_=1)", False),
+        ("import asyncio\nasyncio.run(find(1))", True),
+        ("import asyncio\nasyncio . gather(find(1), find(2))", True),
+        ("import asyncio\nfind(1)", False),
         ("", False),
     ],
     ids=[
         "plain", "await", "await beside a text", "async def", "only in a comment and a text", "only in long texts",
         "between quotes in a long text",
         "after an apostrophe in a comment", "in a continued text", "in an f-string", "in a long f-string",
-        "beside a text in an f-string", "part of a name", "empty",
+        "beside a text in an f-string", "part of a name", "asyncio.run", "asyncio.gather", "import", "empty",
     ],
 )  # fmt: skip
 def test_a_program_awaits_if_one_of_its_words_says_so(code: str, awaits: bool) -> None:

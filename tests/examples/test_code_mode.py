@@ -10,6 +10,7 @@ import pytest
 from tests import sealed
 
 EXAMPLE = str(Path(__file__).resolve().parents[2] / "examples" / "code_mode.py")
+QUESTION = "Refund what was lost on its way to me.\n\n"
 WORK = """
   track_parcel(1)
   track_parcel(2)
@@ -33,7 +34,7 @@ def test_the_program_runs_waits_in_a_file_and_goes_on_with_each_call_made_once(t
     assert finished.stderr == ""
     found, work = re.sub(r"[\d,]+ bytes", "N bytes", finished.stdout).split("for order in lost]\n", 1)
     assert (work, finished.returncode) == (WORK, 0)
-    assert found.startswith("> search_tools: orders, parcels, refund\n3 of 3 functions:")
+    assert found.startswith(f"{QUESTION}> search_tools: orders, parcels, refund\n3 of 3 functions:")
     assert "\nasync def list_orders() -> list[" in found
     assert "customer:" not in found
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".py"] in ([], ["__pycache__"])
@@ -44,7 +45,7 @@ def test_it_calls_the_real_service_when_its_key_is_set(tmp_path: Path) -> None:
     finished = sealed.run(EXAMPLE, folder=tmp_path, OPENAI_API_KEY="none")
     assert finished.stderr.startswith("no connection to ")
     assert "127.0.0.1" not in finished.stderr
-    assert (finished.stdout, finished.returncode) == ("", 70)
+    assert (finished.stdout, finished.returncode) == (QUESTION, 70)
 
 
 @pytest.mark.parametrize("module", ["openai", "pydantic_monty"])

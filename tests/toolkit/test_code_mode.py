@@ -98,6 +98,11 @@ def test_a_program_without_await_calls_functions_directly(desk: Desk) -> None:
     assert desk.run("issues = list_issues(state='closed')\nissues[0]['state']").value == "closed"
 
 
+def test_a_program_that_runs_its_calls_with_asyncio_need_not_await_them(desk: Desk) -> None:
+    calls = "comment(1, 'a'), comment(2, 'b')"
+    assert desk.run(f"import asyncio\nasyncio.run(asyncio.gather({calls}))").value == ["1: a", "2: b"]
+
+
 def test_gathered_calls_run_at_once(sandbox: MontySandbox) -> None:
     kit = Toolkit("k")
     barrier: list[asyncio.Event] = []

@@ -45,6 +45,14 @@ def test_a_tool_for_the_model_alone_does_not_exist_in_a_program(kit: Toolkit) ->
     assert kit.call("send", {"text": "hello"}) == "sent hello"
 
 
+def test_a_tool_for_the_model_alone_that_is_not_listed_is_a_finding(kit: Toolkit) -> None:
+    assert kit.check() == []
+    kit.add(send, name="mail", allowed_callers="direct")
+    problem = "no model can call it: programs may not, and code mode does not list it"
+    assert list(map(str, kit.check())) == [f"the tool 'mail': {problem}"]
+    assert "core" in kit.check()[0].fix
+
+
 def test_tools_for_the_model_alone_take_no_place_among_those_that_a_search_finds(kit: Toolkit) -> None:
     for number in range(30):
         kit.add(send, name=f"send_{number}", allowed_callers="direct")

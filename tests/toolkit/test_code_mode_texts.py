@@ -159,6 +159,13 @@ def test_the_modules_that_the_description_names_can_be_imported(sandbox: MontySa
     assert kit.call("run_code", {"code": f"import {', '.join(modules)}\n1"}) == 1
 
 
+@pytest.mark.parametrize("module", ["asyncio", "json", "datetime"])
+def test_a_module_that_is_not_imported_is_answered_with_its_import(sandbox: MontySandbox, module: str) -> None:
+    kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
+    text = kit.exec("run_code", {"code": f"x = await big(1)\n{module}.x"}).text
+    assert text == f"Line 2: Name `{module}` used when not defined\n{module}: Import it first: `import {module}`."
+
+
 def test_wrong_options_of_code_mode_are_refused(sandbox: MontySandbox) -> None:
     kit = Toolkit("k").add(big)
     wrong: Any = MontySandbox
@@ -171,14 +178,21 @@ def test_wrong_options_of_code_mode_are_refused(sandbox: MontySandbox) -> None:
         wrong = count
         with pytest.raises(ToolkitError, match="max_processes"):
             MontySandbox(wrong)
+    for core in ([big], [kit["big"]], None, 5):
+        wrong = core
+        with pytest.raises(ToolkitError, match="A tool is named by a text such as 'big', not by "):
+            kit.add_code_mode(wrong, sandbox=sandbox)
     assert [tool.name for tool in kit.definitions()] == ["big"]
 
 
 def test_an_answer_without_functions_says_what_to_do(sandbox: MontySandbox) -> None:
     kit = Toolkit("k").add(big).add_code_mode(sandbox=sandbox)
     assert kit.call("search_tools", {"query": "zebra"}) == "None of 1 functions was found. Try other words."
+    assert kit.exec("describe_tools", {"names": []}).text == "Name at least one function. Known: 'big'."
     empty = Toolkit("e").add_code_mode(sandbox=sandbox)
     assert empty.call("search_tools", {"query": "zebra"}) == "There are no functions."
+    [inline] = Toolkit("e").add_code_mode(inline=True, sandbox=sandbox).definitions()
+    assert inline.description.endswith(" math and re.\n\nThere are no functions.")
 
 
 def test_a_second_code_mode_and_a_taken_name_are_refused(sandbox: MontySandbox) -> None:
@@ -193,7 +207,10 @@ def test_a_second_code_mode_and_a_taken_name_are_refused(sandbox: MontySandbox) 
         Toolkit("k").add(big).add_code_mode(["bigg"], sandbox=sandbox)
     with pytest.raises(ToolkitError, match="A session cannot change the toolkit: add code mode with `group=` for one"):
         Toolkit("k").add(big).session().add_code_mode(sandbox=sandbox)
-    kit.remove("search_tools", "describe_tools", "run_code")
+    kit.remove("search_tools")
+    with pytest.raises(ToolkitError, match=r"Remove the tools of the first before: 'describe_tools', 'run_code'\.$"):
+        kit.add_code_mode(sandbox=sandbox)
+    kit.remove("describe_tools", "run_code")
     assert not kit.has_code_mode
     assert kit.add_code_mode(sandbox=sandbox).has_code_mode
 

@@ -24,6 +24,7 @@ from ahvn_tools.code_mode import CodeLimits, MontySandbox
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.approval_store import MemoryApprovalStore
 from ahvn_tools.toolkit.elicitation import is_approval
+from ahvn_tools.toolkit.serve import with_code_mode
 from tests.execution.entry_points import auntil
 from tests.mcp.loopback import over_http
 
@@ -48,7 +49,7 @@ class Desk:
     def __init__(self, sandbox: MontySandbox, *, limits: CodeLimits | None = None, **options: Any) -> None:
         self.calls: list[Any] = []
         self.started = asyncio.Event()
-        self.cancelled = 0
+        self.waiting = self.cancelled = 0
         self.programs: set[str] = set()
         self.kit = Toolkit("desk", secret_key=KEY, **options).add(self.note, self.whoami, self.delete, self.wait)
         self.kit.add(self.close, requires_approval=True)
@@ -74,6 +75,7 @@ class Desk:
     async def wait(self) -> None:
         """Wait."""
         self.started.set()
+        self.waiting += 1
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -390,8 +392,11 @@ async def test_the_progress_of_the_calls_of_a_program_reaches_the_client(desk: D
 async def test_a_client_that_cancels_a_program_cancels_its_calls(desk: Desk) -> None:
     async def cancel(url: str, mode: str) -> Any:
         async with Client(url, mode=mode) as client:  # type: ignore[arg-type]  # a mode
-            with contextlib.suppress(Exception):
-                await client.call_tool("run_code", {"code": "await wait()"}, timeout=0.3)
+            call = asyncio.create_task(client.call_tool("run_code", {"code": "await wait()"}))
+            await auntil(lambda: desk.waiting == 2)
+            call.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await call
             return (await run_code(client, "1 + 1")).structured_content
 
     with over_http(desk.kit.to_fastmcp_server()) as url:
@@ -466,3 +471,14 @@ async def test_a_program_of_a_client_returns_images(desk: Desk, mode: str) -> No
         result = await run_code(client, "picture = await draw()\nawait delete('a')\npicture")
     assert [block.type for block in result.content] == ["text", "image"]
     assert base64.b64decode(result.content[1].data) == b"red"
+
+
+async def test_a_selection_for_an_audience_is_served_in_code_mode_to_this_audience(desk: Desk) -> None:
+    desk.kit.add(lambda: "audited", name="audit", description="Audit.", audience="staff")
+    desk.kit.add_toolset("audits", names=["audit"], audience="staff")
+    for selected in (desk.kit.select(audience="staff"), desk.kit.select(toolset="audits").session()):
+        async with Client(with_code_mode(selected).to_fastmcp_server()) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["search_tools", "describe_tools", "run_code"]
+            assert (await run_code(client, "await audit()")).structured_content == {"result": "audited"}
+    async with Client(with_code_mode(desk.kit).to_fastmcp_server()) as client:
+        assert "`audit` used when not defined" in (await run_code(client, "await audit()")).content[0].text
