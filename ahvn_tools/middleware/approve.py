@@ -122,7 +122,7 @@ class ApprovalRequest:
         fits += [isinstance(request.arguments, dict), isinstance(request.expires_at, int | None)]
         fits += [isinstance(request.details, dict | None), isinstance(request.is_call_approved, bool)]
         fits += [request.program is None or _is_program(request.program)]
-        if all(fits):
+        if all(fits) and _can_be_exported(request):
             return request
         raise wrong
 
@@ -256,6 +256,15 @@ def without_other_request(result: ToolResult, key: SecretKey) -> ToolResult:
     if REQUEST_KEYS.isdisjoint(result.meta) or _has_own_requests(result, key):
         return result
     return replace(result, meta=without_requests(result.meta))
+
+
+def _can_be_exported(request: ApprovalRequest) -> bool:
+    """Return whether a request is not nested too deep."""
+    try:
+        request.to_json()
+    except RecursionError:
+        return False
+    return True
 
 
 def _is_program(data: Any) -> bool:

@@ -164,7 +164,8 @@ class ProgramRun:
         known: Mapping[int, Answer | ApprovalRequest],
         saved: SavedProgram | None = None,
     ) -> Any:
-        self._calls = ProgramCalls(self._view, self._context, state, self._limits)
+        fingerprints = {function.tool: function.fingerprint for function in self._mentioned.values()}
+        self._calls = ProgramCalls(self._view, self._context, state, self._limits, fingerprints)
         async with self._sandbox.open(self._limits) as session:
             running = RunningProgram(
                 session,
@@ -246,10 +247,7 @@ class ProgramRun:
     def _find_stub(self, function: str) -> ToolStub | Failure:
         if (tool := self._functions.get(function)) not in self._entries:
             return Failure(f"There is no function {function!r}.")
-        stub, mentioned = self._stub(function), self._mentioned.get(function)
-        if mentioned is not None and self._view.definition(self._entries[tool]).fingerprint != mentioned.fingerprint:
-            return Failure(f"The tool {tool!r} has changed since the program was started. Run a new program.")
-        return stub
+        return self._calls.find_change(tool) or self._stub(function)
 
     def _has_secrets(self) -> bool:
         """Return whether the program may contain a secret argument, so that it must not be stored."""

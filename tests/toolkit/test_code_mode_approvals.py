@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from ahvn_tools import ToolContext
+from ahvn_tools import ToolCall, ToolContext
 from ahvn_tools.code_mode import CodeLimits
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.run import Run
@@ -160,6 +160,16 @@ def test_the_edits_of_a_call_that_waits_again_are_json(sandbox: MontySandbox) ->
             desk.kit.resume(run, approved=True, arguments={"c1.1": {"amount": wrong}})
     run = desk.kit.resume(run, approved=True, arguments={"c1.1": {"amount": Decimal("1.5")}})
     assert value(desk.kit.resume(restored(run), approved=True)) == "paid '1.5'"
+
+
+def test_the_id_of_a_models_call_does_not_let_a_decision_apply_to_a_call_of_a_program(desk: Desk) -> None:
+    calls = [ToolCall(id="c1", name="run_code", arguments={"code": "await close(1)"})]
+    run = desk.kit.run([*calls, ToolCall(id="c1.1", name="close", arguments={"issue": 2})])
+    assert [request.call_id for request in run.pending] == ["c1.1", "c1.1"]
+    with pytest.raises(ToolkitError, match=r"2 calls with the id 'c1\.1' wait for approval"):
+        desk.kit.resume(run, approved={"c1.1": True})
+    desk.kit.resume(run.pending[1], approved=True)
+    assert desk.calls == [("close", 2)]
 
 
 def test_one_request_alone_continues_the_program_and_the_others_stay(desk: Desk, sandbox: MontySandbox) -> None:

@@ -251,6 +251,15 @@ except RuntimeError as error:
 """
 
 
+CATCH_CLOSE = """
+async def try_to_close():
+    try:
+        return await close(1)
+    except RuntimeError as error:
+        return str(error)
+"""
+
+
 def test_a_tool_that_has_disappeared_is_an_error_in_the_program(desk: Desk) -> None:
     run = desk.answer(CATCHING)
     desk.kit.remove("close")
@@ -293,6 +302,42 @@ def test_a_tool_with_other_parameters_is_an_error_in_the_program(desk: Desk) -> 
         "The tool 'note' has changed since the program was started. Run a new program.",
     ]
     assert desk.calls == []
+
+
+def test_an_approved_call_does_not_run_a_tool_that_was_replaced_while_it_waited_for_its_turn(
+    sandbox: MontySandbox,
+) -> None:
+    desk = Desk(sandbox, max_concurrency=1)
+
+    def close(issue: int, for_ever: bool = True) -> str:
+        """Delete an issue."""
+        desk.calls.append(("deleted", issue))
+        return "deleted"
+
+    @desk.kit.tool(requires_approval=True)
+    def replace() -> str:
+        """Replace a tool."""
+        desk.kit.add(close, requires_approval=True, on_duplicate="replace")
+        return "replaced"
+
+    code = f"import asyncio\n{CATCH_CLOSE}\nawait asyncio.gather(replace(), try_to_close())"
+    done = desk.kit.resume(desk.answer(code), approved=True)
+    assert value(done) == ["replaced", "The tool 'close' has changed since the program was started. Run a new program."]
+    assert desk.calls == []
+
+
+def test_a_tool_that_is_replaced_while_a_program_runs_is_not_called(desk: Desk) -> None:
+    @desk.kit.tool
+    def replace() -> None:
+        """Replace a tool."""
+        desk.kit.add(other, name="note", on_duplicate="replace")
+
+    def other(text: str, kind: str = "") -> str:
+        """Do something else."""
+        return "other"
+
+    text = value(desk.answer(f"await replace()\n{CATCHING.replace('await close(1)', 'None')}"))[1]
+    assert text == "The tool 'note' has changed since the program was started. Run a new program."
 
 
 def test_a_name_means_the_tool_that_it_meant_when_the_program_was_started(sandbox: MontySandbox) -> None:
