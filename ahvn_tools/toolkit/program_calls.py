@@ -7,7 +7,7 @@ import contextlib
 import functools
 import json
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -140,8 +140,12 @@ class ProgramCalls:
         for name, values in find_secrets(call.arguments, names).items():
             hidden.extend((name, value) for value in values)
             self._has_passed_secret |= any(values)
-        secrets = [reveal_secrets(value) for name, value in scope.bound_values.items() if name in names]
-        self._secret_texts.update(text for text in secrets if isinstance(text, str) and len(text) >= MIN_SECRET_CHARS)
+        self.add_secrets(value for name, value in scope.bound_values.items() if name in names)
+
+    def add_secrets(self, values: Iterable[Any]) -> None:
+        """Add secret bound values, which no saved program may contain."""
+        texts = map(reveal_secrets, values)
+        self._secret_texts.update(text for text in texts if isinstance(text, str) and len(text) >= MIN_SECRET_CHARS)
 
     def has_secret(self, saved: str, snapshot: bytes) -> bool:
         """Return whether a saved program, as JSON and with its unpacked state, may contain a secret of its calls."""

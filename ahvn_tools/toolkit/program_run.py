@@ -92,6 +92,8 @@ class ProgramRun:
         self._code = ""
         self._mentioned: Mapping[str, ProgramFunction] = {}
         """The functions that the program mentions, as they were when it was started."""
+        self._secrets: list[Any] = []
+        """Secret bound values of calls that the program has made before it waited."""
 
     async def check(self, code: str) -> Program:
         """Return the program, if its types fit. Raises ToolError with what is wrong."""
@@ -140,7 +142,7 @@ class ProgramRun:
             return ToolResult(error=ErrorDetail(code="changed", message=message))
         self._code, self._mentioned = saved.code, saved.functions
         self._functions = {name: function.tool for name, function in saved.functions.items()}
-        hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
+        self._secrets = hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
         known: dict[int, Answer | ApprovalRequest] = {}
         state = replace(saved.state, waiting=dict(saved.state.waiting))
         for key, request in saved.requests.items():
@@ -166,6 +168,7 @@ class ProgramRun:
     ) -> Any:
         fingerprints = {function.tool: function.fingerprint for function in self._mentioned.values()}
         self._calls = ProgramCalls(self._view, self._context, state, self._limits, fingerprints)
+        self._calls.add_secrets(self._secrets)
         async with self._sandbox.open(self._limits) as session:
             running = RunningProgram(
                 session,
