@@ -8,8 +8,8 @@ import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Self
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final, Self, TypeVar
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -34,6 +34,9 @@ from ahvn_tools.secret_key import SecretKey
 
 _ARGUMENTS_PURPOSE: Final = "arguments of a call"
 _REQUEST_PURPOSE: Final = "approval request"
+_PROGRAM_PURPOSE: Final = "program of an approval request"
+SignedRequest = TypeVar("SignedRequest", bound="ApprovalRequest")
+
 REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
 """The keys of the requests in the `meta` of a result."""
 
@@ -122,7 +125,7 @@ class ApprovalRequest:
         fits += [isinstance(request.arguments, dict), isinstance(request.expires_at, int | None)]
         fits += [isinstance(request.details, dict | None), isinstance(request.is_call_approved, bool)]
         fits += [request.program is None or _is_program(request.program)]
-        if all(fits) and _can_be_exported(request):
+        if all(fits):
             return request
         raise wrong
 
@@ -142,17 +145,11 @@ class ApprovalRequest:
 
     def signed_by(self, key: SecretKey) -> Self:
         """Return the request with the signature of a toolkit's key."""
-        return replace(self, signature=key.digest(_REQUEST_PURPOSE, self._signed_fields()))
+        return RequestSigner(key).sign(self)
 
     def is_signed_by(self, key: SecretKey) -> bool:
         """Return whether the request is unchanged since a toolkit with this key made it."""
-        try:
-            return key.is_digest(self.signature, _REQUEST_PURPOSE, self._signed_fields())
-        except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
-            return False
-
-    def _signed_fields(self) -> JsonObject:
-        return {name: value for name, value in self.to_json().items() if name != "signature"}
+        return RequestSigner(key).has_signed(self)
 
     def merge_edits(self, edits: Mapping[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         """Return the arguments of the call with those that an approver has edited.
@@ -163,6 +160,36 @@ class ApprovalRequest:
 
     def __repr__(self) -> str:
         return f"<ApprovalRequest {self.tool!r} call_id={self.call_id!r}>"
+
+
+class RequestSigner:
+    """Signs and checks requests with the key of a toolkit. The program that several requests share is read once."""
+
+    def __init__(self, key: SecretKey) -> None:
+        self._key = key
+        self._digests: dict[int, tuple[JsonObject, str]] = {}
+        """Programs with their digests, by the ids of the objects."""
+
+    def sign(self, request: SignedRequest) -> SignedRequest:
+        """Return the request with a signature."""
+        return replace(request, signature=self._key.digest(_REQUEST_PURPOSE, self._fields(request)))
+
+    def has_signed(self, request: ApprovalRequest) -> bool:
+        """Return whether the request is unchanged since a toolkit with this key made it."""
+        try:
+            return self._key.is_digest(request.signature, _REQUEST_PURPOSE, self._fields(request))
+        except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
+            return False
+
+    def _fields(self, request: ApprovalRequest) -> JsonObject:
+        """Return what is signed: all fields but the signature, with the digest of the program."""
+        values = {field.name: getattr(request, field.name) for field in fields(request) if field.name != "signature"}
+        return values if request.program is None else {**values, "program": self._program_digest(request.program)}
+
+    def _program_digest(self, program: JsonObject) -> str:
+        if id(program) not in self._digests:
+            self._digests[id(program)] = program, self._key.digest(_PROGRAM_PURPOSE, program)
+        return self._digests[id(program)][1]
 
 
 ApprovalDecision = bool | str | Mapping[str, Any]
@@ -258,15 +285,6 @@ def without_other_request(result: ToolResult, key: SecretKey) -> ToolResult:
     return replace(result, meta=without_requests(result.meta))
 
 
-def _can_be_exported(request: ApprovalRequest) -> bool:
-    """Return whether a request is not nested too deep."""
-    try:
-        request.to_json()
-    except RecursionError:
-        return False
-    return True
-
-
 def _is_program(data: Any) -> bool:
     """Return whether this may be a saved program; only its signature says whether it is one."""
     return isinstance(data, dict) and all(isinstance(data.get(name), str) for name in ("call_id", "tool", "code"))
@@ -278,7 +296,8 @@ def _has_own_requests(result: ToolResult, key: SecretKey) -> bool:
         requests = pending_requests(result.meta)
     except ToolSpecError:
         return False
-    are_own = [request.model_call_id == result.id and request.is_signed_by(key) for request in requests]
+    signer = RequestSigner(key)
+    are_own = [request.model_call_id == result.id and signer.has_signed(request) for request in requests]
     return bool(are_own) and all(are_own)
 
 

@@ -17,6 +17,7 @@ from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import (
     ApprovalRequest,
+    RequestSigner,
     arguments_digest,
     is_same_json,
     pending_requests,
@@ -76,6 +77,7 @@ def resumed_batch(
     requests: dict[int, ApprovalRequest] = {}
     programs: dict[int, ResumedProgram] = {}
     decided: list[ApprovalRequest] = []
+    signer = RequestSigner(view.store.secret_key)
     for index, (call, result) in enumerate(run.results):
         chosen = [request for request in pending_requests(result.meta) if request.call_id in decisions]
         if not chosen:
@@ -84,9 +86,9 @@ def resumed_batch(
         requests[index] = chosen[0]
         decided_calls = [(request, decisions[request.call_id]) for request in chosen]
         continued = (
-            _continue(view, call, *decided_calls[0])
+            _continue(view, signer, call, *decided_calls[0])
             if chosen[0].program is None
-            else _continue_program(view, call, decided_calls)
+            else _continue_program(view, signer, call, decided_calls)
         )
         if isinstance(continued, ResumedProgram):
             programs[index] = continued
@@ -94,7 +96,7 @@ def resumed_batch(
             known_results[index] = continued
         else:
             calls[index] = continued
-        decided += [r for r in chosen if r.is_signed_by(view.store.secret_key)]  # others cannot be approved here
+        decided += [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
@@ -119,7 +121,11 @@ def _to_run(waiting: Waiting, approved: Approved, arguments: Any) -> tuple[Run, 
     request = waiting if isinstance(waiting, ApprovalRequest) else ApprovalRequest.from_json(waiting)
     if not isinstance(approved, bool):
         raise ToolkitError("One request is approved or not: pass approved=True or False.")
-    return Run.create([waiting_call([request])], None), {} if arguments is None else {request.call_id: arguments}
+    try:
+        run = Run.create([waiting_call([request])], None)
+    except RecursionError:
+        raise ToolkitError("This request is nested too deep.") from None
+    return run, {} if arguments is None else {request.call_id: arguments}
 
 
 def _require_single_ids(run: Run, decisions: Sequence[Mapping[str, Any]]) -> None:
@@ -157,9 +163,11 @@ def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict
     }
 
 
-def _continue(view: StoreView, call: ToolCall, request: ApprovalRequest, decision: _Decision) -> ToolCall | ToolResult:
+def _continue(
+    view: StoreView, signer: RequestSigner, call: ToolCall, request: ApprovalRequest, decision: _Decision
+) -> ToolCall | ToolResult:
     """Return the call to run or, if it does not run, its result. Raises ToolkitError for what does not fit."""
-    _require_valid(view, request, decision)
+    _require_valid(view, signer, request, decision)
     if not decision.is_approved:
         return replace(rejected_result(request.tool, decision.reason), id=call.id)
     requested = call if request.tool == call.name else model_tools.inner_call(call) or call
@@ -170,13 +178,13 @@ def _continue(view: StoreView, call: ToolCall, request: ApprovalRequest, decisio
 
 
 def _continue_program(
-    view: StoreView, call: ToolCall, decided: Sequence[tuple[ApprovalRequest, _Decision]]
+    view: StoreView, signer: RequestSigner, call: ToolCall, decided: Sequence[tuple[ApprovalRequest, _Decision]]
 ) -> ToolResult | ResumedProgram:
     """Return the program to continue or, if it does not, the result of its call. Raises as `_continue` does."""
     for request, decision in decided:
-        _require_valid(view, request, decision)
+        _require_valid(view, signer, request, decision)
     first, decision = decided[0]
-    if not all(request.is_signed_by(view.store.secret_key) for request, _ in decided):
+    if not all(signer.has_signed(request) for request, _ in decided):
         if any(own.is_approved for _, own in decided):
             raise ToolkitError(_CHANGED)
         return replace(rejected_result(call.name, decision.reason), id=call.id)
@@ -220,9 +228,9 @@ def _to_json(tool: str, arguments: JsonObject) -> JsonObject:
     raise ToolkitError(f"The arguments of {tool!r} are not JSON data without secrets, as those of a program must be.")
 
 
-def _require_valid(view: StoreView, request: ApprovalRequest, decision: _Decision) -> None:
+def _require_valid(view: StoreView, signer: RequestSigner, request: ApprovalRequest, decision: _Decision) -> None:
     """Raise ToolkitError for a request of another session, and for one that cannot be approved."""
-    if request.is_signed_by(view.store.secret_key):
+    if signer.has_signed(request):
         _require_session(view, request)
     elif decision.is_approved:
         raise ToolkitError(_CHANGED)

@@ -17,6 +17,7 @@ import pytest
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolkitError, ToolSpecError
 from ahvn_tools.middleware.approve import ApprovalRequest, approve
+from ahvn_tools.toolkit.run import Run
 
 KEY = "a key that both processes have"
 
@@ -314,9 +315,13 @@ def test_a_request_that_is_nested_too_deep_is_refused(name):
     request = kit.run(ANSWER, format="openai").pending[1].to_json()
     deep = json.loads('{"a":' * 700 + "1" + "}" * 700)
     changed = {**request, name: {"call_id": "c3", "tool": "remove", "code": "", **deep}}
+    saved = kit.run(ANSWER, format="openai").to_json()
+    saved["calls"][2]["request"] = changed
     for approved in (True, False):
-        with pytest.raises(ToolSpecError, match="This is not an approval request"):
+        with pytest.raises(ToolkitError, match="This request is nested too deep"):
             kit.resume(changed, approved=approved)
+        with pytest.raises(ToolSpecError, match="This is not a saved run"):
+            Run.from_json(saved)
     assert removed == []
 
 

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from ahvn_tools import ToolCall, ToolContext
 from ahvn_tools.code_mode import CodeLimits
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit.run import Run
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
@@ -41,6 +42,24 @@ def test_ten_calls_are_asked_for_at_once_and_their_program_is_stored_once(desk: 
     assert len(saved) < 5 * len(single)
     assert value(desk.kit.resume(restored(run), approved=True)) == [f"closed {n}" for n in range(10)]
     assert sorted(desk.calls) == [("close", n) for n in range(10)]
+
+
+def test_the_program_of_many_requests_is_not_signed_and_checked_for_each_of_them(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may have megabytes, and the event loop would stand still."""
+    purposes: list[str] = []
+    digest = SecretKey.digest
+
+    def remember(key: SecretKey, purpose: str, data: Any) -> str:
+        purposes.append(purpose)
+        return digest(key, purpose, data)
+
+    monkeypatch.setattr(SecretKey, "digest", remember)
+    run = desk.answer(MANY)
+    run = desk.kit.resume(run, approved={run.pending[0].call_id: True})
+    assert len(run.pending) == 9
+    assert 0 < purposes.count("program of an approval request") < 9
 
 
 def test_undecided_calls_go_on_waiting_with_their_requests(desk: Desk) -> None:

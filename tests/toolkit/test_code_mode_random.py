@@ -70,9 +70,8 @@ class Decisions:
         result: Run = asyncio.run(kit.aresume(waiting, **options)) if way == "async" else kit.resume(waiting, **options)
         return result
 
-    def resume_and_cancel(self, run: Run) -> None:
-        """Continue the program, and cancel it at some moment."""
-        self.used.append(json.loads(json.dumps(run.to_json())))
+    def resume_cancelled(self, run: Run) -> None:
+        """Continue the program, cancel it at some moment, and then continue it again, if nothing was decided yet."""
         options, steps = self.decide(run), self.random.randint(0, 60)
 
         async def resume() -> None:
@@ -83,7 +82,10 @@ class Decisions:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
+        self.used.append(json.loads(json.dumps(run.to_json())))
         asyncio.run(resume())
+        with contextlib.suppress(ToolkitError):
+            self.any_kit().resume(Run.from_json(self.used[-1]), **options)
 
     def check(self) -> None:
         """Check that no call was made twice, or without its approval, and that no used request continues anything."""
@@ -130,5 +132,5 @@ def test_no_call_of_a_program_that_is_cancelled_while_it_continues_is_made_again
     for _ in range(person.random.randint(0, 2)):
         run = person.resume(run) if run.pending else run
     if run.pending:
-        person.resume_and_cancel(run)
+        person.resume_cancelled(run)
     person.check()
