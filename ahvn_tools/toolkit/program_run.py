@@ -62,6 +62,8 @@ _HAS_SECRETS: Final = (
     "or a secret key such as 'password'. Make one of the calls without a program."
 )
 
+_HAS_CONTINUED: Final = "The program has continued before, and has failed. Calls that it has made are not made again."
+
 _NOT_STORABLE: Final = (
     "This call needs an approval, and the program cannot wait for one, because it contains a secret that a call has "
     "received or returned. Make the call without a program."
@@ -133,7 +135,9 @@ class ProgramRun:
 
     async def resume(self, resumed: ResumedProgram) -> Any:
         """Continue a program after a person's decisions, and return its result. Raises ToolError if it fails."""
-        saved = resumed.program
+        if resumed.has_continued:  # a middleware tries again
+            raise ToolError(_HAS_CONTINUED)
+        resumed.has_continued, saved = True, resumed.program
         if saved.sandbox != self._sandbox.version:
             message = (
                 f"The program was stopped in {saved.sandbox!r} and cannot continue in {self._sandbox.version!r}. "

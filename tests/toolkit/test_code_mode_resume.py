@@ -14,6 +14,8 @@ import pytest
 
 from ahvn_tools import ToolCall, Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.middleware import retry
 from ahvn_tools.toolkit.run import Run
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
@@ -222,6 +224,30 @@ def test_a_program_for_which_no_process_is_free_asks_again(monkeypatch: pytest.M
         assert desk.calls == [("note", "a")]
         assert desk.kit.resume(restored(again), approved=True).pending[0].action == "delete a file"
         assert desk.calls == [("note", "a"), ("close", 1), ("delete", "b")]
+
+
+async def try_twice(call: Call, next: Next) -> ToolResult:
+    result = await next(call)
+    return result if result.error is None or result.error.code != "tool_error" else await next(call)
+
+
+@pytest.mark.parametrize(
+    ("middleware", "text"),
+    [
+        (retry(all_tools=True, codes=["tool_error"], initial_delay=0.001), "ValueError: failed"),
+        (try_twice, "The program has continued before, and has failed."),
+    ],
+    ids=["retry", "own"],
+)
+def test_a_program_that_a_middleware_tries_again_continues_once(
+    sandbox: MontySandbox, middleware: Any, text: str
+) -> None:
+    """A person's decisions are for one try: approved calls would be made twice."""
+    desk = Desk(sandbox, middleware=[middleware])
+    run = desk.answer("await close(1)\nawait close(2)\nawait note('a')\nraise ValueError('failed')")
+    run = desk.kit.resume(desk.kit.resume(run, approved=True), approved=True)
+    assert text in run.results[0][1].text
+    assert desk.calls == [("close", 1), ("close", 2), ("note", "a")]
 
 
 def test_a_request_that_a_tool_makes_up_is_an_error_in_the_program(sandbox: MontySandbox) -> None:
