@@ -8,8 +8,8 @@ import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final, Self, TypeVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Self
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -28,15 +28,12 @@ from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 
 _ARGUMENTS_PURPOSE: Final = "arguments of a call"
-_REQUEST_PURPOSE: Final = "approval request"
-_PROGRAM_PURPOSE: Final = "program of an approval request"
-SignedRequest = TypeVar("SignedRequest", bound="ApprovalRequest")
-
 REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
 """The keys of the requests in the `meta` of a result."""
 
@@ -145,7 +142,7 @@ class ApprovalRequest:
 
     def signed_by(self, key: SecretKey) -> Self:
         """Return the request with the signature of a toolkit's key."""
-        return RequestSigner(key).sign(self)
+        return replace(self, signature=RequestSigner(key).sign(self))
 
     def is_signed_by(self, key: SecretKey) -> bool:
         """Return whether the request is unchanged since a toolkit with this key made it."""
@@ -160,36 +157,6 @@ class ApprovalRequest:
 
     def __repr__(self) -> str:
         return f"<ApprovalRequest {self.tool!r} call_id={self.call_id!r}>"
-
-
-class RequestSigner:
-    """Signs and checks requests with the key of a toolkit. The program that several requests share is read once."""
-
-    def __init__(self, key: SecretKey) -> None:
-        self._key = key
-        self._digests: dict[int, tuple[JsonObject, str]] = {}
-        """Programs with their digests, by the ids of the objects."""
-
-    def sign(self, request: SignedRequest) -> SignedRequest:
-        """Return the request with a signature."""
-        return replace(request, signature=self._key.digest(_REQUEST_PURPOSE, self._fields(request)))
-
-    def has_signed(self, request: ApprovalRequest) -> bool:
-        """Return whether the request is unchanged since a toolkit with this key made it."""
-        try:
-            return self._key.is_digest(request.signature, _REQUEST_PURPOSE, self._fields(request))
-        except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
-            return False
-
-    def _fields(self, request: ApprovalRequest) -> JsonObject:
-        """Return what is signed: all fields but the signature, with the digest of the program."""
-        values = {field.name: getattr(request, field.name) for field in fields(request) if field.name != "signature"}
-        return values if request.program is None else {**values, "program": self._program_digest(request.program)}
-
-    def _program_digest(self, program: JsonObject) -> str:
-        if id(program) not in self._digests:
-            self._digests[id(program)] = program, self._key.digest(_PROGRAM_PURPOSE, program)
-        return self._digests[id(program)][1]
 
 
 ApprovalDecision = bool | str | Mapping[str, Any]

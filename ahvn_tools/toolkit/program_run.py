@@ -41,7 +41,8 @@ from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import ApprovalRequest, RequestSigner, pending_result
+from ahvn_tools.middleware.approve import ApprovalRequest, pending_result
+from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, text_block, to_text
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.program_calls import ProgramCalls
@@ -238,7 +239,8 @@ class ProgramRun:
 
     def _sign(self, program: JsonObject, requests: Iterable[ApprovalRequest]) -> ToolResult:
         signer = RequestSigner(self._view.store.secret_key)
-        return pending_result(*[signer.sign(replace(request, program=program)) for request in requests])
+        unsigned = [replace(request, program=program) for request in requests]
+        return pending_result(*[replace(request, signature=signer.sign(request)) for request in unsigned])
 
     def _find_mentioned(self) -> dict[str, ProgramFunction]:
         """Return the functions whose names are in the program; in a text, too, which might be an f-string."""
