@@ -134,10 +134,11 @@ class ProgramDecision:
     """What the program reads of a call that does not run; None: it was approved."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ResumedProgram:
-    """A program with a person's decisions."""
+    """A program with a person's decisions, with which it continues once."""
 
     program: SavedProgram
     decisions: Mapping[int, ProgramDecision]
     """By the ids of the calls in the sandbox. The other calls go on waiting."""
+    has_continued: bool = False

@@ -28,12 +28,12 @@ from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 
 _ARGUMENTS_PURPOSE: Final = "arguments of a call"
-_REQUEST_PURPOSE: Final = "approval request"
 REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
 """The keys of the requests in the `meta` of a result."""
 
@@ -142,17 +142,11 @@ class ApprovalRequest:
 
     def signed_by(self, key: SecretKey) -> Self:
         """Return the request with the signature of a toolkit's key."""
-        return replace(self, signature=key.digest(_REQUEST_PURPOSE, self._signed_fields()))
+        return replace(self, signature=RequestSigner(key).sign(self))
 
     def is_signed_by(self, key: SecretKey) -> bool:
         """Return whether the request is unchanged since a toolkit with this key made it."""
-        try:
-            return key.is_digest(self.signature, _REQUEST_PURPOSE, self._signed_fields())
-        except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
-            return False
-
-    def _signed_fields(self) -> JsonObject:
-        return {name: value for name, value in self.to_json().items() if name != "signature"}
+        return RequestSigner(key).has_signed(self)
 
     def merge_edits(self, edits: Mapping[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         """Return the arguments of the call with those that an approver has edited.
@@ -269,7 +263,8 @@ def _has_own_requests(result: ToolResult, key: SecretKey) -> bool:
         requests = pending_requests(result.meta)
     except ToolSpecError:
         return False
-    are_own = [request.model_call_id == result.id and request.is_signed_by(key) for request in requests]
+    signer = RequestSigner(key)
+    are_own = [request.model_call_id == result.id and signer.has_signed(request) for request in requests]
     return bool(are_own) and all(are_own)
 
 

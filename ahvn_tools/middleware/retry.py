@@ -46,7 +46,7 @@ def retry(
     is_repeatable = idempotency_check(tools, all_tools=all_tools)
 
     async def retry_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        if not is_repeatable(call):
+        if not is_repeatable(call) or call.resumed_program is not None:  # a person's decisions are for one try
             return await next(call)
         runs = _Attempts(call, next, codes, exceptions)
         retrying = tenacity.AsyncRetrying(  # one for each call: it holds the state of an attempt

@@ -74,7 +74,7 @@ class Batch:
             run: Run = caller.wait_for(capture_outcome, self._arun, caller).get()
             return run
         return self._to_run(
-            {index: self._exec(call, self._call_options(index, call)) for index, call in calls_to_run.items()}
+            {index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()}
         )
 
     async def arun(self) -> Run:
@@ -104,26 +104,24 @@ class Batch:
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
-            return self._to_run({index: await self._aexec(call, self._call_options(index, call, emit))})
+            return self._to_run({index: await self._aexec(index, self._call_options(index, call, emit))})
         with contextlib.ExitStack() as tracked:
             options = [self._track(tracked, index, call, emit) for index, call in calls_to_run.items()]
             keys = await asyncio.gather(*map(self._lock_key, calls_to_run.values()))
             jobs = [
-                self._job(call, call_options, caller)
-                for call, call_options in zip(calls_to_run.values(), options, strict=True)
+                self._job(index, call_options, caller)
+                for index, call_options in zip(calls_to_run, options, strict=True)
             ]
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
         return self._to_run({index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)})
 
-    def _job(
-        self, call: ToolCall, options: CallOptions, caller: CallerThread | None
-    ) -> Callable[[], Awaitable[Outcome]]:
+    def _job(self, index: int, options: CallOptions, caller: CallerThread | None) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
-        plan = self._plan(call)
+        plan = self._plan(self.calls[index])
         may_move = plan is None or not plan.runs_in_caller_thread or (self.run_in_thread and plan.run_in_thread)
         if caller is not None and not may_move:
-            return functools.partial(caller.run, functools.partial(self._exec, call, options))
-        return functools.partial(capture_outcome, self._aexec, call, options)
+            return functools.partial(caller.run, functools.partial(self._exec, index, options))
+        return functools.partial(capture_outcome, self._aexec, index, options)
 
     def _plan(self, call: ToolCall) -> Plan | None:
         """Return the plan of a call; None for a tool that is not there."""
@@ -144,11 +142,23 @@ class Batch:
         known = self.known_results
         return {index: call for index, call in enumerate(self.calls) if index not in known and call.error is None}
 
-    def _exec(self, call: ToolCall, options: CallOptions) -> ToolResult:
+    def _exec(self, index: int, options: CallOptions) -> ToolResult:
+        if (changed := self._find_change(index)) is not None:
+            return changed
+        call = self.calls[index]
         return self._to_answer(call, calls.execute(self.view, call.name, call.arguments, options))
 
-    async def _aexec(self, call: ToolCall, options: CallOptions) -> ToolResult:
+    async def _aexec(self, index: int, options: CallOptions) -> ToolResult:
+        if (changed := self._find_change(index)) is not None:
+            return changed
+        call = self.calls[index]
         return self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
+
+    def _find_change(self, index: int) -> ToolResult | None:
+        """Return the result of an approved call whose tool was replaced while it waited for its turn, else None."""
+        request = None if index in self.programs else self.requests.get(index)
+        message = None if request is None else changed_text(self.view, request)
+        return None if message is None else changed_result(message, self.calls[index])
 
     def _to_answer(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return a result as the answer to a call."""
@@ -202,6 +212,19 @@ class Batch:
         results = {**unreadable, **self.known_results, **new_results}
         pairs = [(call, results[index]) for index, call in enumerate(self.calls)]
         return Run.create(pairs, self.format, self.continuation)
+
+
+def changed_text(view: StoreView, request: ApprovalRequest) -> str | None:
+    """Return what the model reads when the tool of a request has changed since, else None."""
+    entry = view.store.entries.get(request.tool)
+    if entry is None or view.definition(entry).fingerprint == request.fingerprint:
+        return None  # the call of a removed tool is answered like any other
+    return f"The tool {request.tool!r} has changed since the call was made. Ask for the call again."
+
+
+def changed_result(message: str, call: ToolCall) -> ToolResult:
+    """Return the result of an approved call that does not run."""
+    return ToolResult(error=ErrorDetail(code="changed", message=message), id=call.id)
 
 
 async def run_in_order(

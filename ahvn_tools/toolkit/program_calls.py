@@ -7,7 +7,7 @@ import contextlib
 import functools
 import json
 import uuid
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -55,8 +55,17 @@ def refuse_nested_programs(sandbox: Sandbox) -> Generator[None]:
 class ProgramCalls:
     """Makes the calls of one program, as parts of the call that runs the program."""
 
-    def __init__(self, view: StoreView, context: ToolContext, state: ProgramState, limits: CodeLimits) -> None:
+    def __init__(
+        self,
+        view: StoreView,
+        context: ToolContext,
+        state: ProgramState,
+        limits: CodeLimits,
+        fingerprints: Mapping[str, str],
+    ) -> None:
+        """`fingerprints` are those of the tools when the program was started, by their names."""
         self._view, self._context, self._state = view, context, state
+        self._fingerprints = fingerprints
         self._turns, self._slots = Turns(), asyncio.Semaphore(view.store.max_concurrency)
         self._structured: Any = None
         self._secret_texts: set[str] = set()
@@ -73,9 +82,18 @@ class ProgramCalls:
         scope, call_id = CallScope(pause_outer=context._pause), f"{context.call_id}.{call.number}"  # noqa: SLF001  # of this package
         with view.store.active_calls.track(call_id, view.session_states, scope):
             async with self._turns.take(alone=entry is not None and entry.exclusive is True), self._slots:
+                if (failure := self.find_change(call.tool)) is not None:  # it may have waited for long
+                    return failure
                 result = await self._execute(call, call_id, scope, decision)
         result = without_other_request(replace(result, id=call_id), view.store.secret_key)
         return self._to_answer(call, result)
+
+    def find_change(self, tool: str) -> Failure | None:
+        """Return what the program reads of a tool that has changed since the program was started, else None."""
+        entry, fingerprint = self._view.store.entries.get(tool), self._fingerprints.get(tool)
+        if entry is None or fingerprint is None or self._view.definition(entry).fingerprint == fingerprint:
+            return None  # the call of a removed tool is answered like any other
+        return Failure(f"The tool {tool!r} has changed since the program was started. Run a new program.")
 
     def result_meta(self) -> dict[str, Any]:
         """Return what the results of calls say about the result of the program."""
@@ -122,8 +140,12 @@ class ProgramCalls:
         for name, values in find_secrets(call.arguments, names).items():
             hidden.extend((name, value) for value in values)
             self._has_passed_secret |= any(values)
-        secrets = [reveal_secrets(value) for name, value in scope.bound_values.items() if name in names]
-        self._secret_texts.update(text for text in secrets if isinstance(text, str) and len(text) >= MIN_SECRET_CHARS)
+        self.add_secrets(value for name, value in scope.bound_values.items() if name in names)
+
+    def add_secrets(self, values: Iterable[Any]) -> None:
+        """Add secret bound values, which no saved program may contain."""
+        texts = map(reveal_secrets, values)
+        self._secret_texts.update(text for text in texts if isinstance(text, str) and len(text) >= MIN_SECRET_CHARS)
 
     def has_secret(self, saved: str, snapshot: bytes) -> bool:
         """Return whether a saved program, as JSON and with its unpacked state, may contain a secret of its calls."""

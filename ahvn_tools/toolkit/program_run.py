@@ -42,6 +42,7 @@ from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import ApprovalRequest, pending_result
+from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, text_block, to_text
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.program_calls import ProgramCalls
@@ -61,6 +62,8 @@ _HAS_SECRETS: Final = (
     "This call needs an approval, and the program cannot wait for one, because it names a tool with a secret argument, "
     "or a secret key such as 'password'. Make one of the calls without a program."
 )
+
+_HAS_CONTINUED: Final = "The program has continued before, and has failed. Calls that it has made are not made again."
 
 _NOT_STORABLE: Final = (
     "This call needs an approval, and the program cannot wait for one, because it contains a secret that a call has "
@@ -92,6 +95,8 @@ class ProgramRun:
         self._code = ""
         self._mentioned: Mapping[str, ProgramFunction] = {}
         """The functions that the program mentions, as they were when it was started."""
+        self._secrets: list[Any] = []
+        """Secret bound values of calls that the program has made before it waited."""
 
     async def check(self, code: str) -> Program:
         """Return the program, if its types fit. Raises ToolError with what is wrong."""
@@ -133,7 +138,9 @@ class ProgramRun:
 
     async def resume(self, resumed: ResumedProgram) -> Any:
         """Continue a program after a person's decisions, and return its result. Raises ToolError if it fails."""
-        saved = resumed.program
+        if resumed.has_continued:  # a middleware tries again
+            raise ToolError(_HAS_CONTINUED)
+        resumed.has_continued, saved = True, resumed.program
         if saved.sandbox != self._sandbox.version:
             message = (
                 f"The program was stopped in {saved.sandbox!r} and cannot continue in {self._sandbox.version!r}. "
@@ -142,7 +149,7 @@ class ProgramRun:
             return ToolResult(error=ErrorDetail(code="changed", message=message))
         self._code, self._mentioned = saved.code, saved.functions
         self._functions = {name: function.tool for name, function in saved.functions.items()}
-        hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
+        self._secrets = hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
         known: dict[int, Answer | ApprovalRequest] = {}
         state = replace(saved.state, waiting=dict(saved.state.waiting))
         for key, request in saved.requests.items():
@@ -166,7 +173,9 @@ class ProgramRun:
         known: Mapping[int, Answer | ApprovalRequest],
         saved: SavedProgram | None = None,
     ) -> Any:
-        self._calls = ProgramCalls(self._view, self._context, state, self._limits)
+        fingerprints = {function.tool: function.fingerprint for function in self._mentioned.values()}
+        self._calls = ProgramCalls(self._view, self._context, state, self._limits, fingerprints)
+        self._calls.add_secrets(self._secrets)
         async with self._sandbox.open(self._limits) as session:
             running = RunningProgram(
                 session,
@@ -231,8 +240,9 @@ class ProgramRun:
         return self._sign(again.to_json(), requests.values())
 
     def _sign(self, program: JsonObject, requests: Iterable[ApprovalRequest]) -> ToolResult:
-        key = self._view.store.secret_key
-        return pending_result(*[replace(request, program=program).signed_by(key) for request in requests])
+        signer = RequestSigner(self._view.store.secret_key)
+        unsigned = [replace(request, program=program) for request in requests]
+        return pending_result(*[replace(request, signature=signer.sign(request)) for request in unsigned])
 
     def _find_mentioned(self) -> dict[str, ProgramFunction]:
         """Return the functions whose names are in the program; in a text, too, which might be an f-string."""
@@ -248,10 +258,7 @@ class ProgramRun:
     def _find_stub(self, function: str) -> ToolStub | Failure:
         if (tool := self._functions.get(function)) not in self._entries:
             return Failure(f"There is no function {function!r}.")
-        stub, mentioned = self._stub(function), self._mentioned.get(function)
-        if mentioned is not None and self._view.definition(self._entries[tool]).fingerprint != mentioned.fingerprint:
-            return Failure(f"The tool {tool!r} has changed since the program was started. Run a new program.")
-        return stub
+        return self._calls.find_change(tool) or self._stub(function)
 
     def _has_secrets(self) -> bool:
         """Return whether the program may contain a secret argument, so that it must not be stored."""

@@ -61,15 +61,23 @@ async def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, co
         hidden.extend(("code", text) for text in literals)
 
 
-def hide_bound_values(view: StoreView, entries: Iterable[Entry], context: ToolContext) -> None:
-    """Mask the bound values of tools that a program has called before it waited, as far as they can be read again."""
+def hide_bound_values(view: StoreView, entries: Iterable[Entry], context: ToolContext) -> list[Any]:
+    """Mask the bound values of tools that a program has called before it waited, as far as they can be read again.
+
+    Return those that are secret.
+    """
     hidden = context._inner_values  # noqa: SLF001  # of this package
+    secrets: list[Any] = []
     for entry in entries:
-        scopes = calls.state_scopes(view, entry)
-        for bound in view.compiled_tool(entry).plan.nonblocking_parameters:
+        scopes, plan = calls.state_scopes(view, entry), view.compiled_tool(entry).plan
+        for bound in plan.nonblocking_parameters:
             if bound.binding.resolver is None:
+                name = bound.parameter.name
                 with contextlib.suppress(ToolCallError, BlockingStateError):
-                    hidden.append((bound.parameter.name, bound.read(scopes)))
+                    value = bound.read(scopes)
+                    hidden.append((name, value))
+                    secrets += [value] if name in plan.secret_names else []
+    return secrets
 
 
 def find_literals(code: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,7 +12,6 @@ from typing import Any, Final
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.code_mode.saved_program import ProgramDecision, ResumedProgram, SavedProgram
-from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
@@ -23,10 +23,11 @@ from ahvn_tools.middleware.approve import (
     rejected_result,
     rejection_text,
 )
+from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.redaction import contains_secret
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
-from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.batch import Batch, changed_result, changed_text
 from ahvn_tools.toolkit.call_status import CallStatus
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.run import Run
@@ -69,14 +70,15 @@ def resumed_batch(
     Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
     """
     run, edits = _to_run(waiting, approved, arguments)
+    _require_single_ids(run, [names for names in (approved, edits, reason) if isinstance(names, Mapping)])
     decisions = _decisions(run, approved, edits, reason)
     calls = [call for call, _ in run.results]
     known_results: dict[int, ToolResult] = {}
     requests: dict[int, ApprovalRequest] = {}
     programs: dict[int, ResumedProgram] = {}
     decided: list[ApprovalRequest] = []
+    signer = RequestSigner(view.store.secret_key)
     for index, (call, result) in enumerate(run.results):
-        # two in `pending` may share an id
         chosen = [request for request in pending_requests(result.meta) if request.call_id in decisions]
         if not chosen:
             known_results[index] = result
@@ -84,9 +86,9 @@ def resumed_batch(
         requests[index] = chosen[0]
         decided_calls = [(request, decisions[request.call_id]) for request in chosen]
         continued = (
-            _continue(view, call, *decided_calls[0])
+            _continue(view, signer, call, *decided_calls[0])
             if chosen[0].program is None
-            else _continue_program(view, call, decided_calls)
+            else _continue_program(view, signer, call, decided_calls)
         )
         if isinstance(continued, ResumedProgram):
             programs[index] = continued
@@ -94,7 +96,7 @@ def resumed_batch(
             known_results[index] = continued
         else:
             calls[index] = continued
-        decided += [r for r in chosen if r.is_signed_by(view.store.secret_key)]  # others cannot be approved here
+        decided += [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
@@ -119,7 +121,21 @@ def _to_run(waiting: Waiting, approved: Approved, arguments: Any) -> tuple[Run, 
     request = waiting if isinstance(waiting, ApprovalRequest) else ApprovalRequest.from_json(waiting)
     if not isinstance(approved, bool):
         raise ToolkitError("One request is approved or not: pass approved=True or False.")
-    return Run.create([waiting_call([request])], None), {} if arguments is None else {request.call_id: arguments}
+    try:
+        run = Run.create([waiting_call([request])], None)
+    except RecursionError:
+        raise ToolkitError("This request is nested too deep.") from None
+    return run, {} if arguments is None else {request.call_id: arguments}
+
+
+def _require_single_ids(run: Run, decisions: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ToolkitError for decisions by an id that several waiting calls have: one would apply to all of them."""
+    counts = Counter(request.call_id for request in run.pending)
+    for call_id in (name for names in decisions for name in names if counts[name] > 1):
+        raise ToolkitError(
+            f"{counts[call_id]} calls with the id {call_id!r} wait for approval. Decide on all calls at once, with "
+            "approved=True or False, or on one of `run.pending` alone."
+        )
 
 
 def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict[str, _Decision]:
@@ -147,36 +163,38 @@ def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict
     }
 
 
-def _continue(view: StoreView, call: ToolCall, request: ApprovalRequest, decision: _Decision) -> ToolCall | ToolResult:
+def _continue(
+    view: StoreView, signer: RequestSigner, call: ToolCall, request: ApprovalRequest, decision: _Decision
+) -> ToolCall | ToolResult:
     """Return the call to run or, if it does not run, its result. Raises ToolkitError for what does not fit."""
-    _require_valid(view, request, decision)
+    _require_valid(view, signer, request, decision)
     if not decision.is_approved:
         return replace(rejected_result(request.tool, decision.reason), id=call.id)
     requested = call if request.tool == call.name else model_tools.inner_call(call) or call
-    if (changed := _changed_text(view, request)) is not None:
-        return _changed_result(changed, call)
+    if (changed := changed_text(view, request)) is not None:
+        return changed_result(changed, call)
     arguments = _exact_arguments(view, request, requested.arguments, decision.edits)
     return replace(requested, name=request.tool, arguments=request.merge_edits(decision.edits, arguments))
 
 
 def _continue_program(
-    view: StoreView, call: ToolCall, decided: Sequence[tuple[ApprovalRequest, _Decision]]
+    view: StoreView, signer: RequestSigner, call: ToolCall, decided: Sequence[tuple[ApprovalRequest, _Decision]]
 ) -> ToolResult | ResumedProgram:
     """Return the program to continue or, if it does not, the result of its call. Raises as `_continue` does."""
     for request, decision in decided:
-        _require_valid(view, request, decision)
+        _require_valid(view, signer, request, decision)
     first, decision = decided[0]
-    if not all(request.is_signed_by(view.store.secret_key) for request, _ in decided):
+    if not all(signer.has_signed(request) for request, _ in decided):
         if any(own.is_approved for _, own in decided):
             raise ToolkitError(_CHANGED)
         return replace(rejected_result(call.name, decision.reason), id=call.id)
     entry = view.store.entries.get(call.name)
     if entry is not None and not is_program_tool(entry.spec):
-        return _changed_result(f"{call.name!r} is another tool now, which does not run programs.", call)
+        return changed_result(f"{call.name!r} is another tool now, which does not run programs.", call)
     try:
         saved = SavedProgram.from_json(first.program or {})
     except ToolkitError as error:
-        return _changed_result(str(error), call)
+        return changed_result(str(error), call)
     if saved.has_expired:
         return replace(rejected_result(call.name, decision.reason), id=call.id)
     return ResumedProgram(
@@ -188,7 +206,7 @@ def _continue_program(
 def _decide(view: StoreView, saved: SavedProgram, request: ApprovalRequest, decision: _Decision) -> ProgramDecision:
     """Return the decision on one call of a program. Raises ToolkitError for arguments that do not fit."""
     arguments: JsonObject = {}
-    rejection = _changed_text(view, request) if decision.is_approved else rejection_text(request.tool, decision.reason)
+    rejection = changed_text(view, request) if decision.is_approved else rejection_text(request.tool, decision.reason)
     if rejection is None:
         call = saved.state.waiting[saved.find_call(request.id)]
         exact = _exact_arguments(view, request, call.arguments, decision.edits)
@@ -210,9 +228,9 @@ def _to_json(tool: str, arguments: JsonObject) -> JsonObject:
     raise ToolkitError(f"The arguments of {tool!r} are not JSON data without secrets, as those of a program must be.")
 
 
-def _require_valid(view: StoreView, request: ApprovalRequest, decision: _Decision) -> None:
+def _require_valid(view: StoreView, signer: RequestSigner, request: ApprovalRequest, decision: _Decision) -> None:
     """Raise ToolkitError for a request of another session, and for one that cannot be approved."""
-    if request.is_signed_by(view.store.secret_key):
+    if signer.has_signed(request):
         _require_session(view, request)
     elif decision.is_approved:
         raise ToolkitError(_CHANGED)
@@ -227,18 +245,6 @@ def _require_session(view: StoreView, request: ApprovalRequest) -> None:
     session_id = view.session_state.session_id if view.is_session else None
     if request.session_id != session_id:
         raise ToolkitError("The request was made in another session. Resume it there, with the same session_id.")
-
-
-def _changed_text(view: StoreView, request: ApprovalRequest) -> str | None:
-    """Return what the model reads when the tool has changed since, else None."""
-    entry = view.store.entries.get(request.tool)
-    if entry is None or view.definition(entry).fingerprint == request.fingerprint:
-        return None  # the call of a removed tool is answered like any other
-    return f"The tool {request.tool!r} has changed since the call was made. Ask for the call again."
-
-
-def _changed_result(message: str, call: ToolCall) -> ToolResult:
-    return ToolResult(error=ErrorDetail(code="changed", message=message), id=call.id)
 
 
 def _exact_arguments(

@@ -37,7 +37,7 @@ def from_json(data: Mapping[str, Any]) -> tuple[list[Pair], str | None, Continua
             raise ToolSpecError(_WRONG_DATA)
         continuation = Continuation.from_json(data["continuation"]) if "continuation" in data else NO_CONTINUATION
         return [_call_from_json(item) for item in data["calls"]], data["format"], continuation
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
         raise ToolSpecError(_WRONG_DATA) from None
 
 

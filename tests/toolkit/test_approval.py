@@ -17,6 +17,7 @@ import pytest
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolkitError, ToolSpecError
 from ahvn_tools.middleware.approve import ApprovalRequest, approve
+from ahvn_tools.toolkit.run import Run
 
 KEY = "a key that both processes have"
 
@@ -274,6 +275,53 @@ def test_a_request_that_was_answered_with_changed_is_decided():
     kit.remove("remove").add(spec, requires_approval=True)
     with pytest.raises(ToolkitError, match="used before"):
         kit.resume(run, approved=True)
+    assert removed == []
+
+
+def test_an_approved_call_does_not_run_a_tool_that_was_replaced_while_it_waited_for_its_turn():
+    kit, removed = kit_of(max_concurrency=1)
+
+    @kit.tool(requires_approval=True)
+    def replace() -> str:
+        kit.add(lambda path: f"deleted {path}", rename="remove", on_duplicate="replace", requires_approval=True)
+        return "replaced"
+
+    calls = [
+        ToolCall(id="c1", name="replace", arguments={}),
+        ToolCall(id="c2", name="remove", arguments={"path": "/x"}),
+    ]
+    done = kit.resume(kit.run(calls), approved=True)
+    assert [result.error and result.error.code for _, result in done.results] == [None, "changed"]
+    assert removed == []
+
+
+@pytest.mark.parametrize("other", ["arguments", "reason"])
+def test_a_decision_by_an_id_that_two_waiting_calls_have_is_refused(other):
+    """It would apply to both of them."""
+    kit, removed = kit_of()
+    run = kit.run([ToolCall(id="c1", name="remove", arguments={"path": path}) for path in ("/x", "/y")])
+    options: Any = {"arguments": {"approved": True, "arguments": {"c1": {"path": "/z"}}}}
+    options["reason"] = {"approved": False, "reason": {"c1": "Keep it."}}
+    for decision in ({"approved": {"c1": True}}, options[other]):
+        with pytest.raises(ToolkitError, match="2 calls with the id 'c1' wait for approval"):
+            kit.resume(run, **decision)
+    kit.resume(run.pending[1], approved=True)
+    assert removed == ["/y"]
+
+
+@pytest.mark.parametrize("name", ["arguments", "details", "program"])
+def test_a_request_that_is_nested_too_deep_is_refused(name):
+    kit, removed = kit_of()
+    request = kit.run(ANSWER, format="openai").pending[1].to_json()
+    deep = json.loads('{"a":' * 700 + "1" + "}" * 700)
+    changed = {**request, name: {"call_id": "c3", "tool": "remove", "code": "", **deep}}
+    saved = kit.run(ANSWER, format="openai").to_json()
+    saved["calls"][2]["request"] = changed
+    for approved in (True, False):
+        with pytest.raises(ToolkitError, match="This request is nested too deep"):
+            kit.resume(changed, approved=approved)
+        with pytest.raises(ToolSpecError, match="This is not a saved run"):
+            Run.from_json(saved)
     assert removed == []
 
 

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from ahvn_tools import ToolContext
+from ahvn_tools import ToolCall, ToolContext
 from ahvn_tools.code_mode import CodeLimits
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit.run import Run
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
@@ -41,6 +42,24 @@ def test_ten_calls_are_asked_for_at_once_and_their_program_is_stored_once(desk: 
     assert len(saved) < 5 * len(single)
     assert value(desk.kit.resume(restored(run), approved=True)) == [f"closed {n}" for n in range(10)]
     assert sorted(desk.calls) == [("close", n) for n in range(10)]
+
+
+def test_the_program_of_many_requests_is_not_signed_and_checked_for_each_of_them(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may have megabytes, and the event loop would stand still."""
+    purposes: list[str] = []
+    digest = SecretKey.digest
+
+    def remember(key: SecretKey, purpose: str, data: Any) -> str:
+        purposes.append(purpose)
+        return digest(key, purpose, data)
+
+    monkeypatch.setattr(SecretKey, "digest", remember)
+    run = desk.answer(MANY)
+    run = desk.kit.resume(run, approved={run.pending[0].call_id: True})
+    assert len(run.pending) == 9
+    assert 0 < purposes.count("program of an approval request") < 9
 
 
 def test_undecided_calls_go_on_waiting_with_their_requests(desk: Desk) -> None:
@@ -160,6 +179,16 @@ def test_the_edits_of_a_call_that_waits_again_are_json(sandbox: MontySandbox) ->
             desk.kit.resume(run, approved=True, arguments={"c1.1": {"amount": wrong}})
     run = desk.kit.resume(run, approved=True, arguments={"c1.1": {"amount": Decimal("1.5")}})
     assert value(desk.kit.resume(restored(run), approved=True)) == "paid '1.5'"
+
+
+def test_the_id_of_a_models_call_does_not_let_a_decision_apply_to_a_call_of_a_program(desk: Desk) -> None:
+    calls = [ToolCall(id="c1", name="run_code", arguments={"code": "await close(1)"})]
+    run = desk.kit.run([*calls, ToolCall(id="c1.1", name="close", arguments={"issue": 2})])
+    assert [request.call_id for request in run.pending] == ["c1.1", "c1.1"]
+    with pytest.raises(ToolkitError, match=r"2 calls with the id 'c1\.1' wait for approval"):
+        desk.kit.resume(run, approved={"c1.1": True})
+    desk.kit.resume(run.pending[1], approved=True)
+    assert desk.calls == [("close", 2)]
 
 
 def test_one_request_alone_continues_the_program_and_the_others_stay(desk: Desk, sandbox: MontySandbox) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from ahvn_tools import ToolCall, Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.middleware import retry
 from ahvn_tools.toolkit.run import Run
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
@@ -224,6 +226,30 @@ def test_a_program_for_which_no_process_is_free_asks_again(monkeypatch: pytest.M
         assert desk.calls == [("note", "a"), ("close", 1), ("delete", "b")]
 
 
+async def try_twice(call: Call, next: Next) -> ToolResult:
+    result = await next(call)
+    return result if result.error is None or result.error.code != "tool_error" else await next(call)
+
+
+@pytest.mark.parametrize(
+    ("middleware", "text"),
+    [
+        (retry(all_tools=True, codes=["tool_error"], initial_delay=0.001), "ValueError: failed"),
+        (try_twice, "The program has continued before, and has failed."),
+    ],
+    ids=["retry", "own"],
+)
+def test_a_program_that_a_middleware_tries_again_continues_once(
+    sandbox: MontySandbox, middleware: Any, text: str
+) -> None:
+    """A person's decisions are for one try: approved calls would be made twice."""
+    desk = Desk(sandbox, middleware=[middleware])
+    run = desk.answer("await close(1)\nawait close(2)\nawait note('a')\nraise ValueError('failed')")
+    run = desk.kit.resume(desk.kit.resume(run, approved=True), approved=True)
+    assert text in run.results[0][1].text
+    assert desk.calls == [("close", 1), ("close", 2), ("note", "a")]
+
+
 def test_a_request_that_a_tool_makes_up_is_an_error_in_the_program(sandbox: MontySandbox) -> None:
     desk = Desk(sandbox)
     real = desk.kit.exec("close", {"issue": 1}).meta["approval"]
@@ -248,6 +274,15 @@ try:
 except RuntimeError as error:
     noted = str(error)
 [closed, noted]
+"""
+
+
+CATCH_CLOSE = """
+async def try_to_close():
+    try:
+        return await close(1)
+    except RuntimeError as error:
+        return str(error)
 """
 
 
@@ -293,6 +328,42 @@ def test_a_tool_with_other_parameters_is_an_error_in_the_program(desk: Desk) -> 
         "The tool 'note' has changed since the program was started. Run a new program.",
     ]
     assert desk.calls == []
+
+
+def test_an_approved_call_does_not_run_a_tool_that_was_replaced_while_it_waited_for_its_turn(
+    sandbox: MontySandbox,
+) -> None:
+    desk = Desk(sandbox, max_concurrency=1)
+
+    def close(issue: int, for_ever: bool = True) -> str:
+        """Delete an issue."""
+        desk.calls.append(("deleted", issue))
+        return "deleted"
+
+    @desk.kit.tool(requires_approval=True)
+    def replace() -> str:
+        """Replace a tool."""
+        desk.kit.add(close, requires_approval=True, on_duplicate="replace")
+        return "replaced"
+
+    code = f"import asyncio\n{CATCH_CLOSE}\nawait asyncio.gather(replace(), try_to_close())"
+    done = desk.kit.resume(desk.answer(code), approved=True)
+    assert value(done) == ["replaced", "The tool 'close' has changed since the program was started. Run a new program."]
+    assert desk.calls == []
+
+
+def test_a_tool_that_is_replaced_while_a_program_runs_is_not_called(desk: Desk) -> None:
+    @desk.kit.tool
+    def replace() -> None:
+        """Replace a tool."""
+        desk.kit.add(other, name="note", on_duplicate="replace")
+
+    def other(text: str, kind: str = "") -> str:
+        """Do something else."""
+        return "other"
+
+    text = value(desk.answer(f"await replace()\n{CATCHING.replace('await close(1)', 'None')}"))[1]
+    assert text == "The tool 'note' has changed since the program was started. Run a new program."
 
 
 def test_a_name_means_the_tool_that_it_meant_when_the_program_was_started(sandbox: MontySandbox) -> None:

@@ -247,6 +247,31 @@ def test_a_secret_that_a_tool_returns_is_not_stored(sandbox: MontySandbox, code:
     assert is_masked or "because it contains a secret that a call has received" in run.results[0][1].text
 
 
+def test_a_secret_of_a_call_before_the_first_wait_is_not_stored_with_the_second(sandbox: MontySandbox) -> None:
+    desk = Desk(sandbox)
+
+    @desk.kit.tool
+    def log_in(token: Annotated[str, Secret]) -> str:
+        """Log in."""
+        return "logged in"
+
+    @desk.kit.tool
+    def read_page() -> str:
+        """Read a page, which shows the token."""
+        return "your token: canary-token"
+
+    desk.kit.bind("token")
+    desk.kit.state["token"] = "canary-token"
+    for page in (
+        "page = await read_page()\nawait close(1)",
+        "await close(1)\npage = await read_page()\nawait close(2)",
+    ):
+        run = desk.answer(f"await log_in()\n{page}")
+        run = desk.kit.resume(run, approved=True) if run.pending else run
+        assert "because it contains a secret that a call has received" in run.results[0][1].text
+        assert b"canary" not in everything(run)
+
+
 def test_a_bound_secret_does_not_keep_a_program_from_waiting(sandbox: MontySandbox) -> None:
     desk = Desk(sandbox)
 
