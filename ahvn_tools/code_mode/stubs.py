@@ -37,6 +37,13 @@ class _Parameter:
     """Empty for a required one."""
     comment: str
 
+    def checked(self) -> str:
+        """Return the declaration for the type checker. None for an optional one is as good as none, as in any call."""
+        if not self.default:
+            return f"{self.name}: {self.annotation}"
+        none = "" if self.annotation == "Any" or self.annotation.endswith("None") else " | None"
+        return f"{self.name}: {self.annotation}{none} = {self.default}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolStub:
@@ -104,7 +111,7 @@ def _make(definition: ToolDefinition, function: str) -> ToolStub:
     returned = "Any"
     if output is not None:
         returned = types.of(output, is_input=False).annotation(_result_schema(output), "Result")
-    parts = [f"{each.name}: {each.annotation}{f' = {each.default}' if each.default else ''}" for each in arguments]
+    parts = ", ".join(each.checked() for each in arguments)
     description = definition.description.strip()
     return ToolStub(
         tool=definition.name,
@@ -115,7 +122,7 @@ def _make(definition: ToolDefinition, function: str) -> ToolStub:
         types=types,
         arguments=tuple(arguments),
         returned=returned,
-        checked=f"{function}({', '.join(parts)}) -> {returned}: ...",
+        checked=f"{function}({parts}) -> {returned}: ...",
         checked_types="".join(f"{text}\n" for text in types.checked_declarations()),
     )
 
