@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ahvn_tools.code_mode.identifiers import assign_identifiers, assign_parameters, type_prefix
-from ahvn_tools.code_mode.schema_types import SchemaTypes, escape, required_names, to_result_annotation
+from ahvn_tools.code_mode.schema_types import (
+    SchemaTypes,
+    escape,
+    extra_schema,
+    required_names,
+    to_object_schema,
+    to_result_annotation,
+)
 from ahvn_tools.definition import ToolDefinition
 
 Level = Literal["brief", "typed", "full"]
@@ -105,7 +112,7 @@ def make_stubs(definitions: Iterable[ToolDefinition]) -> dict[str, ToolStub]:
 
 def _make(definition: ToolDefinition, function: str) -> ToolStub:
     types = SchemaTypes(type_prefix(function))
-    schema, output = definition.input_schema, definition.output_schema
+    schema, output = to_object_schema(definition.input_schema), definition.output_schema
     names = {name: python for python, name in assign_parameters(_properties(schema)).items()}
     arguments = _arguments(schema, types, names)
     returned = "Any"
@@ -139,7 +146,7 @@ def _arguments(schema: dict[str, Any], types: SchemaTypes, names: dict[str, str]
         )
         for name in _ordered(schema)
     ]
-    if (extra := schema.get("additionalProperties", False)) is not False:
+    if (extra := extra_schema(schema)) is not False:
         name = "kwargs"
         while name in names.values():
             name += "_"

@@ -73,7 +73,8 @@ def kit() -> Iterator[Toolkit]:
         ("await comment(1.5, 'x')", "Expected `int`"),
         ("await comment([1], 'x')", "found `list[int]`"),
         ("await comment(1)", "No argument provided for required parameter `text`"),
-        ("await list_issues(labels=[1])", "Expected"),
+        ("await list_issues(labels=[1])", "Expected `list[str]`, found `list[int]`"),
+        ("await save(1)", "Expected `dict[str, int]`, found `Literal[1]`"),
         ("await list_issues(lable=['a'])", "`lable` does not match any known parameter"),
         ("await comment(1, txt)", "`txt` used when not defined"),
         ("issues = await list_issues()\nissues[0]['id'] + 'a'", "`+` is not supported"),
@@ -82,8 +83,8 @@ def kit() -> Iterator[Toolkit]:
     ],
     ids=[
         "unknown key", "attribute", "result without await", "argument without await", "list for a text", "None",
-        "fraction", "list for a number", "missing argument", "list of numbers", "unknown argument", "unknown name",
-        "operator", "after an annotation", "function without await",
+        "fraction", "list for a number", "missing argument", "list of numbers", "number for a mapping",
+        "unknown argument", "unknown name", "operator", "after an annotation", "function without await",
     ],
 )  # fmt: skip
 def test_a_program_that_is_surely_wrong_is_refused(kit: Toolkit, code: str, text: str) -> None:

@@ -22,9 +22,12 @@ _NAMES: Final = {
 _AWAIT: Final = "Await the call. A function that awaits begins with `async def`."
 _KEYS: Final = "Read a key as `value['title']`."
 _METHODS: Final = "A method can only be called: write `lambda x: x.lower()` or `lambda x: counts.get(x)`."
-_METHOD_NAMES: Final = (
-    "append|capitalize|count|endswith|get|index|items|keys|lower|pop|replace|split|startswith|strip|title|upper"
+_UNCALLED: Final = (
+    r"\S*(?:dict|Counter)' object has no attribute '(?:get|items|keys|pop|values)'|"
+    r"str' (?:object )?has no attribute '(?:capitalize|lower|replace|split|startswith|strip|title|upper)'|"
+    r"list' object has no attribute '(?:append|count|index)'"
 )
+"""Methods that are there. Monty finds them only where they are called."""
 _CALLBACKS: Final = "Call functions of tools in a loop or a comprehension, not in `map`, `filter`, `sorted` or `max`."
 _GATHER: Final = "Catch errors in an async function around each call, and gather its calls."
 _LISTS: Final = "Pass a list, such as `[value]` or `list(values)`."
@@ -40,9 +43,8 @@ _HINTS: Final = tuple(
         (r"NotImplementedError: gather\(\) |Line \d+: `gather` has no", _GATHER),
         (r"Line \d+: .*`CoroutineType\[|(?:Type|Attribute)Error: 'coroutine' object ", _AWAIT),
         (r"Line \d+: Object of type `\w*_\w+` has no attribute|Line \d+: .*`bound method \w+_\w*\.", _KEYS),
-        (rf"AttributeError: 'dict' object has no attribute '(?!(?:{_METHOD_NAMES})')", _KEYS),
-        (rf"AttributeError: 'dict' object has no attribute '(?:{_METHOD_NAMES})'", f"{_KEYS} {_METHODS}"),
-        (rf"AttributeError: (?!'dict').* has no attribute '(?:{_METHOD_NAMES})'", _METHODS),
+        (r"AttributeError: 'dict' object has no attribute", _KEYS),
+        (rf"AttributeError: (?:type object )?'(?:{_UNCALLED})", _METHODS),
         (r"Line \d+: A value of type `str` has no key", "A loop over a dict gives its keys. Loop over the list in it."),
         (r"Line \d+: A value of type `list\[.* has no key", "Read an item first: `values[0]['title']`."),
         (r"Line \d+: A value of type `\w*_\w+` has no key \d", "It is a dict. Read the list in it first."),

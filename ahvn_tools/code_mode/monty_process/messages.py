@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from ahvn_tools.code_mode.monty_process.hints import find_hints
+from ahvn_tools.code_mode.schema_types import to_result_annotation
 
 FILE_NAME: Final = "program.py"
 START: Final = "start_of_program_"
@@ -23,11 +24,11 @@ _MAX_LINES: Final = 40
 _POSITION: Final = re.compile(rf"^{re.escape(FILE_NAME)}:(\d+):\d+: (?:error|warning)\[[\w-]+\] ")
 _FRAME: Final = re.compile(r'File "<python-input-\d+>"(?:, line (\d+))?')
 _TIME: Final = re.compile(r"feed time limit exceeded: \S+ > (\S+)$")
+_EXPECTED: Final = re.compile(r"Expected `([^`]*)`, found")
 _NO_KEY: Final = r"A value of type `\2` has no key \1"
 _PLAIN: Final = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
-        (r"Expected `([^`]*[^`\s]) \| None`, found", r"Expected `\1`, found"),
         (r"Method `__getitem__` of .* key of type `(?:Literal\[)?(.*?)\]?` on object of type `(.*)`$", _NO_KEY),
         (r"TypedDict `(.*)` can only be .* key of type `Literal\[(.*)\]`$", r"A value of type `\1` has no key \2"),
         (
@@ -70,10 +71,15 @@ def to_unsupported(display: str, message: str) -> str:
 
 
 def _to_plain(line: str) -> str:
-    line = line[:_MAX_READ_CHARS]
+    line = _EXPECTED.sub(lambda match: f"Expected `{_to_declared(match[1])}`, found", line[:_MAX_READ_CHARS])
     for pattern, text in _PLAIN:
         line = pattern.sub(text, line)
     return line
+
+
+def _to_declared(annotation: str) -> str:
+    """Return an annotation for the type checker as it is in the declaration that a model has read."""
+    return to_result_annotation(annotation).removesuffix(" | None")
 
 
 def _cut(line: str) -> str:

@@ -12,7 +12,7 @@ from ast import literal_eval
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ahvn_tools.code_mode.monty_process.messages import FILE_NAME
+from ahvn_tools.code_mode.monty_process.messages import FILE_NAME, MAX_LINE_CHARS
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _ERROR: Final = re.compile(rf"^{re.escape(FILE_NAME)}:(\d+):(\d+): (\w+)\[([\w-]+)\] (.*)$")
@@ -132,7 +132,7 @@ class _Program:
     def explained(self, error: CheckError) -> CheckError:
         """Return an error that says why a function is not defined in another one, which gives its name to a value."""
         name = _UNDEFINED.match(error.message)
-        line = self._lines[error.row - 1] if error.row <= len(self._lines) else ""
+        line = self._lines[error.row - 1][:MAX_LINE_CHARS] if error.row <= len(self._lines) else ""
         if name is None or re.match(rf"\s*{name[1]}\s*(?::[^=]*)?=.*\b{name[1]}\(", line) is None:
             return error
         return replace(error, line=error.line.replace(error.message, _SAME_NAME.format(name[1])))
