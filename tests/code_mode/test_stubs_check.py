@@ -53,6 +53,11 @@ def kit() -> Iterator[Toolkit]:
         return bool(row)
 
     @kit.tool
+    def get_state() -> Literal["open", "closed"]:
+        """Get the state."""
+        return "open"
+
+    @kit.tool
     def set_state(state: Literal["open", "closed"]) -> str:
         """Set the state."""
         return state
@@ -112,13 +117,16 @@ def test_a_program_that_is_surely_wrong_is_refused(kit: Toolkit, code: str, text
         "from collections import deque\nqueue = deque([1])\nqueue.append('a')",
         "rows = {}\nrows.setdefault('a', {'n': 0, 'list': [], 'in': {'a': 1}})\nrows['a']['n'] += 1",
         "rows = [{'n': 0, 'in': {'a': 'b'}}]\nfor row in rows:\n    row['in']['a'], f\"{row['in']['a']}\"",
+        "rows = []\nrows.append({'n': 1 / 2, 's': [await get_state()], 'd': {'a': 1}})\nrows[0]['d']['a']",
         "issue = {'id': 1} if True else (await get_issue())\nissue['id']",
+        "number = len(await find_numbers([1])) or None\nawait comment(number, 'x')",
     ],
     ids=[
         "return", "None for no argument", "date", "whole fraction", "set of texts", "sets and iterators", "JSON text",
         "changed text", "built-ins", "wrong annotation of a variable", "wrong annotation of a parameter",
         "wrong annotation of a field", "own class", "own list", "own number in a dict",
-        "own dict in a dict", "one of two",
+        "own dict in a dict", "own dict beside texts",
+        "one of two", "number or None",
     ],
 )  # fmt: skip
 def test_a_program_that_runs_is_not_refused(kit: Toolkit, code: str) -> None:
@@ -136,8 +144,9 @@ def test_a_program_that_runs_is_not_refused(kit: Toolkit, code: str) -> None:
         "[value.upper() for value in issue.values() if isinstance(value, str)][0]",
         "for key, value in issue.items():\n    if key == 'title':\n        value.upper()",
         "issues = [issue]\nissues.append({'new': 1})\nissues[-1]['new']",
+        "issues = [issue]\nfor one in issues:\n    one['id'] = str(one['id'])\nissues[0]['id'].upper()",
     ],
-    ids=["update", "setdefault", "merge", "pop", "values", "items", "another dict"],
+    ids=["update", "setdefault", "merge", "pop", "values", "items", "another dict", "another type"],
 )
 def test_a_program_may_change_what_it_has_received(kit: Toolkit, code: str) -> None:
     result = kit.exec("run_code", {"code": f"issue = await get_issue()\n{code}"})

@@ -22,6 +22,8 @@ _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _UNKNOWN_KEY: Final = re.compile(r'^Unknown key "(.*?)" for TypedDict `(.*?)`')
 _REVEALED: Final = re.compile(r"^Revealed type: `(.*)`$")
 _FRACTION: Final = re.compile(r"-?[\d_]*\.\d*[1-9]")
+_CHANGED: Final = re.compile(r"^Invalid assignment to key .* with declared type `(.*)` on TypedDict")
+"""The type of a key of a result, to which the program gives a value of another type."""
 _REPLACED: Final = re.compile(r"is not assignable to `def (\w+)\(")
 _NEVER_FAIL: Final = frozenset(
     {"invalid-assignment", "invalid-return-type", "invalid-parameter-default", "invalid-declaration", "empty-body"}
@@ -104,11 +106,12 @@ class _Program:
     def __init__(self, code: str, errors: list[CheckError]) -> None:
         self._code, self._lines = code, _LINE_END.split(code)
         self._replaced = [name for error in errors for name in _REPLACED.findall(error.line)]
-        self._unions: dict[int, list[str]] = {}
+        self._changed = {word for error in errors for kind in _CHANGED.findall(error.message) for word in _words(kind)}
+        self._unions: dict[int, set[str]] = {}
         for error in errors:
-            if match := _REVEALED.match(error.message):
-                parts = _split(match[1], " | ")
-                self._unions.setdefault(error.row, []).extend(parts if len(parts) > 1 else [])
+            if match := _REVEALED.match(_TEXT.sub("", error.message)):
+                parts = _split(match[1].replace("float", "float | int | float*"), " | ")
+                self._unions.setdefault(error.row, set()).update(parts if len(parts) > 1 else [])
 
     def fails_by(self, error: CheckError) -> bool:
         """Return whether code with this error fails whenever it runs."""
@@ -120,6 +123,8 @@ class _Program:
         if any(f"`def {name}(" in words for name in self._replaced):  # the program has another value under the name
             return False
         if any(self._may_be_another(kind, error.row) for kind in _TYPES.findall(words)):
+            return False
+        if not self._changed.isdisjoint(_words(words)):
             return False
         if (name := _UNDEFINED.match(words)) and name[1] in _BUILT_INS:
             return False
@@ -186,6 +191,7 @@ def may_fit(found: str, expected: str) -> bool:
 
 
 def _overlaps(found: str, expected: str) -> bool:
+    found = found.split(" & ", maxsplit=1)[0]  # int & ~AlwaysFalsy
     if found in _ANY or expected in _ANY or found == expected:
         return True
     if found.startswith("Literal[") and expected.startswith("Literal["):
@@ -219,6 +225,11 @@ def _is_json(text: object, kind: str) -> bool:
         return isinstance(text, str) and type(json.loads(text)) is _JSON_KINDS.get(kind)
     except (ValueError, RecursionError):
         return False
+
+
+def _words(text: str) -> set[str]:
+    """Return the names in a type, apart from those of mappings and lists."""
+    return set(re.findall(r"\w+", text)) - {"list", "dict", "None"}
 
 
 def _literals(text: str) -> list[tuple[str, object]]:
