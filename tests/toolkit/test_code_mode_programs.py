@@ -359,6 +359,17 @@ for i in list_issues():
     "module of functions": ("functions.get_issue(1)", "Call a function by its name alone."),
     "exception": ("try:\n    get_issue(1)\nexcept ToolError:\n    1", "A call that fails raises RuntimeError."),
     "loop over a dict": ("for i in get_issue(1):\n    i['title']", 'Line 2: A value of type `str` has no key "title"'),
+    "loop over a dict that is not checked": (
+        "import json\nfor i in json.loads('{\"a\": 1}'):\n    i['title']",
+        "A loop over a dict gives its keys. Loop over the list in it.",
+    ),
+    "key that is not there": ("import json\njson.loads('{}')['a']", "Print the keys that are there:"),
+    "value as JSON text": (
+        "import json\nfor i in json.loads('[{}]'):\n    json.loads(i)",
+        "Results are values: leave `json.loads` out.",
+    ),
+    "JSON in the program": ("{'a': true}", "Write True, False and None."),
+    "name of another host": ("mcp__desk__get_issue(1)", "Call a function by its name alone."),
     "key of a list": ("list_issues()['title']", "Read an item first: `values[0]['title']`."),
     "item of a dict": ("get_issue(1)[0]", "Line 1: A value of type `GetIssue_Result` has no key 0"),
     "method with the name of a key": ("[i for i in get_issue(1).items]", "Read a key as `value['title']`."),
