@@ -342,6 +342,7 @@ for i in list_issues():
         "async def main():\n    list_issues = await list_issues()\nawait main()",
         "Line 2: `list_issues` is a variable here, and not the function. Give the variable another name.",
     ),
+    "name of a tool": ("await get-issue(1)", "Line 1: `get-issue` is no name in Python. Write `get_issue`."),
     "variable as a function": (
         "list_issues = await list_issues()\nawait list_issues()",
         "A variable may have the name of a function: use another name.",

@@ -39,7 +39,7 @@ _OF_A_UNION: Final = re.compile(r"^(?!.*CoroutineType)(?:Cannot subscript|Method
 """What the checker also reports if one of several types is meant."""
 _TYPES: Final = re.compile(r"of type `([^`]*)`")
 _OWN_CLASS: Final = re.compile(r"(?:of|on) type `(\w+)`")
-_SAME_NAME: Final = "`{0}` is a variable here, and not the function. Give the variable another name."
+_DASHED: Final = re.compile(r"\b[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+(?=\()")
 _UNDEFINED: Final = re.compile(r"^Name `(\w+)` used when not defined")
 _BUILT_INS: Final = frozenset(
     {
@@ -135,12 +135,16 @@ class _Program:
         return error.rule != "invalid-argument-type" or not self._may_fit_argument(error)
 
     def explained(self, error: CheckError) -> CheckError:
-        """Return an error that says why a function is not defined in another one, which gives its name to a value."""
-        name = _UNDEFINED.match(error.message)
+        """Return an error that says why a function is not defined: its name is a variable, or the name of a tool."""
+        found = _UNDEFINED.match(error.message)
         line = self._lines[error.row - 1][:MAX_LINE_CHARS] if error.row <= len(self._lines) else ""
-        if name is None or re.match(rf"\s*{name[1]}\s*(?::[^=]*)?=.*\b{name[1]}\(", line) is None:
-            return error
-        return replace(error, line=error.line.replace(error.message, _SAME_NAME.format(name[1])))
+        name, reason = found[1] if found is not None else "", ""
+        if name and re.match(rf"\s*{name}\s*(?::[^=]*)?=.*\b{name}\(", line):
+            reason = f"`{name}` is a variable here, and not the function. Give the variable another name."
+        for dashed in _DASHED.findall(line) if name else []:
+            if name in dashed.split("-"):
+                reason = f"`{dashed}` is no name in Python. Write `{dashed.replace('-', '_')}`."
+        return replace(error, line=error.line.replace(error.message, reason)) if reason else error
 
     def _may_be_another(self, kind: str, row: int) -> bool:
         """Return whether a value of this type may have another one, there."""
