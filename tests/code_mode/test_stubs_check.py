@@ -43,6 +43,11 @@ def kit() -> Iterator[Toolkit]:
         return {"id": 1, "title": "a", "body": None}
 
     @kit.tool
+    def find_issue() -> Issue | None:
+        """Find an issue."""
+        return None
+
+    @kit.tool
     def find_numbers(numbers: list[int]) -> list[int]:
         """Find numbers."""
         return numbers
@@ -70,6 +75,7 @@ def kit() -> Iterator[Toolkit]:
     ("code", "text"),
     [
         ("(await list_issues())[0]['titel']", 'Unknown key "titel"'),
+        ("(await find_issue())['titel']", 'Unknown key "titel"'),
         ("(await list_issues())[0].title", "has no attribute `title`"),
         ("list_issues()[0]\nawait comment(1, 'a')", "CoroutineType"),
         ("await comment(1, list_issues())", "CoroutineType"),
@@ -87,9 +93,10 @@ def kit() -> Iterator[Toolkit]:
         ("async def main():\n    await comment(1, 'x')\nmain()", "Line 3: Object of type `CoroutineType["),
     ],
     ids=[
-        "unknown key", "attribute", "result without await", "argument without await", "list for a text", "None",
-        "fraction", "list for a number", "missing argument", "list of numbers", "number for a mapping",
-        "unknown argument", "unknown name", "operator", "after an annotation", "function without await",
+        "unknown key", "unknown key or None", "attribute", "result without await", "argument without await",
+        "list for a text", "None", "fraction", "list for a number", "missing argument", "list of numbers",
+        "number for a mapping", "unknown argument", "unknown name", "operator", "after an annotation",
+        "function without await",
     ],
 )  # fmt: skip
 def test_a_program_that_is_surely_wrong_is_refused(kit: Toolkit, code: str, text: str) -> None:
@@ -114,6 +121,7 @@ def test_a_program_that_is_surely_wrong_is_refused(kit: Toolkit, code: str, text
         "def first(row: str) -> int:\n    return row['a']\nfirst({'a': {'b': 1}})['b']",
         "from dataclasses import dataclass\n@dataclass\nclass Row:\n    n: int\nRow('a')",
         "class Row:\n    def add(self, n: int):\n        self.n = n\nrow = Row()\nrow.add('a')\nrow.next = 1\nrow.next",
+        "def gather(n: int) -> int:\n    return n\ngather(1)",
         "from collections import deque\nqueue = deque([1])\nqueue.append('a')",
         "rows = {}\nrows.setdefault('a', {'n': 0, 'list': [], 'in': {'a': 1}})\nrows['a']['n'] += 1",
         "rows = [{'n': 0, 'in': {'a': 'b'}}]\nfor row in rows:\n    row['in']['a'], f\"{row['in']['a']}\"",
@@ -124,7 +132,7 @@ def test_a_program_that_is_surely_wrong_is_refused(kit: Toolkit, code: str, text
     ids=[
         "return", "None for no argument", "date", "whole fraction", "set of texts", "sets and iterators", "JSON text",
         "changed text", "built-ins", "wrong annotation of a variable", "wrong annotation of a parameter",
-        "wrong annotation of a field", "own class", "own list", "own number in a dict",
+        "wrong annotation of a field", "own class", "own gather", "own list", "own number in a dict",
         "own dict in a dict", "own dict beside texts",
         "one of two", "number or None",
     ],

@@ -343,6 +343,11 @@ for i in list_issues():
         "Line 2: `list_issues` is a variable here, and not the function. Give the variable another name.",
     ),
     "name of a tool": ("await get-issue(1)", "Line 1: `get-issue` is no name in Python. Write `get_issue`."),
+    "gather without await": (
+        "import asyncio\nasyncio.gather(get_issue(1), get_issue(2))",
+        "Write `await asyncio.gather(…)`, or call the functions directly, without asyncio.",
+    ),
+    "run of a call": ("import asyncio\nasyncio.run(get_issue(1))", "or call the functions directly, without asyncio."),
     "variable as a function": (
         "list_issues = await list_issues()\nawait list_issues()",
         "A variable may have the name of a function: use another name.",

@@ -77,6 +77,10 @@ _HINTS: Final = tuple(
             r"Line \d+: Programs do not support class inheritance",
             "Write a class without a base, or a dict. Raise RuntimeError.",
         ),
+        (
+            r"Line \d+: `gather` is not awaited|TypeError: '\w+' object can't be awaited",
+            "Write `await asyncio.gather(…)`, or call the functions directly, without asyncio.",
+        ),
         (r"Line \d+: Got unexpected token `", "Pass only the program, without text or ``` around it."),
     )
 )

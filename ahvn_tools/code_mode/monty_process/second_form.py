@@ -11,7 +11,6 @@ import re
 from typing import Final
 
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
-_GATHERS: Final = frozenset({"gather", "asyncio.gather"})
 _REVEAL: Final = "reveal_type"
 
 
@@ -23,18 +22,6 @@ def to_second_form(code: str) -> str | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return editor.edited().decode()
-
-
-def find_gather_options(code: str) -> int | None:
-    """Return the line of a call of `gather` with `return_exceptions`, which would fail when the calls were made."""
-    if "return_exceptions" not in code:
-        return None
-    try:
-        nodes = list(ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in _GATHERS]
-    return next((call.lineno for call in calls for option in call.keywords if option.arg == "return_exceptions"), None)
 
 
 class _Editor(ast.NodeVisitor):

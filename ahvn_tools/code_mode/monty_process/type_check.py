@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import pydantic_monty as monty
 
+from ahvn_tools.code_mode.monty_process.gather_calls import find_gather_error
 from ahvn_tools.code_mode.monty_process.messages import START, to_readable, to_unsupported
-from ahvn_tools.code_mode.monty_process.second_form import find_gather_options, to_second_form
+from ahvn_tools.code_mode.monty_process.second_form import to_second_form
 from ahvn_tools.code_mode.monty_process.type_errors import CheckError, certain_errors, confirmed_errors
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, SandboxError
 
@@ -25,8 +26,8 @@ def check_types(session: Any, code: str) -> None:
 
     Monty has no check alone: it runs a call before the program, which ends it.
     """
-    if (line := find_gather_options(code)) is not None:
-        raise InvalidProgramError(to_readable(f"Line {line}: `gather` has no `return_exceptions`.", is_check=True))
+    if (wrong := find_gather_error(code)) is not None:
+        raise InvalidProgramError(to_readable(wrong, is_check=True))
     try:
         state = _start(session, f"{START}()\n{_without_ignore(code)}")
     except monty.MontySyntaxError as error:

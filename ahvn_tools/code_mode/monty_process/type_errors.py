@@ -30,7 +30,8 @@ _NEVER_FAIL: Final = frozenset(
 )
 """Rules about annotations, which a running program ignores."""
 _MAY_FIT: Final = re.compile(
-    r"in union `|may not be|object of type `None` with no|key of type `str`|\(subscripted object has type|"
+    r"in union `|may not be|object of type `None` with no|key of type `str`|"
+    r"\(subscripted object has type `(?!\w+ \| None`)|"
     r"^No overload of|^Operator .*(?:type|and) `[^`]* \| |^Operator `[^`=<>!]+=`|of type `object`|"
     r"^Cannot (?:pop|delete) required|`AsyncGeneratorType\[|^Argument to bound method|"
     r"^`return` statement outside of a function"  # it ends the program
@@ -110,7 +111,8 @@ class _Program:
         self._unions: dict[int, set[str]] = {}
         for error in errors:
             if match := _REVEALED.match(_TEXT.sub("", error.message)):
-                parts = _split(match[1].replace("float", "float | int | float*"), " | ")
+                kinds = _split(match[1].replace("float", "float | int | float*"), " | ")
+                parts = [kind for kind in kinds if kind != "None"]
                 self._unions.setdefault(error.row, set()).update(parts if len(parts) > 1 else [])
 
     def fails_by(self, error: CheckError) -> bool:
