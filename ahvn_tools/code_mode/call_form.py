@@ -6,24 +6,38 @@ import re
 from typing import Final
 
 _TEXT: Final = re.compile(
-    r'''"""(?:[^"\\]|\\.?|"(?!""))*+(?:""")?|\'\'\'(?:[^'\\]|\\.?|'(?!\'\'))*+(?:\'\'\')?'''
-    r"""|"(?:[^"\\\n]|\\.?)*+"?|'(?:[^'\\\n]|\\.?)*+'?|\#[^\n\r]*""",
+    r"(?P<prefix>\b(?:[fFtT][rR]?|[rR][fFtT]))?"
+    r'''(?:"""(?:[^"\\]|\\.?|"(?!""))*+(?:""")?|\'\'\'(?:[^'\\]|\\.?|'(?!\'\'))*+(?:\'\'\')?'''
+    r"""|"(?:[^"\\\n]|\\.?)*+"?|'(?:[^'\\\n]|\\.?)*+'?)|\#[^\n\r]*""",
     re.DOTALL,
 )
-"""A text, to the end if it is not closed, or a comment."""
-_TEXT_WITH_CODE: Final = re.compile(r"\b(?:[ft]r?|r[ft])['\"]", re.IGNORECASE)
+"""A text, to the end if it is not closed, or a comment. `prefix`: it may have code in braces."""
+_BRACES: Final = re.compile(r"\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
+_INNER_TEXT: Final = re.compile(r"\"[^\"]*+\"|'[^']*+'")
 _AWAITS: Final = re.compile(r"\b(?:await|async)\b|\basyncio\s*\.\s*(?:run|gather)\b")
 _NAME: Final = re.compile(r"\w+")
 
 
 def awaits_calls(code: str) -> bool:
-    """Return whether a program has `await`, `async`, `asyncio.run` or `asyncio.gather`.
+    """Return whether a program has `await`, `async`, `asyncio.run` or `asyncio.gather`, outside of comments and texts.
 
     Comments, and texts that are no f-strings, do not count. Any other program calls tools as plain functions, in turn.
     """
-    if not _AWAITS.search(code):
-        return False
-    return bool(_TEXT_WITH_CODE.search(code) or _AWAITS.search(_TEXT.sub(" ", code)))
+    return bool(_AWAITS.search(code) and _AWAITS.search(_TEXT.sub(_to_code, code)))
+
+
+def _to_code(text: re.Match[str]) -> str:
+    """Return the code in the braces of an f-string, and nothing of another text; `await` where that is not sure."""
+    if text["prefix"] is None:
+        return " "
+    content = text[0][len(text["prefix"]) + 1 : -1]
+    if "{{" in content or "}}" in content or not (_is_even(content) and _is_even(_INNER_TEXT.sub("", content))):
+        return " await "
+    return " ".join(_TEXT.sub(" ", braces) for braces in _BRACES.findall(content))
+
+
+def _is_even(text: str) -> bool:
+    return text.count("{") == text.count("}")
 
 
 def find_names(code: str) -> frozenset[str]:

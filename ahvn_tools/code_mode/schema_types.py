@@ -142,12 +142,7 @@ class _Annotations:
         return self._union(parts)
 
     def _resolve(self, reference: str) -> Any:
-        target: Any = self._root
-        if reference not in {"#", "#/"} and not reference.startswith("#/"):
-            return None
-        for part in filter(None, reference[2:].split("/")):
-            target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-        return target
+        return resolve(self._root, reference)
 
     def _referenced(self, reference: str, depth: int) -> str:
         if reference in self._by_reference:
@@ -185,7 +180,7 @@ class _Annotations:
                 merged.setdefault("additionalProperties", found.get("additionalProperties", False))
         merged["properties"].update(own or {})
         if "additionalProperties" in schema or "patternProperties" in schema:
-            merged["additionalProperties"] = _extra_schema(schema)
+            merged["additionalProperties"] = extra_schema(schema)
         return merged if merged["properties"] else None
 
     def _array(self, schema: JsonObject, name: str, depth: int) -> str:
@@ -198,7 +193,7 @@ class _Annotations:
     def _object(self, schema: JsonObject, name: str, depth: int) -> str:
         properties = schema.get("properties")
         if not isinstance(properties, dict) or not properties:
-            return self._mapping(self.annotation(_extra_schema(schema), f"{name}Value", depth + 1))
+            return self._mapping(self.annotation(extra_schema(schema, default=True), f"{name}Value", depth + 1))
         declared = self._types.new_name(name)
         self._declare(declared, schema, name, depth)
         return f"{declared} | Mapping[str, Any]" if self._is_input else declared
@@ -215,7 +210,7 @@ class _Annotations:
         }
         for key in sorted(required - properties.keys()):
             fields[key] = Field(annotation="Any", is_required=True, comment="")
-        extra = _extra_schema(schema) if "additionalProperties" in schema or "patternProperties" in schema else False
+        extra = extra_schema(schema)
         others = None if extra is False else self.annotation(extra, f"{name}Value", depth + 1)
         self._types.declare(declared, fields, others)
 
@@ -327,18 +322,64 @@ def escape(text: str, kept: str = "") -> str:
     return "".join(one if one.isprintable() or one in kept else ascii(one)[1:-1] for one in text)
 
 
+def resolve(root: JsonObject, reference: str) -> Any:
+    """Return the part of a schema that a `$ref` names; None if there is no such part."""
+    target: Any = root
+    if reference not in {"#", "#/"} and not reference.startswith("#/"):
+        return None
+    for part in filter(None, reference[2:].split("/")):
+        target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+    return target
+
+
+def to_object_schema(schema: JsonObject) -> JsonObject:
+    """Return the schema of arguments with the properties of its `$ref`, `allOf`, `anyOf` and `oneOf` in itself.
+
+    A property of several parts may be as one of them says. Required is what each of the choices requires.
+    """
+    properties, required = _members(schema, schema, set())
+    properties |= {name: [{}] for name in sorted(required - properties.keys())}
+    merged = {
+        name: parts[0] if all(part == parts[0] for part in parts) else {"anyOf": parts}
+        for name, parts in properties.items()
+    }
+    return {**schema, "properties": merged, "required": sorted(required)}
+
+
+def _members(schema: Any, root: JsonObject, seen: set[str]) -> tuple[dict[str, list[Any]], set[str]]:
+    """Return the properties of an object schema, each with its schemas, and the names of the required ones."""
+    if not isinstance(schema, dict):
+        return {}, set()
+    own, required = schema.get("properties"), set(required_names(schema))
+    properties = {name: [part] for name, part in own.items()} if isinstance(own, dict) else {}
+    found = []
+    if isinstance(reference := schema.get("$ref"), str) and reference not in seen:
+        seen.add(reference)
+        found.append(_members(resolve(root, reference), root, seen))
+    found += [_members(part, root, seen) for part in _dicts(schema.get("allOf"))]
+    for _, names in found:
+        required |= names
+    for choices in ([_members(part, root, seen) for part in _dicts(schema.get(key))] for key in ("anyOf", "oneOf")):
+        required |= set.intersection(*(names for _, names in choices)) if choices else set()
+        found += choices
+    for part, _ in found:
+        for name, schemas in part.items():
+            properties.setdefault(name, []).extend(schemas)
+    return properties, required
+
+
 def required_names(schema: JsonObject) -> frozenset[str]:
     """Return the names of the properties that must be there."""
     names = schema.get("required")
     return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
 
 
-def _extra_schema(schema: JsonObject) -> Any:
-    """Return the schema of the values of keys that are no properties."""
-    extra, patterns = schema.get("additionalProperties", True), schema.get("patternProperties")
+def extra_schema(schema: JsonObject, default: bool = False) -> Any:
+    """Return the schema of the values of keys that are no properties; `default`: where nothing is said of them."""
+    extra, patterns = schema.get("additionalProperties", default), schema.get("patternProperties")
     if not isinstance(patterns, dict) or not patterns:
         return extra
-    if extra is True:
+    if extra is True or "additionalProperties" not in schema:
         return True
     return {"anyOf": [*patterns.values(), *([] if extra is False else [extra])]}
 

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ahvn_tools.code_mode.identifiers import assign_identifiers, assign_parameters, type_prefix
-from ahvn_tools.code_mode.schema_types import SchemaTypes, escape, required_names, to_result_annotation
+from ahvn_tools.code_mode.schema_types import (
+    SchemaTypes,
+    escape,
+    extra_schema,
+    required_names,
+    to_object_schema,
+    to_result_annotation,
+)
 from ahvn_tools.definition import ToolDefinition
 
 Level = Literal["brief", "typed", "full"]
@@ -36,6 +43,13 @@ class _Parameter:
     default: str
     """Empty for a required one."""
     comment: str
+
+    def checked(self) -> str:
+        """Return the declaration for the type checker. None for an optional one is as good as none, as in any call."""
+        if not self.default:
+            return f"{self.name}: {self.annotation}"
+        none = "" if self.annotation == "Any" or self.annotation.endswith("None") else " | None"
+        return f"{self.name}: {self.annotation}{none} = {self.default}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +112,13 @@ def make_stubs(definitions: Iterable[ToolDefinition]) -> dict[str, ToolStub]:
 
 def _make(definition: ToolDefinition, function: str) -> ToolStub:
     types = SchemaTypes(type_prefix(function))
-    schema, output = definition.input_schema, definition.output_schema
+    schema, output = to_object_schema(definition.input_schema), definition.output_schema
     names = {name: python for python, name in assign_parameters(_properties(schema)).items()}
     arguments = _arguments(schema, types, names)
     returned = "Any"
     if output is not None:
         returned = types.of(output, is_input=False).annotation(_result_schema(output), "Result")
-    parts = [f"{each.name}: {each.annotation}{f' = {each.default}' if each.default else ''}" for each in arguments]
+    parts = ", ".join(each.checked() for each in arguments)
     description = definition.description.strip()
     return ToolStub(
         tool=definition.name,
@@ -115,7 +129,7 @@ def _make(definition: ToolDefinition, function: str) -> ToolStub:
         types=types,
         arguments=tuple(arguments),
         returned=returned,
-        checked=f"{function}({', '.join(parts)}) -> {returned}: ...",
+        checked=f"{function}({parts}) -> {returned}: ...",
         checked_types="".join(f"{text}\n" for text in types.checked_declarations()),
     )
 
@@ -132,7 +146,7 @@ def _arguments(schema: dict[str, Any], types: SchemaTypes, names: dict[str, str]
         )
         for name in _ordered(schema)
     ]
-    if (extra := schema.get("additionalProperties", False)) is not False:
+    if (extra := extra_schema(schema)) is not False:
         name = "kwargs"
         while name in names.values():
             name += "_"

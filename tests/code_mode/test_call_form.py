@@ -28,6 +28,11 @@ AWAITS = ast.Await | ast.AsyncFor | ast.AsyncWith | ast.AsyncFunctionDef
         ("f'{await find(1)}'", True),
         ('rF"""{await find(1)}"""', True),
         ("f'{x['k'] + await find()} {x['k']}'", True),
+        ("# no await\nprint(f'{find()}')", False),
+        ("f\"async {find()['async']} await\"", False),
+        ("f'''\n{find(\"a\")} await\n'''", False),
+        ("f'{x[\"}\"] + y['k'] + await find()}'", True),
+        ("f'{{{await find()}}}'", True),
         ("awaits = find(async_=1)", False),
         ("import asyncio\nasyncio.run(find(1))", True),
         ("import asyncio\nasyncio . gather(find(1), find(2))", True),
@@ -38,7 +43,9 @@ AWAITS = ast.Await | ast.AsyncFor | ast.AsyncWith | ast.AsyncFunctionDef
         "plain", "await", "await beside a text", "async def", "only in a comment and a text", "only in long texts",
         "between quotes in a long text",
         "after an apostrophe in a comment", "in a continued text", "in an f-string", "in a long f-string",
-        "beside a text in an f-string", "part of a name", "asyncio.run", "asyncio.gather", "import", "empty",
+        "beside a text in an f-string", "in a comment beside an f-string", "in the text of an f-string",
+        "in the text of a long f-string", "after a brace in a text", "in doubled braces", "part of a name", "asyncio.run",
+        "asyncio.gather", "import", "empty",
     ],
 )  # fmt: skip
 def test_a_program_awaits_if_one_of_its_words_says_so(code: str, awaits: bool) -> None:

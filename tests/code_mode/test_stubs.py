@@ -62,6 +62,35 @@ def test_a_short_default_is_in_the_declaration(default: Any, text: str) -> None:
     assert declare(schema) == f"async def f(x: str | None = {text}) -> Any: ..."
 
 
+A = properties(a={"type": "integer"}) | {"required": ["a"]}
+B = properties(a={"type": "string"}, b={"type": "string"}) | {"required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "parameters"),
+    [
+        ({"allOf": [A, properties(b={"type": "string"}) | {"required": []}]}, "a: int, b: str | None = ..."),
+        ({"oneOf": [A, B]}, "a: int | str, b: str | None = ..."),
+        ({"anyOf": [A, properties(b={"type": "string"})]}, "a: int | None = ..., b: str | None = ..."),
+        ({**B, "anyOf": [{"required": ["b"]}, {"required": ["a"]}]}, "a: str, b: str | None = ..."),
+        ({"$ref": "#/$defs/A", "$defs": {"A": A}}, "a: int"),
+        ({"$ref": "#", "properties": {"a": {}}}, "a: Any = ..."),
+        ({**A, "required": ["a", "c"]}, "a: int, c: Any"),
+        ({**A, "patternProperties": {"^x-": {"type": "string"}}}, "a: int, **kwargs: Any"),
+        (
+            {**A, "patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False},
+            "a: int, **kwargs: str",
+        ),
+    ],
+    ids=[
+        "allOf", "oneOf", "anyOf", "anyOf of required", "$ref", "$ref to itself", "required", "patternProperties",
+        "patternProperties alone",
+    ],
+)  # fmt: skip
+def test_arguments_of_all_parts_of_a_schema_are_parameters(schema: Any, parameters: str) -> None:
+    assert declare({"type": "object", **schema}) == f"async def f({parameters}) -> Any: ..."
+
+
 def test_an_object_becomes_a_typed_dict() -> None:
     text = declare(properties(x=properties(a={"type": "integer"}, b={"type": "string"}) | {"required": ["a"]}))
     assert text.splitlines()[0] == "class F_X(TypedDict): a: int; b: NotRequired[str]"

@@ -296,7 +296,7 @@ class A:
         "Line 2: Programs do not support method decorators",
     ),
     "wildcard": ("from typing import *", "Line 1: Wildcard imports (`from ... import *`) are not supported"),
-    "built-in": ("list(map(str, [1]))", "map: Programs do not have this built-in."),
+    "built-in": ("dir()", "dir: Programs do not have this built-in."),
     "file": (
         """\
 with open('a') as f:
@@ -305,7 +305,8 @@ with open('a') as f:
     ),
     "module": ("import pandas as pd", _MODULES),
     "module of the standard library": ("from contextlib import suppress", _MODULES),
-    "name of a module": ("from typing import cast", _MODULES),
+    "name of a module": ("from dataclasses import asdict", "dataclasses has `dataclass`, `field` and `is_dataclass`."),
+    "name of typing": ("from typing import cast", "Leave annotations out."),
     "module that the checker does not know": (
         """\
 import enum
@@ -333,7 +334,51 @@ for i in list_issues():
     await get_issue(i['id'])""",
         "Await the call.",
     ),
-    "return": ("return len(await list_issues())", "End with an expression instead: its value is the result."),
+    "await in a function": (
+        "def count():\n    return len([i for i in list_issues()])\nasync def main():\n    return count()\nawait main()",
+        "is not iterable\nAwait the call. A function that awaits begins with `async def`.",
+    ),
+    "function as a variable": (
+        "async def main():\n    list_issues = await list_issues()\nawait main()",
+        "Line 2: `list_issues` is a variable here, and not the function. Give the variable another name.",
+    ),
+    "name of a tool": ("await get-issue(1)", "Line 1: `get-issue` is no name in Python. Write `get_issue`."),
+    "gather without await": (
+        "import asyncio\nasyncio.gather(get_issue(1), get_issue(2))",
+        "Write `await asyncio.gather(…)`, or call the functions directly, without asyncio.",
+    ),
+    "run of a call": ("import asyncio\nasyncio.run(get_issue(1))", "or call the functions directly, without asyncio."),
+    "variable as a function": (
+        "list_issues = await list_issues()\nawait list_issues()",
+        "A variable may have the name of a function: use another name.",
+    ),
+    "sleep of time": (
+        "import time\ntime.sleep(1)",
+        "Programs have no files, network, environment and sleep. Leave it out.",
+    ),
+    "call in a call": ("list(map(get_issue, [1]))", "get_issue() cannot be called by another function"),
+    "method": ("counts = {'a': 1}\nmax(counts, key=counts.get)", "write `lambda x: x.lower()` or"),
+    "method of a class": (
+        "sorted(['a'], key=str.lower)",
+        "A method can only be called: write `lambda x: x.lower()` or",
+    ),
+    "module of functions": ("functions.get_issue(1)", "Call a function by its name alone."),
+    "exception": ("try:\n    get_issue(1)\nexcept ToolError:\n    1", "A call that fails raises RuntimeError."),
+    "loop over a dict": ("for i in get_issue(1):\n    i['title']", 'Line 2: A value of type `str` has no key "title"'),
+    "loop over a dict that is not checked": (
+        "import json\nfor i in json.loads('{\"a\": 1}'):\n    i['title']",
+        "A loop over a dict gives its keys. Loop over the list in it.",
+    ),
+    "key that is not there": ("import json\njson.loads('{}')['a']", "Print the keys that are there:"),
+    "value as JSON text": (
+        "import json\nfor i in json.loads('[{}]'):\n    json.loads(i)",
+        "Results are values: leave `json.loads` out.",
+    ),
+    "JSON in the program": ("{'a': true}", "Write True, False and None."),
+    "name of another host": ("mcp__desk__get_issue(1)", "Call a function by its name alone."),
+    "key of a list": ("list_issues()['title']", "Read an item first: `values[0]['title']`."),
+    "item of a dict": ("get_issue(1)[0]", "Line 1: A value of type `GetIssue_Result` has no key 0"),
+    "method with the name of a key": ("[i for i in get_issue(1).items]", "Read a key as `value['title']`."),
     "attribute": ("[i.title for i in await list_issues()]", "Read a key as `value['title']`."),
     "attribute of what is not checked": (
         """\

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from ahvn_tools.code_mode.monty_process.hints import find_hints
+from ahvn_tools.code_mode.schema_types import to_result_annotation
 
 FILE_NAME: Final = "program.py"
 START: Final = "start_of_program_"
@@ -14,12 +15,29 @@ START: Final = "start_of_program_"
 MAX_LINE_CHARS: Final = 300
 """Longer lines of a message are cut."""
 
+_MAX_READ_CHARS: Final = 2_000
+"""What is after them in a line is not read."""
+
 _MAX_LINES: Final = 40
 """Of a longer message, the first and last half of this many lines remain."""
 
 _POSITION: Final = re.compile(rf"^{re.escape(FILE_NAME)}:(\d+):\d+: (?:error|warning)\[[\w-]+\] ")
 _FRAME: Final = re.compile(r'File "<python-input-\d+>"(?:, line (\d+))?')
 _TIME: Final = re.compile(r"feed time limit exceeded: \S+ > (\S+)$")
+_EXPECTED: Final = re.compile(r"Expected `([^`]*)`, found")
+_NO_KEY: Final = r"A value of type `\2` has no key \1"
+_PLAIN: Final = tuple(
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (r"Method `__getitem__` of .* key of type `(?:Literal\[)?(.*?)\]?` on object of type `(.*)`$", _NO_KEY),
+        (r"TypedDict `(.*)` can only be .* key of type `Literal\[(.*)\]`$", r"A value of type `\1` has no key \2"),
+        (
+            r"external function '(\w+)' cannot suspend.*",
+            r"\1() cannot be called by another function than the program's",
+        ),
+    )
+)
+"""Parts of messages that are long or name what is inside, and how a model reads them."""
 _PARSER: Final = "The monty syntax parser does not yet support"
 
 
@@ -30,7 +48,7 @@ def to_readable(text: str, *, is_check: bool = False) -> str:
     """
     shift = 1 if is_check else 0
     lines = [
-        _POSITION.sub(lambda match: f"Line {int(match[1]) - shift}: ", _cut(line))
+        _POSITION.sub(lambda match: f"Line {int(match[1]) - shift}: ", _cut(_to_plain(line)))
         for line in text.strip().split("\n", 10_000)
     ]
     if is_check:
@@ -48,7 +66,20 @@ def to_unsupported(display: str, message: str) -> str:
     """Return the message of a check for what Monty's parser does not know, with its line."""
     frame = _FRAME.search(display)
     line = f"Line {int(frame[1]) - 1}: " if frame is not None and frame[1] else ""
-    return f"{line}{_cut(message.replace(_PARSER, 'Programs do not support')).removesuffix('.')}."
+    text = f"{line}{_cut(message.replace(_PARSER, 'Programs do not support')).removesuffix('.')}."
+    return "\n".join([text, *find_hints([text])])
+
+
+def _to_plain(line: str) -> str:
+    line = _EXPECTED.sub(lambda match: f"Expected `{_to_declared(match[1])}`, found", line[:_MAX_READ_CHARS])
+    for pattern, text in _PLAIN:
+        line = pattern.sub(text, line)
+    return line
+
+
+def _to_declared(annotation: str) -> str:
+    """Return an annotation for the type checker as it is in the declaration that a model has read."""
+    return to_result_annotation(annotation).removesuffix(" | None")
 
 
 def _cut(line: str) -> str:

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import pydantic_monty as monty
 
+from ahvn_tools.code_mode.monty_process.gather_calls import find_gather_error
 from ahvn_tools.code_mode.monty_process.messages import START, to_readable, to_unsupported
-from ahvn_tools.code_mode.monty_process.type_errors import certain_errors
+from ahvn_tools.code_mode.monty_process.second_form import to_second_form
+from ahvn_tools.code_mode.monty_process.type_errors import CheckError, certain_errors, confirmed_errors
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, SandboxError
 
 _UNCHECKABLE: Final = "The check of the types takes too much time or memory. Make the program shorter or simpler."
@@ -24,6 +26,8 @@ def check_types(session: Any, code: str) -> None:
 
     Monty has no check alone: it runs a call before the program, which ends it.
     """
+    if (wrong := find_gather_error(code)) is not None:
+        raise InvalidProgramError(to_readable(wrong, is_check=True))
     try:
         state = _start(session, f"{START}()\n{_without_ignore(code)}")
     except monty.MontySyntaxError as error:
@@ -36,8 +40,7 @@ def check_types(session: Any, code: str) -> None:
         if error.timed_out:
             raise InvalidProgramError(_UNCHECKABLE) from None
         raise
-    with contextlib.suppress(monty.MontyRuntimeError):  # the SystemExit
-        state.resume(_STOP)
+    _stop(state)
 
 
 def _without_ignore(code: str) -> str:
@@ -49,6 +52,23 @@ def _start(session: Any, code: str) -> Any:
     try:
         return session.feed_start(code)
     except monty.MontyTypingError as error:
-        if errors := certain_errors(error.display(), code):
-            raise InvalidProgramError(to_readable(errors, is_check=True)) from None
-        return session.feed_start(code, skip_type_check=True)
+        errors = certain_errors(error.display(), code)
+    if errors and (errors := confirmed_errors(errors, _check_second_form(session, code))):
+        raise InvalidProgramError(to_readable("\n".join(error.line for error in errors), is_check=True))
+    return session.feed_start(code, skip_type_check=True)
+
+
+def _check_second_form(session: Any, code: str) -> list[CheckError] | None:
+    second = to_second_form(code)
+    if second is None:
+        return None
+    try:
+        _stop(session.feed_start(second))
+    except monty.MontyTypingError as error:
+        return certain_errors(error.display(), second)
+    return []
+
+
+def _stop(state: Any) -> None:
+    with contextlib.suppress(monty.MontyRuntimeError):  # the SystemExit
+        state.resume(_STOP)
