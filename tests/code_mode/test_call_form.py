@@ -44,8 +44,8 @@ AWAITS = ast.Await | ast.AsyncFor | ast.AsyncWith | ast.AsyncFunctionDef
         "between quotes in a long text",
         "after an apostrophe in a comment", "in a continued text", "in an f-string", "in a long f-string",
         "beside a text in an f-string", "in a comment beside an f-string", "in the text of an f-string",
-        "in the text of a long f-string", "after a brace in a text", "in doubled braces", "part of a name", "asyncio.run",
-        "asyncio.gather", "import", "empty",
+        "in the text of a long f-string", "after a brace in a text", "in doubled braces", "part of a name",
+        "asyncio.run", "asyncio.gather", "import", "empty",
     ],
 )  # fmt: skip
 def test_a_program_awaits_if_one_of_its_words_says_so(code: str, awaits: bool) -> None:

@@ -347,7 +347,6 @@ for i in list_issues():
         "import asyncio\nasyncio.gather(get_issue(1), get_issue(2))",
         "Write `await asyncio.gather(…)`, or call the functions directly, without asyncio.",
     ),
-    "run of a call": ("import asyncio\nasyncio.run(get_issue(1))", "or call the functions directly, without asyncio."),
     "variable as a function": (
         "list_issues = await list_issues()\nawait list_issues()",
         "A variable may have the name of a function: use another name.",
