@@ -281,6 +281,21 @@ def test_a_program_of_anthropic_reads_text(result, expected):
     assert message == {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", **expected}]}
 
 
+@pytest.mark.parametrize(
+    ("provider", "result", "content"),
+    [
+        (BY_PROGRAM, ToolResult(blocks=(IMAGE,)), "[image (image/png), not shown]"),
+        (BY_PROGRAM, ToolResult(error=ErrorDetail(code="tool_error", message="Full.")), "Error: Full."),
+        ({}, ToolResult(blocks=(IMAGE,)), [{"type": "image", "base64": "aGk=", "mime_type": "image/png"}]),
+        ({}, ToolResult(error=ErrorDetail(code="tool_error", message="Full.")), "Full."),
+    ],
+    ids=["image", "error", "image for the model", "error for the model"],
+)
+def test_a_program_reads_text_through_langchain_too(provider, result, content):
+    [message] = langchain.results([(ToolCall(id="t1", name="b", provider=provider), result)])
+    assert message["content"] == content
+
+
 def test_only_the_results_of_programs_lack_their_images():
     pairs = [
         (ToolCall(id="t1", name="b", provider=BY_PROGRAM), ToolResult(blocks=(IMAGE,))),

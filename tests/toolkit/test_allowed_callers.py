@@ -230,6 +230,22 @@ def test_a_request_of_a_program_can_be_approved_as_long_as_the_program_waits():
     assert kit.resume(run, approved=True).results[0][1].value == "asked"
 
 
+def test_a_request_of_a_program_through_langchain_expires_with_the_program():
+    kit = Toolkit("k", approval_expiry=None).add(ask, requires_approval=True)
+    block = {"type": "tool_use", "id": "t1", "name": "ask", "input": {}, **BY_PROGRAM}
+    message = {
+        "type": "ai",
+        "content": [block],
+        "tool_calls": [{"type": "tool_call", "id": "t1", "name": "ask", "args": {}}],
+        "response_metadata": {"container": {"id": "container_1", "expires_at": "2099-01-01T00:00:00Z"}},
+    }
+    run = kit.run(message)
+    expiry = run.pending[0].expires_at
+    assert (run.container is not None and run.container.id, run.is_paused) == ("container_1", False)
+    assert expiry is not None
+    assert expiry < time.time() + 241
+
+
 def test_a_request_through_another_tool_expires_with_the_program():
     kit = Toolkit("k", approval_expiry=None).add(ask, requires_approval=True).add_search()
     call = ToolCall(id="c1", name="call_tool", arguments={"name": "ask"}, provider=BY_PROGRAM, format="anthropic")
