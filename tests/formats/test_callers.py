@@ -147,6 +147,7 @@ def test_the_export_is_as_the_providers_rules_say(name):
         (BY_OPENAI_PROGRAM, "programmatic"),
         ({"caller": {"type": "browser"}}, "browser"),
         ({"caller": {}}, "direct"),
+        ({"caller": {"tool_id": "s"}}, "{'tool_id': 's'}"),
         ({"caller": "someone"}, "someone"),
         ({"caller": {"type": 7}}, "7"),
         ({"caller": ["direct"]}, "['direct']"),

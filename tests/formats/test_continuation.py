@@ -187,6 +187,18 @@ def test_openai_has_not_paused_while_the_host_has_to_answer(kind):
     assert openai([{"type": f"{kind}_output"}, PROGRAM]).is_paused
 
 
+def test_openai_has_paused_after_a_program_that_used_the_shell_of_openai():
+    call, output = {"type": "shell_call", "call_id": "c1"}, {"type": "shell_call_output", "call_id": "c1"}
+    assert openai([PROGRAM, call, output, OUTPUT]).is_paused
+    assert not openai([PROGRAM, call, {**call, "call_id": "c2"}, output, OUTPUT]).is_paused
+
+
+@pytest.mark.parametrize(("execution", "is_paused"), [("client", False), ("server", True)])
+def test_openai_has_not_paused_while_the_host_searches_for_tools(execution, is_paused):
+    search = {"type": "tool_search_call", "call_id": None, "execution": execution}
+    assert openai([search, PROGRAM, OUTPUT]).is_paused is is_paused
+
+
 @pytest.mark.parametrize("broken", [["program"], {"program": 1}, 7, None], ids=repr)
 def test_fields_of_a_wrong_type_are_no_pause(broken):
     assert not openai({"status": "completed", "output": [{"type": broken}]}).is_paused
