@@ -18,6 +18,7 @@ from ahvn_tools.formats.rendering.callers import AllowedCallers, programmatic_na
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.code_execution import (
     caller_words,
+    is_recursive,
     to_version,
     with_code_execution,
     without_recursive,
@@ -105,6 +106,16 @@ def export(
             )
         immediate[-1]["cache_control"] = dict(cache_control)
     return tools
+
+
+def refuses_programs(definition: ToolDefinition) -> bool:
+    """Return whether no program may call the tool, because Anthropic refuses it for its recursive schema.
+
+    >>> from ahvn_tools import ToolDefinition
+    >>> refuses_programs(ToolDefinition(name="ping"))
+    False
+    """
+    return is_recursive(definition, definition.memoize(_to_tool, False, False)["input_schema"])
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:

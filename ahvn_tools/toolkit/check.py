@@ -64,6 +64,15 @@ def find_in_server(imported: ImportedServer) -> list[Finding]:
     return [*_find_missing_descriptions(entries), *_find_unmatched_options(imported)]
 
 
+def refused_by_programs(
+    entry: Entry,
+    format: str,  # noqa: A002  # the word for it
+) -> Finding:
+    """Return the finding about a tool that only programs may call, and that a provider refuses for programs."""
+    problem = f"it is not exported for {format!r}, whose programs cannot call a tool with a recursive schema"
+    return _tool_finding("refused", entry, problem, "Allow it the caller 'direct', too.")
+
+
 def _finding(rule: str, place: str, problem: str, fix: str, severity: Severity = "warning") -> Finding:
     return Finding(rule=rule, severity=severity, place=place, problem=problem, fix=fix)
 

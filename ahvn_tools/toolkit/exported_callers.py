@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools import formats
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.formats.rendering.names import to_list
 from ahvn_tools.results import DIRECT
+from ahvn_tools.toolkit import check
+from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.visibility import StoreView
 
 _OPTION: Final = "allowed_callers"
@@ -33,16 +36,36 @@ def export_arguments(
     """Return the definitions and the options for an export of the tools of a view.
 
     What a tool says has priority over the option for all tools. A format without programs lacks the tools that only
-    programs may call.
+    programs may call. A tool of an MCP server that only programs may call is reported and left out where the provider
+    refuses it: a server must not break the export of the other tools.
     """
     entries = list(view.listed_entries())
     own = {entry.name: sorted(entry.allowed_callers) for entry in entries if entry.allowed_callers is not None}
     if own and not takes_callers(format):
         entries, own = [entry for entry in entries if entry.allows(DIRECT)], {}
-    definitions = [view.definition(entry) for entry in entries]
-    if not own:
-        return definitions, options
     given = options.get(_OPTION)
-    if given is not None and not isinstance(given, Mapping):
-        given = dict.fromkeys((tool.name for tool in definitions), given)
-    return definitions, {**options, _OPTION: {**(given or {}), **own}}
+    for_all = None if isinstance(given, Mapping) else given
+    refused = _find_refused(view, format, [(entry, own.get(entry.name, for_all)) for entry in entries])
+    definitions = [view.definition(entry) for entry in entries if entry.name not in refused]
+    if not own and not refused:
+        return definitions, options
+    if for_all is not None:
+        given = dict.fromkeys((tool.name for tool in definitions), for_all)
+    callers = {name: words for name, words in {**(given or {}), **own}.items() if name not in refused}
+    return definitions, {**options, _OPTION: callers}
+
+
+def _find_refused(
+    view: StoreView,
+    format: str,  # noqa: A002  # the word for it
+    callers: Iterable[tuple[Entry, str | Sequence[str] | None]],
+) -> set[str]:
+    """Report the servers' tools that only programs may call and the provider refuses. Return their names."""
+    refuses = getattr(formats.get(format), "refuses_programs", None)
+    refused = [
+        entry
+        for entry, words in callers
+        if words and refuses and entry.server_name and DIRECT not in to_list(words) and refuses(view.definition(entry))
+    ]
+    view.store.finding_log.report(check.refused_by_programs(entry, format) for entry in refused)
+    return {entry.name for entry in refused}

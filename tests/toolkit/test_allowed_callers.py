@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fastmcp import FastMCP
+from pydantic import BaseModel
 
 from ahvn_tools import Run, ToolCall, ToolContext, Toolkit, middleware
 from ahvn_tools.errors import ToolCallError, ToolkitError, ToolSpecError
@@ -203,6 +205,39 @@ def test_an_export_that_names_no_caller_is_refused_beside_tools_with_callers_of_
     with pytest.raises(ToolSpecError, match="names no caller"):
         make_kit().to("anthropic", allowed_callers=[])
     assert callers(make_kit().to("anthropic", allowed_callers={}))["ask"] is None
+
+
+class Tree(BaseModel):
+    branches: list[Tree] = []
+
+
+def plant(tree: Tree) -> str:
+    """Plant a tree."""
+    return "planted"
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["of the tools", "of the export"])
+def test_a_recursive_tool_of_a_server_does_not_break_the_export_of_the_others(own, caplog):
+    server = FastMCP("garden")
+    server.tool(rows)
+    server.tool(plant)
+    option: dict[str, Any] = {"allowed_callers": "programmatic"}
+    kit = Toolkit("k").add_mcp(server, **(option if own else {})).add(ask)
+    try:
+        option = {} if own else option
+        assert callers(kit.to("anthropic", **option)).keys() == {"rows", "ask"}
+        assert len(kit.to("anthropic", **option)) == 2
+        assert [record.getMessage().count("'plant'") for record in caplog.records] == [1], "it is reported once"
+        assert "plant" in callers(kit.to("openai-responses", **option))
+        with pytest.raises(ToolSpecError, match="refuses programs that call 'plant'"):
+            kit["plant"].to("anthropic", **option)
+    finally:
+        kit.remove_mcp("garden")
+
+
+def test_a_recursive_tool_of_the_host_is_refused():
+    with pytest.raises(ToolSpecError, match="refuses programs that call 'plant'"):
+        Toolkit("k").add(plant, allowed_callers="programmatic").to("anthropic")
 
 
 def test_a_read_only_export_has_the_callers_and_is_shared():

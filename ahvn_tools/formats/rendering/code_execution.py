@@ -47,7 +47,7 @@ def without_recursive(
     programmatic = programmatic_names(callers)
     for tool, definition in zip(tools, definitions, strict=True):
         name = definition.name
-        if name in programmatic and definition.share(_is_recursive, _is_recursive, tool["input_schema"]):
+        if name in programmatic and is_recursive(definition, tool["input_schema"]):
             if DIRECT not in allowed[name]:
                 raise ToolSpecError(
                     f"Anthropic refuses programs that call {name!r}, because its schema is recursive. "
@@ -57,7 +57,12 @@ def without_recursive(
     return allowed
 
 
-def _is_recursive(_: ToolDefinition, exported_schema: JsonObject) -> bool:
+def is_recursive(definition: ToolDefinition, exported_schema: JsonObject) -> bool:
+    """Return whether the exported schema of a tool is recursive."""
+    return definition.share(_has_cycle, _has_cycle, exported_schema)
+
+
+def _has_cycle(_: ToolDefinition, exported_schema: JsonObject) -> bool:
     return bool(find_cyclic_refs(exported_schema))
 
 
