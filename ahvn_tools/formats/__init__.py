@@ -3,9 +3,11 @@
 A format is a module (or any object) with the functions of `Format`: `export`, `calls`, `message`, `results` and
 `choice`; a format of another package may lack `message`. `get` returns one by name. Another package adds its own with
 `register`, or with an entry point of the group `ahvn_tools.formats`, which is loaded at its first use. `detection`
-finds out which format an answer is in. A format whose provider runs programs of a model also has the function
-`continuation(response)`, which returns a Continuation. It may have `refuses_programs(definition)`: whether its programs
-cannot call a tool.
+finds out which format an answer is in.
+
+A format whose provider runs programs of a model also has the function `continuation(response)`, which returns a
+Continuation. A format whose export raises for some tools may have `refusal(definition, callers, **options)`, which
+returns why; the export of a toolkit leaves out such tools of MCP servers.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.callers import AllowedCallers, programmatic_names, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.code_execution import (
+    CODE_EXECUTION_NAME,
     caller_words,
     is_recursive,
     to_version,
@@ -108,14 +109,20 @@ def export(
     return tools
 
 
-def refuses_programs(definition: ToolDefinition) -> bool:
-    """Return whether no program may call the tool, because Anthropic refuses it for its recursive schema.
+def refusal(
+    definition: ToolDefinition, callers: Collection[str] = (), *, code_execution: bool | str = False, **_: Any
+) -> str | None:
+    """Return why an export with this tool raises, if these are its callers; None if it does not.
 
     >>> from ahvn_tools import ToolDefinition
-    >>> refuses_programs(ToolDefinition(name="ping"))
-    False
+    >>> refusal(ToolDefinition(name="ping"))
     """
-    return is_recursive(definition, definition.memoize(_to_tool, False, False)["input_schema"])
+    if code_execution and definition.name == CODE_EXECUTION_NAME:
+        return "Anthropic's own tool has its name"
+    if not callers or DIRECT in callers:
+        return None
+    schema = definition.memoize(_to_tool, False, False)["input_schema"]
+    return "programs cannot call a tool with a recursive schema" if is_recursive(definition, schema) else None
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:

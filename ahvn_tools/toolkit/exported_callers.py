@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools import formats
@@ -36,8 +36,8 @@ def export_arguments(
     """Return the definitions and the options for an export of the tools of a view.
 
     What a tool says has priority over the option for all tools. A format without programs lacks the tools that only
-    programs may call. A tool of an MCP server that only programs may call is reported and left out where the provider
-    refuses it: a server must not break the export of the other tools.
+    programs may call. A tool of an MCP server for which the export would raise is reported and left out: a server must
+    not break the export of the other tools.
     """
     entries = list(view.listed_entries())
     own = {entry.name: sorted(entry.allowed_callers) for entry in entries if entry.allowed_callers is not None}
@@ -45,7 +45,7 @@ def export_arguments(
         entries, own = [entry for entry in entries if entry.allows(DIRECT)], {}
     given = options.get(_OPTION)
     for_all = None if isinstance(given, Mapping) else given
-    refused = _find_refused(view, format, [(entry, own.get(entry.name, for_all)) for entry in entries])
+    refused = _find_refused(view, format, {entry: own.get(entry.name, for_all) for entry in entries}, options)
     definitions = [view.definition(entry) for entry in entries if entry.name not in refused]
     if not own and not refused:
         return definitions, options
@@ -58,14 +58,19 @@ def export_arguments(
 def _find_refused(
     view: StoreView,
     format: str,  # noqa: A002  # the word for it
-    callers: Iterable[tuple[Entry, str | Sequence[str] | None]],
+    callers: Mapping[Entry, str | Sequence[str] | None],
+    options: Mapping[str, Any],
 ) -> set[str]:
-    """Report the servers' tools that only programs may call and the provider refuses. Return their names."""
-    refuses = getattr(formats.get(format), "refuses_programs", None)
-    refused = [
-        entry
-        for entry, words in callers
-        if words and refuses and entry.server_name and DIRECT not in to_list(words) and refuses(view.definition(entry))
-    ]
-    view.store.finding_log.report(check.refused_by_programs(entry, format) for entry in refused)
+    """Report the tools of servers for which an export with these options raises. Return their names."""
+    find = getattr(formats.get(format), "refusal", None)
+    if find is None:
+        return set()
+    others = {name: value for name, value in options.items() if name != _OPTION}
+    reasons = {
+        entry: find(view.definition(entry), to_list(words or ()), **others)
+        for entry, words in callers.items()
+        if entry.server_name is not None
+    }
+    refused = {entry: reason for entry, reason in reasons.items() if reason is not None}
+    view.store.finding_log.report(check.not_exported(entry, format, reason) for entry, reason in refused.items())
     return {entry.name for entry in refused}

@@ -235,6 +235,19 @@ def test_a_recursive_tool_of_a_server_does_not_break_the_export_of_the_others(ow
         kit.remove_mcp("garden")
 
 
+def test_a_tool_of_a_server_with_the_name_of_anthropics_own_does_not_break_the_export_of_the_others(caplog):
+    server = FastMCP("garden")
+    server.tool(rows)
+    server.tool(plant, name="code_execution")
+    kit = Toolkit("k").add_mcp(server)
+    try:
+        assert [tool["name"] for tool in kit.to("anthropic", code_execution=True)] == ["rows", "code_execution"]
+        assert "Anthropic's own tool has its name" in caplog.text
+        assert "input_schema" in kit.to("anthropic")[1]
+    finally:
+        kit.remove_mcp("garden")
+
+
 def test_a_recursive_tool_of_the_host_is_refused():
     with pytest.raises(ToolSpecError, match="refuses programs that call 'plant'"):
         Toolkit("k").add(plant, allowed_callers="programmatic").to("anthropic")

@@ -17,7 +17,8 @@ _INTERCHANGEABLE: Final = (_DEFAULT, "code_execution_20260521")
 """Anthropic accepts one of these as a caller where the request has the other."""
 _VERSIONS: Final = (*_INTERCHANGEABLE, "code_execution_20250825")
 """The versions whose programs can call tools."""
-_NAME: Final = "code_execution"
+CODE_EXECUTION_NAME: Final = "code_execution"
+"""The name of Anthropic's own tool."""
 
 
 def to_version(code_execution: bool | str) -> str | None:
@@ -68,6 +69,8 @@ def _has_cycle(_: ToolDefinition, exported_schema: JsonObject) -> bool:
 
 def with_code_execution(tools: list[JsonObject], version: str) -> list[JsonObject]:
     """Return the tools and, as the last, Anthropic's own. Raises DefinitionError if one of them has its name."""
-    if any(tool["name"] == _NAME for tool in tools):
-        raise DefinitionError(f"A tool and Anthropic's own would both be called {_NAME!r}. Rename the tool.")
-    return [*tools, {"type": version, "name": _NAME}]
+    if any(tool["name"] == CODE_EXECUTION_NAME for tool in tools):
+        raise DefinitionError(
+            f"A tool and Anthropic's own would both be called {CODE_EXECUTION_NAME!r}. Rename the tool."
+        )
+    return [*tools, {"type": version, "name": CODE_EXECUTION_NAME}]
