@@ -6,8 +6,8 @@ A format is a module (or any object) with the functions of `Format`: `export`, `
 finds out which format an answer is in.
 
 A format whose provider runs programs of a model also has the function `continuation(response)`, which returns a
-Continuation. A format whose export raises for some tools may have `refusal(definition, callers, **options)`, which
-returns why; the export of a toolkit leaves out such tools of MCP servers.
+Continuation. A format may have `refusal(definition, callers, **options)`: why an export with these callers and options
+raises because of a tool. The export of a toolkit leaves out such tools of MCP servers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools import formats
@@ -43,34 +43,31 @@ def export_arguments(
     own = {entry.name: sorted(entry.allowed_callers) for entry in entries if entry.allowed_callers is not None}
     if own and not takes_callers(format):
         entries, own = [entry for entry in entries if entry.allows(DIRECT)], {}
-    given = options.get(_OPTION)
-    for_all = None if isinstance(given, Mapping) else given
-    refused = _find_refused(view, format, {entry: own.get(entry.name, for_all) for entry in entries}, options)
+    given: Any = options.get(_OPTION)
+    is_for_all = given is not None and not isinstance(given, Mapping)
+    for_all = dict.fromkeys((entry.name for entry in entries), to_list(given)) if is_for_all else {}
+    servers = [entry for entry in entries if entry.server_name is not None]
+    refused = _find_refused(view, format, servers, {**for_all, **own}, options) if servers else ()
     definitions = [view.definition(entry) for entry in entries if entry.name not in refused]
     if not own and not refused:
         return definitions, options
-    if for_all is not None:
-        given = dict.fromkeys((tool.name for tool in definitions), for_all)
-    callers = {name: words for name, words in {**(given or {}), **own}.items() if name not in refused}
-    return definitions, {**options, _OPTION: callers}
+    callers = {**(for_all if is_for_all else given or {}), **own}
+    return definitions, {**options, _OPTION: {name: callers[name] for name in callers if name not in refused}}
 
 
 def _find_refused(
     view: StoreView,
     format: str,  # noqa: A002  # the word for it
-    callers: Mapping[Entry, str | Sequence[str] | None],
+    entries: Iterable[Entry],
+    callers: Mapping[str, Sequence[str]],
     options: Mapping[str, Any],
-) -> set[str]:
-    """Report the tools of servers for which an export with these options raises. Return their names."""
+) -> Collection[str]:
+    """Report the tools among these for which an export with these options raises. Return their names."""
     find = getattr(formats.get(format), "refusal", None)
-    if find is None:
-        return set()
+    if find is None or not (callers or options):
+        return ()
     others = {name: value for name, value in options.items() if name != _OPTION}
-    reasons = {
-        entry: find(view.definition(entry), to_list(words or ()), **others)
-        for entry, words in callers.items()
-        if entry.server_name is not None
-    }
+    reasons = {entry: find(view.definition(entry), callers.get(entry.name, ()), **others) for entry in entries}
     refused = {entry: reason for entry, reason in reasons.items() if reason is not None}
     view.store.finding_log.report(check.not_exported(entry, format, reason) for entry, reason in refused.items())
     return {entry.name for entry in refused}
