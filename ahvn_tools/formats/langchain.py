@@ -202,7 +202,7 @@ def _get_callers(fields: JsonObject) -> dict[str, JsonObject]:
     """Return the caller of each call, by its id, as provider data: only the blocks of the content have it."""
     found: dict[str, JsonObject] = {}
     for block in [*get_objects(fields, "content"), *get_objects(fields, "tool_calls")]:
-        caller = block.get("caller") or get_object(block, "extras").get("caller")
+        caller = block["caller"] if block.get("caller") is not None else get_object(block, "extras").get("caller")
         if caller is not None:
             found |= {str(block[key]): {"caller": caller} for key in ("id", "call_id") if block.get(key) is not None}
     return found

@@ -220,6 +220,12 @@ def test_langchains_call_has_its_caller_in_every_form(form):
     assert (call.arguments, call.caller) == ({"x": 1}, "programmatic")
 
 
+@pytest.mark.parametrize("caller", ["", [], 0], ids=repr)
+def test_langchains_empty_caller_is_not_the_model(caller):
+    message = {"type": "ai", "content": [{**TOOL_USE, "caller": caller}], "tool_calls": [LANGCHAIN_CALL]}
+    assert langchain.calls(message)[0].caller == str(caller)
+
+
 def test_langchains_calls_without_a_caller_are_the_models():
     other = {"type": "tool_call", "id": "t2", "name": "a", "args": {}}
     message = {"type": "ai", "content": [TOOL_USE, "text", {"caller": 7}], "tool_calls": [LANGCHAIN_CALL, other]}
