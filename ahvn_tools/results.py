@@ -55,6 +55,8 @@ class ToolCall:
         """
         caller = self.provider.get("caller")
         kind = caller.get("type") if isinstance(caller, dict) else caller
+        if kind is None and caller:  # an object that does not say its type
+            kind = caller
         if kind is None or kind == DIRECT:
             return DIRECT
         return PROGRAMMATIC if kind == "program" or str(kind).startswith("code_execution_") else str(kind)

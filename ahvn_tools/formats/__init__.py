@@ -3,8 +3,11 @@
 A format is a module (or any object) with the functions of `Format`: `export`, `calls`, `message`, `results` and
 `choice`; a format of another package may lack `message`. `get` returns one by name. Another package adds its own with
 `register`, or with an entry point of the group `ahvn_tools.formats`, which is loaded at its first use. `detection`
-finds out which format an answer is in. A format whose provider runs programs of a model also has the function
-`continuation(response)`, which returns a Continuation.
+finds out which format an answer is in.
+
+A format whose provider runs programs of a model also has the function `continuation(response)`, which returns a
+Continuation. A format may have `refusal(definition, callers, **options)`: why an export with these callers and options
+raises because of a tool. The export of a toolkit leaves out such tools of MCP servers.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.callers import AllowedCallers, programmatic_names, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.code_execution import (
+    CODE_EXECUTION_NAME,
     caller_words,
+    is_recursive,
     to_version,
     with_code_execution,
     without_recursive,
@@ -47,6 +49,8 @@ _BLOCK_TYPES = ("text", "thinking", "redacted_thinking", "container_upload")
 """The types of blocks that are neither calls nor results."""
 _PAUSES = ("pause_turn", "compaction")
 """Why a turn ends that goes on with the next request."""
+_NESTED = ("message", "delta")
+"""Where an event of a stream has the fields of a message."""
 _EVENTS = ("content_block_", "message_")
 """How the types of events begin."""
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
@@ -105,6 +109,22 @@ def export(
     return tools
 
 
+def refusal(
+    definition: ToolDefinition, callers: Collection[str] = (), *, code_execution: bool | str = False, **_: Any
+) -> str | None:
+    """Return why an export with this tool raises, if these are its callers; None if it does not.
+
+    >>> from ahvn_tools import ToolDefinition
+    >>> refusal(ToolDefinition(name="ping"))
+    """
+    if code_execution and definition.name == CODE_EXECUTION_NAME:
+        return "Anthropic's own tool has its name"
+    if not callers or DIRECT in callers:
+        return None
+    schema = definition.memoize(_to_tool, False, False)["input_schema"]
+    return "programs cannot call a tool with a recursive schema" if is_recursive(definition, schema) else None
+
+
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:
     """Return the calls in a message, or in its `content`: SDK object, dict, list, JSON text or bytes.
 
@@ -123,13 +143,18 @@ def continuation(response: Any) -> Continuation:
     >>> continuation({"container": {"id": "container_1", "expires_at": "2026-01-20T14:30:00Z"}}).container.id
     'container_1'
     """
-    container, is_paused = None, False
-    for item in read_items(response):
-        for source in (item, read_field(item, "message"), read_field(item, "delta")):
-            found = read_field(source, "container")
-            container = Container.from_fields(read_field(found, "id"), read_field(found, "expires_at")) or container
-            is_paused |= read_field(source, "stop_reason") in _PAUSES
-    return Continuation(container=container, is_paused=is_paused)
+    items = read_items(response)
+    return read_continuation(source for item in items for source in (item, *(read_field(item, key) for key in _NESTED)))
+
+
+def read_continuation(sources: Iterable[Any]) -> Continuation:
+    """Return what the fields of a message, in one or more objects, say about the next request. The last one counts."""
+    container, reason = None, None
+    for source in sources:
+        found = read_field(source, "container")
+        container = Container.from_fields(read_field(found, "id"), read_field(found, "expires_at")) or container
+        reason = read_field(source, "stop_reason") or reason
+    return Continuation(container=container, is_paused=reason in _PAUSES)
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
@@ -256,15 +281,9 @@ def _count_strict_cost(schema: JsonObject) -> Counter[str]:
 
 
 def _to_block(call: ToolCall, result: ToolResult) -> JsonObject:
-    parts = content.to_parts(result) if call.caller == DIRECT else _to_program_parts(result)
+    parts = content.to_parts(result) if call.caller == DIRECT else content.to_program_parts(result)
     block: JsonObject = {"type": "tool_result", "tool_use_id": call.id, "content": _to_content(parts)}
     return {**block, "is_error": True} if result.is_error else block
-
-
-def _to_program_parts(result: ToolResult) -> list[str | content.ImagePart]:
-    """Return what a program may read: Anthropic refuses images, and the program does not see the flag of an error."""
-    parts = content.to_parts_with_error_prefix(result)
-    return [part if isinstance(part, str) else part.note for part in parts]
 
 
 def _to_content(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:

@@ -10,8 +10,9 @@ from typing import Any, Final, Self
 
 from ahvn_tools.json_types import JsonObject
 
-MAX_WAIT_SECONDS: Final = {"anthropic": 240.0}
-"""How long the program of a provider waits for the result of a call, by format; others do not say."""
+MAX_WAIT_SECONDS: Final = 240.0
+"""How long a program of Anthropic waits for the result of a call; other providers do not say."""
+_LIMITED_FORMAT: Final = "anthropic"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +64,9 @@ class Continuation:
         return cls(container=container, is_paused=bool(data["is_paused"]), answer_by=answer_by)
 
     def answer_by_for(self, format_name: str | None, now: float) -> float | None:
-        """Return until when a program of this format waits that has just made a call."""
-        seconds = MAX_WAIT_SECONDS.get(format_name or "")
-        times = [] if seconds is None else [now + seconds]
+        """Return until when a program waits that has just made a call: one of this format, or in the container."""
+        has_limit = format_name == _LIMITED_FORMAT or self.container is not None
+        times = [now + MAX_WAIT_SECONDS] if has_limit else []
         if self.container is not None and self.container.expires_at is not None:
             times.append(self.container.expires_at.timestamp())
         return min(times, default=None)

@@ -9,14 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.formats import openai
+from ahvn_tools.formats import anthropic, openai
+from ahvn_tools.formats.continuation import Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
+from ahvn_tools.formats.parsing.payload import read_field, read_items
 from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 
 export = openai.export
 """Return the tools for a model's `bind_tools`, as the format `openai` does: LangChain converts them for each model."""
@@ -48,6 +50,20 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     return parse_calls(response, definitions, stream)
 
 
+def continuation(response: Any) -> Continuation:
+    """Return the container of Anthropic's message, and whether Anthropic has paused: its metadata say so.
+
+    Of several messages, the last counts. The chunks of a stream are one message.
+
+    >>> fields = {"type": "ai", "content": "", "response_metadata": {"stop_reason": "pause_turn"}}
+    >>> continuation(fields).is_paused
+    True
+    """
+    items = [_unwrap(item) if isinstance(item, dict) else item for item in read_items(response)]
+    chunks = [item for item in items if read_field(item, "type") == _CHUNK]
+    return anthropic.read_continuation(read_field(item, "response_metadata") for item in chunks or items[-1:])
+
+
 def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
     """Return the fields of an AIMessage with this text and these calls; the inverse of `calls`.
 
@@ -66,7 +82,8 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """Return the fields of one ToolMessage for each call, which LangChain and LangGraph accept in place of messages.
 
     - An error has the status "error".
-    - Images are content blocks in their message.
+    - Images are content blocks in their message. A program reads only text: a note replaces an image in the result of
+      its call, and an error begins with "Error".
     - A value that is no text is the artifact, too: it is for programs, and LangChain sends it to no model.
 
     >>> from ahvn_tools import ToolCall, ToolResult
@@ -107,16 +124,20 @@ def looks_like(data: Any) -> bool:
 
 def to_content(result: ToolResult) -> str | list[JsonObject]:
     """Return what a model reads of a result: a text, or LangChain's content blocks if there are images."""
-    parts = content.to_parts(result)
+    return _to_content(content.to_parts(result))
+
+
+def _to_content(parts: list[str | content.ImagePart]) -> str | list[JsonObject]:
     return list(map(_to_block, parts)) if content.get_images(parts) else content.join_texts(parts)
 
 
 def _to_message(call: ToolCall, result: ToolResult) -> JsonObject:
+    parts = content.to_parts(result) if call.caller == DIRECT else content.to_program_parts(result)
     fields: JsonObject = {
         "type": "tool",
         "tool_call_id": call.id,
         "name": get_wire_name(call),
-        "content": to_content(result),
+        "content": _to_content(parts),
         "status": "error" if result.is_error else "success",
     }
     return {**fields, "artifact": to_json_data(result.value)} if _has_artifact(result) else fields
@@ -181,7 +202,7 @@ def _get_callers(fields: JsonObject) -> dict[str, JsonObject]:
     """Return the caller of each call, by its id, as provider data: only the blocks of the content have it."""
     found: dict[str, JsonObject] = {}
     for block in [*get_objects(fields, "content"), *get_objects(fields, "tool_calls")]:
-        caller = block.get("caller") or get_object(block, "extras").get("caller")
+        caller = block["caller"] if block.get("caller") is not None else get_object(block, "extras").get("caller")
         if caller is not None:
             found |= {str(block[key]): {"caller": caller} for key in ("id", "call_id") if block.get(key) is not None}
     return found

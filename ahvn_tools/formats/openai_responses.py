@@ -34,7 +34,7 @@ _HOST_ITEMS: Final = (
     "function_call", "custom_tool_call", "shell_call", "local_shell_call", "apply_patch_call", "computer_call",
     "mcp_approval_request",
 )  # fmt: skip
-"""The items that wait for the host's answer."""
+"""The items that wait for the host's answer, unless the response has their output: OpenAI can run a shell itself."""
 _FINAL_EVENTS = ("response.completed", "response.incomplete")
 
 
@@ -97,10 +97,12 @@ def continuation(response: Any) -> Continuation:
     output = read_field(whole, "output")
     if output is not None and read_field(whole, "status") not in (None, "completed"):
         return NO_CONTINUATION
+    items = items if output is None else read_items(output)
+    answered = {_get_call_id(item) for item in items if str(read_field(item, "type")).endswith("_output")} - {""}
     last = None
-    for item in items if output is None else read_items(output):
+    for item in items:
         kind = read_field(item, "type")
-        if kind in _HOST_ITEMS:
+        if _is_for_host(item) and _get_call_id(item) not in answered:
             return NO_CONTINUATION
         if kind in _PROGRAM_ITEMS or (kind == "message" and read_field(item, "phase") != "commentary"):
             last = kind
@@ -167,6 +169,15 @@ def looks_like(data: Any) -> bool:
         return any(_is_item(item) or str(item.get("type")).startswith("response.") for item in filter_objects(data))
     output = data.get("output") if isinstance(data, dict) else None
     return isinstance(output, list) and all("type" in item for item in filter_objects(output))
+
+
+def _is_for_host(item: Any) -> bool:
+    kind = read_field(item, "type")
+    return kind in _HOST_ITEMS or (kind == "tool_search_call" and read_field(item, "execution") == "client")
+
+
+def _get_call_id(item: Any) -> str:
+    return str(read_field(item, "call_id") or "")
 
 
 def _is_item(item: JsonObject) -> bool:

@@ -66,6 +66,16 @@ def find_in_server(imported: ImportedServer) -> list[Finding]:
     return [*_find_missing_descriptions(entries), *_find_unmatched_options(imported)]
 
 
+def not_exported(
+    entry: Entry,
+    format: str,  # noqa: A002  # the word for it
+    reason: str,
+) -> Finding:
+    """Return the finding about a server's tool without which the tools are exported."""
+    fix = "Exclude or rename it, or change who may call it."
+    return _tool_finding("refused", entry, f"it is not exported for {format!r}: {reason}", fix)
+
+
 def _finding(rule: str, place: str, problem: str, fix: str, severity: Severity = "warning") -> Finding:
     return Finding(rule=rule, severity=severity, place=place, problem=problem, fix=fix)
 

@@ -147,6 +147,7 @@ def test_the_export_is_as_the_providers_rules_say(name):
         (BY_OPENAI_PROGRAM, "programmatic"),
         ({"caller": {"type": "browser"}}, "browser"),
         ({"caller": {}}, "direct"),
+        ({"caller": {"tool_id": "s"}}, "{'tool_id': 's'}"),
         ({"caller": "someone"}, "someone"),
         ({"caller": {"type": 7}}, "7"),
         ({"caller": ["direct"]}, "['direct']"),
@@ -219,6 +220,12 @@ def test_langchains_call_has_its_caller_in_every_form(form):
     assert (call.arguments, call.caller) == ({"x": 1}, "programmatic")
 
 
+@pytest.mark.parametrize("caller", ["", [], 0], ids=repr)
+def test_langchains_empty_caller_is_not_the_model(caller):
+    message = {"type": "ai", "content": [{**TOOL_USE, "caller": caller}], "tool_calls": [LANGCHAIN_CALL]}
+    assert langchain.calls(message)[0].caller == str(caller)
+
+
 def test_langchains_calls_without_a_caller_are_the_models():
     other = {"type": "tool_call", "id": "t2", "name": "a", "args": {}}
     message = {"type": "ai", "content": [TOOL_USE, "text", {"caller": 7}], "tool_calls": [LANGCHAIN_CALL, other]}
@@ -279,6 +286,21 @@ SHOWN = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 def test_a_program_of_anthropic_reads_text(result, expected):
     [message] = anthropic.results([(ToolCall(id="t1", name="b", provider=BY_PROGRAM), result)])
     assert message == {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", **expected}]}
+
+
+@pytest.mark.parametrize(
+    ("provider", "result", "content"),
+    [
+        (BY_PROGRAM, ToolResult(blocks=(IMAGE,)), "[image (image/png), not shown]"),
+        (BY_PROGRAM, ToolResult(error=ErrorDetail(code="tool_error", message="Full.")), "Error: Full."),
+        ({}, ToolResult(blocks=(IMAGE,)), [{"type": "image", "base64": "aGk=", "mime_type": "image/png"}]),
+        ({}, ToolResult(error=ErrorDetail(code="tool_error", message="Full.")), "Full."),
+    ],
+    ids=["image", "error", "image for the model", "error for the model"],
+)
+def test_a_program_reads_text_through_langchain_too(provider, result, content):
+    [message] = langchain.results([(ToolCall(id="t1", name="b", provider=provider), result)])
+    assert message["content"] == content
 
 
 def test_only_the_results_of_programs_lack_their_images():

@@ -22,6 +22,10 @@ def anthropic(answer) -> Continuation:
     return formats.get("anthropic").continuation(answer)  # type: ignore[attr-defined]  # not every format has it
 
 
+def langchain(answer) -> Continuation:
+    return formats.get("langchain").continuation(answer)  # type: ignore[attr-defined]  # as above
+
+
 def openai(answer) -> Continuation:
     return formats.get("openai-responses").continuation(answer)  # type: ignore[attr-defined]  # as above
 
@@ -64,7 +68,40 @@ def test_the_container_is_found_in_every_form(answer):
 )
 def test_without_a_container_there_is_none(answer):
     assert anthropic(answer) == NO_CONTINUATION
+    assert langchain(answer) == NO_CONTINUATION
     assert openai(answer) == NO_CONTINUATION
+
+
+METADATA = {"stop_reason": "pause_turn", "container": CONTAINER}
+MESSAGE_OF_LANGCHAIN = {"type": "ai", "content": "", "response_metadata": METADATA}
+CHUNK = {"type": "AIMessageChunk", "content": ""}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        MESSAGE_OF_LANGCHAIN,
+        json.dumps(MESSAGE_OF_LANGCHAIN),
+        {"type": "ai", "data": MESSAGE_OF_LANGCHAIN},
+        {"type": "constructor", "kwargs": MESSAGE_OF_LANGCHAIN},
+        [{"type": "human", "content": "How much?"}, MESSAGE_OF_LANGCHAIN],
+        [CHUNK, {**CHUNK, "response_metadata": METADATA}, {**CHUNK, "chunk_position": "last"}],
+        [CHUNK, {"type": "AIMessageChunk", "data": {**CHUNK, "response_metadata": METADATA}}],
+    ],
+    ids=["fields", "text", "dict", "serialized", "last", "chunks", "dicts of chunks"],
+)
+def test_langchains_message_has_the_container_and_the_pause_of_anthropic(answer):
+    assert langchain(answer) == Continuation(container=FOUND, is_paused=True)
+
+
+def test_of_several_messages_of_langchain_the_last_counts():
+    assert langchain([MESSAGE_OF_LANGCHAIN, {"type": "ai", "content": "Done."}]) == NO_CONTINUATION
+
+
+def test_of_several_messages_of_anthropic_the_last_says_whether_it_has_paused():
+    paused, ended = {"stop_reason": "pause_turn", "container": CONTAINER}, {"stop_reason": "end_turn"}
+    assert anthropic([paused, ended]) == Continuation(container=FOUND)
+    assert anthropic([ended, paused]).is_paused
 
 
 @pytest.mark.parametrize(
@@ -150,6 +187,18 @@ def test_openai_has_not_paused_while_the_host_has_to_answer(kind):
     assert openai([{"type": f"{kind}_output"}, PROGRAM]).is_paused
 
 
+def test_openai_has_paused_after_a_program_that_used_the_shell_of_openai():
+    call, output = {"type": "shell_call", "call_id": "c1"}, {"type": "shell_call_output", "call_id": "c1"}
+    assert openai([PROGRAM, call, output, OUTPUT]).is_paused
+    assert not openai([PROGRAM, call, {**call, "call_id": "c2"}, output, OUTPUT]).is_paused
+
+
+@pytest.mark.parametrize(("execution", "is_paused"), [("client", False), ("server", True)])
+def test_openai_has_not_paused_while_the_host_searches_for_tools(execution, is_paused):
+    search = {"type": "tool_search_call", "call_id": None, "execution": execution}
+    assert openai([search, PROGRAM, OUTPUT]).is_paused is is_paused
+
+
 @pytest.mark.parametrize("broken", [["program"], {"program": 1}, 7, None], ids=repr)
 def test_fields_of_a_wrong_type_are_no_pause(broken):
     assert not openai({"status": "completed", "output": [{"type": broken}]}).is_paused
@@ -182,6 +231,7 @@ def test_a_program_waits_four_minutes_at_most_and_no_longer_than_its_container()
     assert NO_CONTINUATION.answer_by_for("anthropic", 1000.0) == 1240.0
     assert Continuation(container=FOUND).answer_by_for("anthropic", TIME.timestamp()) == TIME.timestamp()
     assert Continuation(container=Container(id="c")).answer_by_for("anthropic", 0.0) == 240.0
+    assert Continuation(container=Container(id="c")).answer_by_for("langchain", 0.0) == 240.0
     assert NO_CONTINUATION.answer_by_for("openai-responses", 0.0) is None
     assert NO_CONTINUATION.answer_by_for(None, 0.0) is None
 
@@ -189,7 +239,7 @@ def test_a_program_waits_four_minutes_at_most_and_no_longer_than_its_container()
 @pytest.mark.parametrize("name", formats.BUILT_IN)
 def test_no_format_fails_at_an_answer_of_another_provider(name):
     read = getattr(formats.get(name), "continuation", None)
-    assert (read is not None) == (name in {"anthropic", "openai-responses"})
+    assert (read is not None) == (name in {"anthropic", "langchain", "openai-responses"})
     for answer in (
         {"choices": [{"message": {"content": "x"}}]},
         {"candidates": []},

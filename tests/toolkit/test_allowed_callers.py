@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fastmcp import FastMCP
+from pydantic import BaseModel
 
 from ahvn_tools import Run, ToolCall, ToolContext, Toolkit, middleware
 from ahvn_tools.errors import ToolCallError, ToolkitError, ToolSpecError
@@ -205,6 +207,52 @@ def test_an_export_that_names_no_caller_is_refused_beside_tools_with_callers_of_
     assert callers(make_kit().to("anthropic", allowed_callers={}))["ask"] is None
 
 
+class Tree(BaseModel):
+    branches: list[Tree] = []
+
+
+def plant(tree: Tree) -> str:
+    """Plant a tree."""
+    return "planted"
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["of the tools", "of the export"])
+def test_a_recursive_tool_of_a_server_does_not_break_the_export_of_the_others(own, caplog):
+    server = FastMCP("garden")
+    server.tool(rows)
+    server.tool(plant)
+    option: dict[str, Any] = {"allowed_callers": "programmatic"}
+    kit = Toolkit("k").add_mcp(server, **(option if own else {})).add(ask)
+    try:
+        option = {} if own else option
+        assert callers(kit.to("anthropic", **option)).keys() == {"rows", "ask"}
+        assert len(kit.to("anthropic", **option)) == 2
+        assert [record.getMessage().count("'plant'") for record in caplog.records] == [1], "it is reported once"
+        assert "plant" in callers(kit.to("openai-responses", **option))
+        with pytest.raises(ToolSpecError, match="refuses programs that call 'plant'"):
+            kit["plant"].to("anthropic", **option)
+    finally:
+        kit.remove_mcp("garden")
+
+
+def test_a_tool_of_a_server_with_the_name_of_anthropics_own_does_not_break_the_export_of_the_others(caplog):
+    server = FastMCP("garden")
+    server.tool(rows)
+    server.tool(plant, name="code_execution")
+    kit = Toolkit("k").add_mcp(server)
+    try:
+        assert [tool["name"] for tool in kit.to("anthropic", code_execution=True)] == ["rows", "code_execution"]
+        assert "Anthropic's own tool has its name" in caplog.text
+        assert "input_schema" in kit.to("anthropic")[1]
+    finally:
+        kit.remove_mcp("garden")
+
+
+def test_a_recursive_tool_of_the_host_is_refused():
+    with pytest.raises(ToolSpecError, match="refuses programs that call 'plant'"):
+        Toolkit("k").add(plant, allowed_callers="programmatic").to("anthropic")
+
+
 def test_a_read_only_export_has_the_callers_and_is_shared():
     kit = make_kit()
     tools = kit.to("anthropic", read_only=True, code_execution=True)
@@ -228,6 +276,22 @@ def test_a_request_of_a_program_can_be_approved_as_long_as_the_program_waits():
     assert expiry <= run.continuation.answer_by, "a request cannot be approved when the program no longer waits"
     assert Run.from_json(run.to_json()).continuation == run.continuation
     assert kit.resume(run, approved=True).results[0][1].value == "asked"
+
+
+def test_a_request_of_a_program_through_langchain_expires_with_the_program():
+    kit = Toolkit("k", approval_expiry=None).add(ask, requires_approval=True)
+    block = {"type": "tool_use", "id": "t1", "name": "ask", "input": {}, **BY_PROGRAM}
+    message = {
+        "type": "ai",
+        "content": [block],
+        "tool_calls": [{"type": "tool_call", "id": "t1", "name": "ask", "args": {}}],
+        "response_metadata": {"container": {"id": "container_1", "expires_at": "2099-01-01T00:00:00Z"}},
+    }
+    run = kit.run(message)
+    expiry = run.pending[0].expires_at
+    assert (run.container is not None and run.container.id, run.is_paused) == ("container_1", False)
+    assert expiry is not None
+    assert expiry < time.time() + 241
 
 
 def test_a_request_through_another_tool_expires_with_the_program():

@@ -17,7 +17,8 @@ _INTERCHANGEABLE: Final = (_DEFAULT, "code_execution_20260521")
 """Anthropic accepts one of these as a caller where the request has the other."""
 _VERSIONS: Final = (*_INTERCHANGEABLE, "code_execution_20250825")
 """The versions whose programs can call tools."""
-_NAME: Final = "code_execution"
+CODE_EXECUTION_NAME: Final = "code_execution"
+"""The name of Anthropic's own tool."""
 
 
 def to_version(code_execution: bool | str) -> str | None:
@@ -47,7 +48,7 @@ def without_recursive(
     programmatic = programmatic_names(callers)
     for tool, definition in zip(tools, definitions, strict=True):
         name = definition.name
-        if name in programmatic and definition.share(_is_recursive, _is_recursive, tool["input_schema"]):
+        if name in programmatic and is_recursive(definition, tool["input_schema"]):
             if DIRECT not in allowed[name]:
                 raise ToolSpecError(
                     f"Anthropic refuses programs that call {name!r}, because its schema is recursive. "
@@ -57,12 +58,19 @@ def without_recursive(
     return allowed
 
 
-def _is_recursive(_: ToolDefinition, exported_schema: JsonObject) -> bool:
+def is_recursive(definition: ToolDefinition, exported_schema: JsonObject) -> bool:
+    """Return whether the exported schema of a tool is recursive."""
+    return definition.share(_has_cycle, _has_cycle, exported_schema)
+
+
+def _has_cycle(_: ToolDefinition, exported_schema: JsonObject) -> bool:
     return bool(find_cyclic_refs(exported_schema))
 
 
 def with_code_execution(tools: list[JsonObject], version: str) -> list[JsonObject]:
     """Return the tools and, as the last, Anthropic's own. Raises DefinitionError if one of them has its name."""
-    if any(tool["name"] == _NAME for tool in tools):
-        raise DefinitionError(f"A tool and Anthropic's own would both be called {_NAME!r}. Rename the tool.")
-    return [*tools, {"type": version, "name": _NAME}]
+    if any(tool["name"] == CODE_EXECUTION_NAME for tool in tools):
+        raise DefinitionError(
+            f"A tool and Anthropic's own would both be called {CODE_EXECUTION_NAME!r}. Rename the tool."
+        )
+    return [*tools, {"type": version, "name": CODE_EXECUTION_NAME}]

@@ -71,6 +71,12 @@ def to_parts_with_error_prefix(result: ToolResult) -> list[str | ImagePart]:
     return [f"Error: {part}" for part in parts]
 
 
+def to_program_parts(result: ToolResult) -> list[str | ImagePart]:
+    """Return what a program may read: Anthropic refuses images, and the program does not see the flag of an error."""
+    parts = to_parts_with_error_prefix(result)
+    return [part if isinstance(part, str) else part.note for part in parts]
+
+
 def is_blank(part: str | ImagePart) -> bool:
     """Return whether a part is an empty text or only spaces, which providers refuse in a list of parts."""
     return isinstance(part, str) and not part.strip()

@@ -27,6 +27,25 @@ def converse_anthropic(client: Any, kit: Toolkit, request: dict[str, Any], *, st
     raise AssertionError("The model does not end.")
 
 
+async def aconverse_anthropic(api: Any, kit: Toolkit, request: dict[str, Any], *, streams: bool = False) -> str:
+    """Do the same from async code; `api` is the `messages` of an async client."""
+    for _ in range(MAX_TURNS):
+        if streams:
+            async with api.stream(**request) as stream:
+                events = [event async for event in stream]
+                answer = await stream.get_final_message()
+            run = await kit.arun(events)
+        else:
+            answer = await api.create(**request)
+            run = await kit.arun(answer)
+        if run.container is not None:
+            request["container"] = run.container.id
+        request["messages"] += [{"role": "assistant", "content": answer.content}, *run]
+        if not run.results and not run.is_paused:
+            return str(answer.content[-1].text)
+    raise AssertionError("The model does not end.")
+
+
 def _ask_anthropic(client: Any, kit: Toolkit, request: dict[str, Any], *, streams: bool) -> tuple[Any, Run]:
     if not streams:
         answer = client.messages.create(**request)
@@ -45,6 +64,23 @@ def converse_openai(client: Any, kit: Toolkit, request: dict[str, Any], *, strea
         else:
             answer = client.responses.create(**request)
             run = kit.run(answer)
+        request["input"] += [*answer.output, *run]
+        if not run.results and not run.is_paused:
+            return str(answer.output_text)
+    raise AssertionError("The model does not end.")
+
+
+async def aconverse_openai(client: Any, kit: Toolkit, request: dict[str, Any], *, streams: bool = False) -> str:
+    """Do the same from async code; a stream is read with the SDK's helper."""
+    for _ in range(MAX_TURNS):
+        if streams:
+            async with client.responses.stream(**request) as stream:
+                events = [event async for event in stream]
+                answer = await stream.get_final_response()
+            run = await kit.arun(events)
+        else:
+            answer = await client.responses.create(**request)
+            run = await kit.arun(answer)
         request["input"] += [*answer.output, *run]
         if not run.results and not run.is_paused:
             return str(answer.output_text)

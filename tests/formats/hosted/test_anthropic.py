@@ -19,7 +19,7 @@ from mcp_types import ImageContent, TextContent
 from ahvn_tools import Run, ToolError, Toolkit
 from ahvn_tools.errors import ToolkitError
 from tests.formats.hosted.anthropic_service import CONTAINER, AnthropicService
-from tests.formats.hosted.conversation import anthropic_request, converse_anthropic
+from tests.formats.hosted.conversation import aconverse_anthropic, anthropic_request, converse_anthropic
 from tests.formats.hosted.server import serving
 from tests.formats.sdks.type_checks import fits
 
@@ -86,14 +86,16 @@ def test_a_program_calls_tools_in_several_turns_and_in_parallel(connect, streams
     fits(list[MessageParam], [message for message in request["messages"] if message["role"] == "user"])
 
 
-async def test_a_program_is_answered_from_async_code():
-    service, kit = AnthropicService(sums), make_kit()
+@pytest.mark.parametrize("is_beta", [False, True], ids=["released", "beta"])
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_a_program_is_answered_from_async_code(streams, is_beta):
+    service, kit = AnthropicService(sums).also_calls("send", {"text": "hello"}), make_kit()
     with serving(service) as url:
         async with AsyncAnthropic(base_url=url, api_key="none", max_retries=0) as client:
-            request = anthropic_request(export(kit))
-            answer = await client.messages.create(**request)
-            run = await kit.arun(answer)
-    assert ([call.caller for call, _ in run.results], run.container.id) == (["programmatic"] * 2, CONTAINER)
+            api = client.beta.messages if is_beta else client.messages
+            said = await aconverse_anthropic(api, kit, anthropic_request(export(kit)), streams=streams)
+    assert said == "The program said: 12, Error: There is no region 'North'."
+    assert [each.get("container") for each in service.requests] == [None, CONTAINER, CONTAINER]
 
 
 def test_a_call_of_the_model_and_those_of_its_program_are_answered_together(connect):

@@ -11,12 +11,12 @@ import pytest
 
 pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[openai]"')
 
-from openai import BadRequestError, OpenAI
+from openai import AsyncOpenAI, BadRequestError, OpenAI
 from openai.types.responses import ToolParam
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 
 from ahvn_tools import ToolError, Toolkit
-from tests.formats.hosted.conversation import converse_openai
+from tests.formats.hosted.conversation import aconverse_openai, converse_openai
 from tests.formats.hosted.openai_service import CALLER, OpenAIService
 from tests.formats.hosted.server import serving
 from tests.formats.sdks.type_checks import fits
@@ -77,6 +77,16 @@ def test_a_program_calls_tools_in_several_turns_and_in_parallel(connect, streams
     outputs = [item for item in service.requests[-1]["input"] if item.get("type") == "function_call_output"]
     fits(list[FunctionCallOutput], outputs)
     assert [output["caller"] for output in outputs] == [CALLER] * 3
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_a_program_is_answered_from_async_code(streams):
+    service, kit = OpenAIService(counts), make_kit()
+    with serving(service) as url:
+        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            asked = request(list(kit.to("openai-responses", programmatic_tool_calling=True)))
+            said = await aconverse_openai(client, kit, asked, streams=streams)
+    assert said == "The program said: 5, Error: There is no such thing."
 
 
 def test_without_its_own_tool_the_service_refuses_tools_for_programs(connect):

@@ -841,6 +841,16 @@ def test_an_invalid_call_is_answered_with_an_error():
     assert "s3cret" not in bad.content
 
 
+def test_the_container_of_a_program_is_read_from_the_metadata_of_a_message():
+    metadata = {"stop_reason": "pause_turn", "container": {"id": "container_1", "expires_at": "2099-01-01T00:00:00Z"}}
+    message = AIMessage(content="", response_metadata=metadata)
+    chunks = [AIMessageChunk(content=""), AIMessageChunk(content="", response_metadata=metadata, chunk_position="last")]
+    forms = [message, [HumanMessage("How much?"), message], message_to_dict(message), message.to_json(), chunks]
+    for form in forms:
+        run = Toolkit("empty").run(form, format="langchain")
+        assert (run.container.id, run.is_paused) == ("container_1", True)
+
+
 def test_results_are_messages_of_langchain():
     kit = Toolkit("k").add(spec_of(forecast), spec_of(sink), spec_of(draw), plus)
     names = [each["function"]["name"] for each in kit.to("langchain")]
