@@ -84,6 +84,8 @@ class MontyWorker:
             await _run_in_time(self.leave, STEP_SECONDS)
         except TimeoutError:
             self.kill()
+        except RuntimeError:  # the system starts no thread
+            self.end()
         except BaseException:
             self.kill()
             raise
@@ -91,7 +93,10 @@ class MontyWorker:
     def end(self) -> None:
         """Kill the process, without waiting until it has ended."""
         self.kill()
-        thread_pool.run(self.leave)
+        try:
+            thread_pool.run(self.leave)
+        except RuntimeError:  # the system starts no thread; a killed process ends soon
+            self.leave()
 
     def leave(self) -> None:
         """Return the process to the pool. It blocks until its step ends."""

@@ -244,3 +244,25 @@ def test_a_burst_of_programs_leaves_few_processes() -> None:
     asyncio.run(main())
     assert until(lambda: len(workers()) <= 8 + 4)  # of programs and of checks
     sandbox.close()
+
+
+def test_a_host_that_can_start_no_thread_gets_its_processes_back(
+    sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(sandbox)
+
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def starve() -> None:
+        """Leave no thread, idle or new."""
+        monkeypatch.setattr(threads.thread_pool, "_idle", [])
+        monkeypatch.setattr(threading.Thread, "start", fail)
+
+    host.kit.add(starve)
+    assert host.run("1").value == 1
+    for _ in range(5):  # more than the sandbox runs at once
+        assert host.run("await starve()").is_error
+        monkeypatch.undo()
+    monkeypatch.setattr(worker, "_SLOT_SECONDS", 0.1)
+    assert host.run("2").value == 2
