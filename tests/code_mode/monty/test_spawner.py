@@ -49,6 +49,28 @@ with MontySandbox() as sandbox:
     assert kit.call("run_code", {"code": "2"}) == 2
 """
 
+ORPHANS = """
+import ctypes
+import psutil
+from ahvn_tools import Toolkit
+from ahvn_tools.code_mode import MontySandbox
+from tests.code_mode.monty.conftest import send_signal
+from tests.execution.entry_points import until
+
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # orphans become its children, as they do in process 1 of a container
+with MontySandbox() as sandbox:
+    kit = Toolkit("k").add_code_mode(sandbox=sandbox)
+
+    @kit.tool
+    def kill() -> None:
+        "Kill the workers."
+        send_signal()
+
+    for _ in range(3):
+        assert "its worker process ended" in kit.exec("run_code", {"code": "kill()"}).text
+    assert len(psutil.Process().children()) == 1
+"""
+
 
 def double(number: int) -> int:
     """Double a number."""
@@ -102,6 +124,11 @@ def test_time_limits_hold_in_a_host_that_ignores_and_blocks_signals() -> None:
 
 def test_a_host_that_ends_at_sigpipe_goes_on_when_its_processes_are_killed() -> None:
     assert program(BROKEN_PIPES)[::2] == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+def test_a_host_that_reaps_no_orphans_has_no_zombies() -> None:
+    assert program(ORPHANS)[::2] == (0, "")
 
 
 def test_a_thread_that_kills_a_process_does_not_wait_for_a_slow_spawner() -> None:
