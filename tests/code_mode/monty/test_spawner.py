@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -71,6 +73,11 @@ with MontySandbox() as sandbox:
     assert len(psutil.Process().children()) == 1
 """
 
+ONE_PROGRAM = """
+from ahvn_tools import Toolkit
+print(Toolkit("k").add_code_mode().call("run_code", {"code": "1 + 1"}))
+"""
+
 
 def double(number: int) -> int:
     """Double a number."""
@@ -129,6 +136,24 @@ def test_a_host_that_ends_at_sigpipe_goes_on_when_its_processes_are_killed() -> 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
 def test_a_host_that_reaps_no_orphans_has_no_zombies() -> None:
     assert program(ORPHANS)[::2] == (0, "")
+
+
+@pytest.mark.parametrize("option", ["-I", "-E"])
+def test_a_host_without_its_environment_has_processes_without_it(tmp_path: Path, option: str) -> None:
+    for name in ("json.py", "sitecustomize.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported')")
+    code = f"import sys\nsys.path[:] = {sys.path}\n{ONE_PROGRAM}"
+    command = [sys.executable, option, "-c", code]
+    found = subprocess.run(
+        command,
+        env={"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (0, "2\n", "")
 
 
 def test_a_thread_that_kills_a_process_does_not_wait_for_a_slow_spawner() -> None:
