@@ -20,16 +20,9 @@ STEP_SECONDS: Final = 30.0
 _SLOT_SECONDS: Final = 30.0
 """How long a program waits for its turn."""
 
-_ENDED: Final = (
-    "The program was stopped, because its worker process ended: it was killed, or the machine has no memory left. The "
-    "calls that it made are not undone."
-)
-_STUCK: Final = (
-    "The program was stopped, because its worker process did not respond in time. The calls that it made are not "
-    "undone."
-)
-_CLOSED: Final = "The program was stopped, because its sandbox was closed. The calls that it made are not undone."
-_NOT_STARTED: Final = "The program was not started, because the system starts no worker process: {error}"
+_ENDED: Final = "its worker process ended: it was killed, or the machine has no memory left"
+_STUCK: Final = "its worker process did not respond in time"
+_CLOSED: Final = "its sandbox was closed"
 
 
 class MontyWorker:
@@ -42,6 +35,8 @@ class MontyWorker:
         self._step_lock = threading.Lock()
         self._process: ProgramProcess | None = None
         self._is_killed = False
+        self._is_started = False
+        """Whether the program may have run."""
         self.write: Callable[[str], None] = lambda _: None
         """Receives what the program prints, from any thread."""
 
@@ -59,7 +54,7 @@ class MontyWorker:
             reply: JsonObject = await _run_in_time(lambda: self._request(what, seconds, arguments), seconds)
         except TimeoutError:
             self.kill()
-            raise SandboxError(_STUCK) from None
+            raise self._to_error(_STUCK) from None
         except ProgramError:
             raise
         except BaseException:
@@ -113,13 +108,14 @@ class MontyWorker:
     def _request(self, what: str, seconds: float, arguments: JsonObject) -> JsonObject:
         with self._step_lock:
             if self._is_killed:  # and perhaps returned: this thread comes late
-                raise SandboxError(_CLOSED if self._pool.is_closed else _ENDED)
+                raise self._to_error(_ENDED)
             process = self._process or self._start()
+            self._is_started = what != "check"
             reply = process.request(what, seconds, arguments)
             if reply is None or reply.get("error") == "crashed":
                 self.kill()
                 is_slow = process.was_too_slow() if reply is None else reply["timed_out"]
-                raise SandboxError(_CLOSED if self._pool.is_closed else _STUCK if is_slow else _ENDED)
+                raise self._to_error(_STUCK if is_slow else _ENDED)
             self.write(reply.get("printed", ""))
             _raise_error(reply)
             return reply
@@ -130,9 +126,9 @@ class MontyWorker:
             try:
                 process = self._pool.acquire()
             except OSError as error:
-                raise SandboxBusyError(_NOT_STARTED.format(error=error.strerror)) from None
+                raise self._to_error(f"the system starts no worker process: {error.strerror}") from None
             if process is None:
-                raise SandboxError(_CLOSED)
+                raise self._to_error(_CLOSED)
             self._process = process
             if self._is_killed:  # meanwhile, by another thread
                 process.kill()
@@ -141,9 +137,17 @@ class MontyWorker:
                 return process
             if process.is_new or self._is_killed:
                 self.kill()
-                raise SandboxError(_CLOSED if self._pool.is_closed else _ENDED)
+                raise self._to_error(_ENDED)
             self._process = None
             self._pool.release(process, is_reusable=False)
+
+    def _to_error(self, reason: str) -> SandboxError:
+        """Return the error for the model. A program that has not started may do so later."""
+        if self._pool.is_closed:
+            reason = _CLOSED
+        if self._is_started:
+            return SandboxError(f"The program was stopped, because {reason}. The calls that it made are not undone.")
+        return SandboxBusyError(f"The program was not started, because {reason}.")
 
 
 def _raise_error(reply: JsonObject) -> None:
