@@ -73,6 +73,21 @@ with MontySandbox() as sandbox:
     assert len(psutil.Process().children()) == 1
 """
 
+DELETED = """
+import gc
+from ahvn_tools import Toolkit
+from ahvn_tools.execution.threads import thread_pool
+from tests.code_mode.monty.conftest import processes
+from tests.execution.entry_points import until
+
+kit = Toolkit("k").add_code_mode()
+assert kit.call("run_code", {"code": "1"}) == 1
+with thread_pool._lock:  # the garbage collector runs at any moment
+    del kit
+    gc.collect()
+assert until(lambda: not processes())
+"""
+
 ONE_PROGRAM = """
 from ahvn_tools import Toolkit
 print(Toolkit("k").add_code_mode().call("run_code", {"code": "1 + 1"}))
@@ -200,6 +215,10 @@ def test_an_idle_process_keeps_no_program() -> None:
         before = memory()
         kit.call("run_code", {"code": "kept = ['x' * 100 + str(i) for i in range(300_000)]\n1"})
         assert until(lambda: memory() < before + 30_000_000)
+
+
+def test_a_sandbox_is_deleted_while_its_thread_holds_the_lock_of_the_thread_pool() -> None:
+    assert program(DELETED)[::2] == (0, "")
 
 
 def test_deleted_sandboxes_end_their_processes() -> None:
