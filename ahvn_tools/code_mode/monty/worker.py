@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import threading
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from ahvn_tools.code_mode.monty.process_pool import ProcessPool
 from ahvn_tools.code_mode.monty.program_process import ProgramProcess
 from ahvn_tools.code_mode.monty.slots import Slots
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxBusyError, SandboxError
-from ahvn_tools.execution.threads import run_in_thread, thread_pool
+from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 
 STEP_SECONDS: Final = 30.0
@@ -89,7 +90,7 @@ class MontyWorker:
         """Kill the process, without waiting until it has ended."""
         self.kill()
         try:
-            thread_pool.run(self.leave)
+            _thread.start_new_thread(self.leave, ())  # the garbage collector calls this, also where the pool is locked
         except RuntimeError:  # the system starts no thread; a killed process ends soon
             self.leave()
 

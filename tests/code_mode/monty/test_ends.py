@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import gc
@@ -251,13 +252,14 @@ def test_a_host_that_can_start_no_thread_gets_its_processes_back(
 ) -> None:
     host = Host(sandbox)
 
-    def fail(_: threading.Thread) -> None:
+    def fail(*_: Any) -> None:
         raise RuntimeError("can't start new thread")
 
     async def starve() -> None:
         """Leave no thread, idle or new."""
         monkeypatch.setattr(threads.thread_pool, "_idle", [])
         monkeypatch.setattr(threading.Thread, "start", fail)
+        monkeypatch.setattr(_thread, "start_new_thread", fail)
 
     host.kit.add(starve)
     assert host.run("1").value == 1
