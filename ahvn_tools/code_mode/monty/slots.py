@@ -18,7 +18,7 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._lock = threading.RLock()
-        """The garbage collector ends tasks of closed loops, also in a thread that holds it: they release their slots."""
+        """The garbage collector ends tasks, which release their slots, also in a thread that holds the lock."""
         self._count = self._free = count
         self._waiting: deque[Future[None]] = deque()
 

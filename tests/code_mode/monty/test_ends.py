@@ -14,6 +14,7 @@ import pytest
 from ahvn_tools import Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
 from ahvn_tools.code_mode.monty import worker
+from ahvn_tools.code_mode.sandbox import Program
 from ahvn_tools.execution import threads
 from tests.code_mode.monty.conftest import workers
 from tests.execution.entry_points import auntil, program, until
@@ -202,6 +203,24 @@ def test_an_event_loop_that_is_closed_in_the_middle_leaves_no_process(sandbox: M
         del task, loop
         gc.collect()
     assert host.run("3").value == 3
+
+
+def test_a_check_is_deleted_in_a_thread_that_holds_the_lock_of_checks(sandbox: MontySandbox) -> None:
+    assert Host(sandbox).run("1").value == 1
+    checked = Program(code="1", stubs="", functions=(), limits=CodeLimits(), awaits=False)
+
+    async def main() -> None:
+        checking = sandbox.check(checked)
+        checking.send(None)
+        assert sandbox._checker is not None
+        with sandbox._checker._lock:  # the garbage collector runs at any moment
+            checking.close()
+        await sandbox.check(checked)
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_a_waiting_program_keeps_its_process_and_others_wait_for_a_limited_time(
