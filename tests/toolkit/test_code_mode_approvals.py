@@ -343,6 +343,17 @@ text
     assert desk.calls == []
 
 
+def test_a_program_without_memory_to_be_stored_ends_with_the_reason(
+    sandbox: MontySandbox, capfd: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(sandbox, limits=CodeLimits(memory_bytes=50_000_000))
+    run = desk.answer("kept = 'x' * 30_000_000\nawait close(1)")
+    assert run.is_done
+    assert "has too much data to be stored" in run.results[0][1].text
+    assert "spawner.py" not in capfd.readouterr().err
+    assert desk.calls == []
+
+
 def test_images_of_a_program_are_limited(sandbox: MontySandbox) -> None:
     from fastmcp.utilities.types import Image
 

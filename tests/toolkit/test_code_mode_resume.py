@@ -194,6 +194,22 @@ def test_a_program_of_another_version_of_the_package_does_not_continue(
     assert desk.calls == []
 
 
+def test_a_program_whose_process_ends_before_it_continues_asks_again(
+    sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(sandbox)
+    run = desk.answer("[await note('a'), await close(1)]")
+    sandbox.close()
+    monkeypatch.setenv("MONTY_BIN", "/none")
+    again = desk.kit.resume(restored(run), approved=True)
+    assert "The program was not started" in desk.answer("await note('b')").results[0][1].text
+    monkeypatch.undo()
+    sandbox.close()
+    assert desk.calls == [("note", "a")]
+    assert desk.kit.resume(restored(again), approved=True).is_done
+    assert desk.calls == [("note", "a"), ("close", 1)]
+
+
 @pytest.mark.parametrize("approved", [True, False])
 def test_a_program_for_which_no_process_is_free_asks_again(monkeypatch: pytest.MonkeyPatch, approved: bool) -> None:
     """Its requests are used, and it has not continued: without new ones it would be lost, with the calls it made."""

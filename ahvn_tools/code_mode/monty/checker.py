@@ -49,7 +49,7 @@ class MontyChecker:
         self._pool = pool
         self._slots = Slots(_MAX_CHECKS_AT_ONCE)
         self._processes = Slots(_MAX_CHECKERS)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # for the same reason as that of Slots
         self._warm: list[_WarmWorker] = []
         """The workers that check nothing, the last used one at the end."""
 

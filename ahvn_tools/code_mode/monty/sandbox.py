@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import importlib.metadata
 import threading
 import weakref
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -20,7 +21,6 @@ from ahvn_tools.code_mode.monty.slots import Slots
 from ahvn_tools.code_mode.monty.worker import MontyWorker
 from ahvn_tools.code_mode.sandbox import Program
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution.threads import thread_pool
 
 _SLEEP_SECONDS: Final = 60.0
 
@@ -97,7 +97,7 @@ class MontySandbox:
             if self._pool is None or self._checker is None:
                 self._pool = ProcessPool()
                 self._checker = MontyChecker(self._pool)
-                self._end = weakref.finalize(self, thread_pool.run, partial(_close, self._pool, self._checker))
+                self._end = weakref.finalize(self, _start_close, self._pool, self._checker)
                 self._end.atexit = False  # the pool ends them then
             return self._pool, self._checker
 
@@ -108,6 +108,12 @@ class MontySandbox:
         self._pool = None
         if self._end is not None:
             self._end.detach()
+
+
+def _start_close(pool: ProcessPool, checker: MontyChecker) -> None:
+    """Close in a new thread. The garbage collector calls this, also in a thread that has locked the thread pool."""
+    with contextlib.suppress(RuntimeError):  # the system starts no thread; the processes end without their sockets
+        _thread.start_new_thread(_close, (pool, checker))  # `Thread.start` would wait
 
 
 def _close(pool: ProcessPool, checker: MontyChecker) -> None:

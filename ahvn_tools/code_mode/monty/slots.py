@@ -17,7 +17,8 @@ class Slots:
     """A number of slots. Tasks wait for them in order, without a thread."""
 
     def __init__(self, count: int) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """The garbage collector ends tasks, which release their slots, also in a thread that holds the lock."""
         self._count = self._free = count
         self._waiting: deque[Future[None]] = deque()
 
@@ -49,9 +50,11 @@ class Slots:
         with self._lock:
             turns = []
             while self._free and self._waiting:
+                self._free -= 1  # before calls, in which the garbage collector may run
                 turn = self._waiting.popleft()
                 if turn.set_running_or_notify_cancel():
-                    self._free -= 1
                     turns.append(turn)
+                else:
+                    self._free += 1
         for turn in turns:
             turn.set_result(None)

@@ -28,6 +28,13 @@ _SECONDS: Final = 30.0
 """How long a request takes at most."""
 
 
+def _options() -> list[str]:
+    """Return the options with which a process imports nothing from a folder that this process does not trust."""
+    if sys.flags.isolated:
+        return ["-I"]
+    return ["-P", "-E"] if sys.flags.ignore_environment else ["-P"]
+
+
 class Spawner:
     """A process that forks others. It has imported Monty, which takes a tenth of a second."""
 
@@ -84,7 +91,7 @@ class Spawner:
         try:
             self._connection.settimeout(_SECONDS)
             self._process = subprocess.Popen(  # noqa: S603  # this interpreter with a fixed program
-                [sys.executable, "-P", "-c", _PROGRAM, json.dumps(get_sys_path())],
+                [sys.executable, *_options(), "-c", _PROGRAM, json.dumps(get_sys_path())],
                 stdin=its_connection.fileno(),
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C does not reach it and its children

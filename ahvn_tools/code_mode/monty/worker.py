@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import threading
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from ahvn_tools.code_mode.monty.process_pool import ProcessPool
 from ahvn_tools.code_mode.monty.program_process import ProgramProcess
 from ahvn_tools.code_mode.monty.slots import Slots
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxBusyError, SandboxError
-from ahvn_tools.execution.threads import run_in_thread, thread_pool
+from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 
 STEP_SECONDS: Final = 30.0
@@ -20,16 +21,9 @@ STEP_SECONDS: Final = 30.0
 _SLOT_SECONDS: Final = 30.0
 """How long a program waits for its turn."""
 
-_ENDED: Final = (
-    "The program was stopped, because its worker process ended: it was killed, or the machine has no memory left. The "
-    "calls that it made are not undone."
-)
-_STUCK: Final = (
-    "The program was stopped, because its worker process did not respond in time. The calls that it made are not "
-    "undone."
-)
-_CLOSED: Final = "The program was stopped, because its sandbox was closed. The calls that it made are not undone."
-_NOT_STARTED: Final = "The program was not started, because the system starts no worker process: {error}"
+_ENDED: Final = "its worker process ended: it was killed, or the machine has no memory left"
+_STUCK: Final = "its worker process did not respond in time"
+_CLOSED: Final = "its sandbox was closed"
 
 
 class MontyWorker:
@@ -42,6 +36,8 @@ class MontyWorker:
         self._step_lock = threading.Lock()
         self._process: ProgramProcess | None = None
         self._is_killed = False
+        self._is_started = False
+        """Whether the program may have run."""
         self.write: Callable[[str], None] = lambda _: None
         """Receives what the program prints, from any thread."""
 
@@ -59,7 +55,7 @@ class MontyWorker:
             reply: JsonObject = await _run_in_time(lambda: self._request(what, seconds, arguments), seconds)
         except TimeoutError:
             self.kill()
-            raise SandboxError(_STUCK) from None
+            raise self._to_error(_STUCK) from None
         except ProgramError:
             raise
         except BaseException:
@@ -84,6 +80,8 @@ class MontyWorker:
             await _run_in_time(self.leave, STEP_SECONDS)
         except TimeoutError:
             self.kill()
+        except RuntimeError:  # the system starts no thread
+            self.end()
         except BaseException:
             self.kill()
             raise
@@ -91,7 +89,10 @@ class MontyWorker:
     def end(self) -> None:
         """Kill the process, without waiting until it has ended."""
         self.kill()
-        thread_pool.run(self.leave)
+        try:
+            _thread.start_new_thread(self.leave, ())  # the garbage collector calls this, also where the pool is locked
+        except RuntimeError:  # the system starts no thread; a killed process ends soon
+            self.leave()
 
     def leave(self) -> None:
         """Return the process to the pool. It blocks until its step ends."""
@@ -108,13 +109,14 @@ class MontyWorker:
     def _request(self, what: str, seconds: float, arguments: JsonObject) -> JsonObject:
         with self._step_lock:
             if self._is_killed:  # and perhaps returned: this thread comes late
-                raise SandboxError(_CLOSED if self._pool.is_closed else _ENDED)
+                raise self._to_error(_ENDED)
             process = self._process or self._start()
+            self._is_started = what != "check"
             reply = process.request(what, seconds, arguments)
             if reply is None or reply.get("error") == "crashed":
                 self.kill()
                 is_slow = process.was_too_slow() if reply is None else reply["timed_out"]
-                raise SandboxError(_CLOSED if self._pool.is_closed else _STUCK if is_slow else _ENDED)
+                raise self._to_error(_STUCK if is_slow else _ENDED)
             self.write(reply.get("printed", ""))
             _raise_error(reply)
             return reply
@@ -125,9 +127,9 @@ class MontyWorker:
             try:
                 process = self._pool.acquire()
             except OSError as error:
-                raise SandboxBusyError(_NOT_STARTED.format(error=error.strerror)) from None
+                raise self._to_error(f"the system starts no worker process: {error.strerror}") from None
             if process is None:
-                raise SandboxError(_CLOSED)
+                raise self._to_error(_CLOSED)
             self._process = process
             if self._is_killed:  # meanwhile, by another thread
                 process.kill()
@@ -136,9 +138,17 @@ class MontyWorker:
                 return process
             if process.is_new or self._is_killed:
                 self.kill()
-                raise SandboxError(_CLOSED if self._pool.is_closed else _ENDED)
+                raise self._to_error(_ENDED)
             self._process = None
             self._pool.release(process, is_reusable=False)
+
+    def _to_error(self, reason: str) -> SandboxError:
+        """Return the error for the model. A program that has not started may do so later."""
+        if self._pool.is_closed:
+            reason = _CLOSED
+        if self._is_started:
+            return SandboxError(f"The program was stopped, because {reason}. The calls that it made are not undone.")
+        return SandboxBusyError(f"The program was not started, because {reason}.")
 
 
 def _raise_error(reply: JsonObject) -> None:

@@ -24,9 +24,6 @@ from ahvn_tools.code_mode.monty_process.type_check import check_types
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxError
 from ahvn_tools.json_types import JsonObject
 
-_MAX_STEP_SECONDS: Final = 3600.0
-"""After this time, Monty ends an interpreter that does not respond. The host ends this process before."""
-
 _MAX_IDLE_BYTES: Final = 50_000_000
 """An interpreter with more memory is not used again: it gives no memory back."""
 
@@ -41,7 +38,7 @@ def main(connection: socket.socket) -> None:
     _end_with_host(connection)
     with (
         contextlib.suppress(BrokenPipeError),  # the host has ended
-        monty.Monty(min_processes=0, max_processes=1, request_timeout=_MAX_STEP_SECONDS) as pool,
+        monty.Monty(min_processes=0, max_processes=1, request_timeout=None) as pool,
     ):
         server = Server(pool)
         while (request := read_frame(connection)) is not None:

@@ -19,6 +19,11 @@ key of a dict, is hashed for ever, and no Python code can run meanwhile."""
 
 _NO_KEY: Final = "An object of a class of the program is a key of a dict or in a set. Use a text or a number there."
 
+_TOO_LARGE: Final = (
+    "The program was stopped, because a call needs an approval, and the program has too much data to be stored until "
+    "then. Keep less data in the program."
+)
+
 _CALL_BYTES: Final = 1000
 """How much the arguments of a call may count here in addition: the host counts exactly."""
 
@@ -54,8 +59,11 @@ class MontyProgram:
         return self._run(lambda: self._state.resume({int(key): _to_monty(answer) for key, answer in answers.items()}))
 
     def snapshot(self) -> bytes:
-        """Return the whole state of the program."""
-        data: bytes = self._state.dump()
+        """Return the whole state of the program. Raises ProgramError if there is no memory for it."""
+        try:
+            data: bytes = self._state.dump()
+        except monty.MontyRuntimeError:  # the interpreter has ended
+            raise ProgramError(_TOO_LARGE) from None
         return data
 
     def take_printed(self) -> str:

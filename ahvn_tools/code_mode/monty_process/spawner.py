@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import gc
 import os
@@ -20,6 +21,7 @@ def spawn() -> None:
     """Answer requests on standard input, a socket, until the host closes it."""
     connection = socket.socket(fileno=os.dup(0))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a host that ignores it would leave no return codes
+    _adopt_orphans()
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -32,6 +34,13 @@ def spawn() -> None:
             connection.sendall(NUMBER.pack(_reap(NUMBER.unpack(message[1:])[0])))
         else:  # the host has ended
             return
+
+
+def _adopt_orphans() -> None:
+    """On Linux, become the parent of the interpreters of killed processes: process 1 of a container may reap none."""
+    if sys.platform == "linux":
+        set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
 
 
 def _try_fork(connection: socket.socket, descriptor: int) -> int:
@@ -51,11 +60,14 @@ def _try_fork(connection: socket.socket, descriptor: int) -> int:
 
 
 def _reap(process_id: int) -> int:
-    try:
-        _, status = os.waitpid(process_id, 0)
-    except ChildProcessError:  # a spawner that was killed has started it
-        return 0
-    return os.waitstatus_to_exitcode(status)
+    """Wait for a process that was killed with its group, and return its return code; 0 if it is not known."""
+    code = 0
+    with contextlib.suppress(ChildProcessError):  # a spawner that was killed has started it
+        code = os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1])
+    with contextlib.suppress(ChildProcessError):  # there is no other process in the group
+        while True:
+            os.waitpid(-process_id, 0)
+    return code
 
 
 def _run(descriptor: int) -> NoReturn:

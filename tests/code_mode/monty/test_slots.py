@@ -46,6 +46,32 @@ def test_a_wait_has_a_limit() -> None:
     asyncio.run(main())
 
 
+def test_a_task_that_is_deleted_in_a_thread_that_holds_the_lock_releases_its_slot() -> None:
+    slots = Slots(1)
+
+    async def wait() -> None:
+        await slots.acquire(30)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            slots.release()
+
+    def delete() -> None:
+        async def main() -> None:
+            waiting = wait()
+            waiting.send(None)
+            with slots._lock:  # the garbage collector runs at any moment
+                waiting.close()
+            await slots.acquire(30)
+
+        asyncio.run(main())
+
+    thread = threading.Thread(target=delete, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_no_slot_is_lost_and_none_is_given_twice(seed: int) -> None:
     slots, lock = Slots(3), threading.Lock()

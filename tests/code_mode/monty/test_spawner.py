@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -47,6 +49,48 @@ with MontySandbox() as sandbox:
         kill()
         assert until(lambda: workers() == [])
     assert kit.call("run_code", {"code": "2"}) == 2
+"""
+
+ORPHANS = """
+import ctypes
+import psutil
+from ahvn_tools import Toolkit
+from ahvn_tools.code_mode import MontySandbox
+from tests.code_mode.monty.conftest import send_signal
+from tests.execution.entry_points import until
+
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # orphans become its children, as they do in process 1 of a container
+with MontySandbox() as sandbox:
+    kit = Toolkit("k").add_code_mode(sandbox=sandbox)
+
+    @kit.tool
+    def kill() -> None:
+        "Kill the workers."
+        send_signal()
+
+    for _ in range(3):
+        assert "its worker process ended" in kit.exec("run_code", {"code": "kill()"}).text
+    assert len(psutil.Process().children()) == 1
+"""
+
+DELETED = """
+import gc
+from ahvn_tools import Toolkit
+from ahvn_tools.execution.threads import thread_pool
+from tests.code_mode.monty.conftest import processes
+from tests.execution.entry_points import until
+
+kit = Toolkit("k").add_code_mode()
+assert kit.call("run_code", {"code": "1"}) == 1
+with thread_pool._lock:  # the garbage collector runs at any moment
+    del kit
+    gc.collect()
+assert until(lambda: not processes())
+"""
+
+ONE_PROGRAM = """
+from ahvn_tools import Toolkit
+print(Toolkit("k").add_code_mode().call("run_code", {"code": "1 + 1"}))
 """
 
 
@@ -104,6 +148,29 @@ def test_a_host_that_ends_at_sigpipe_goes_on_when_its_processes_are_killed() -> 
     assert program(BROKEN_PIPES)[::2] == (0, "")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+def test_a_host_that_reaps_no_orphans_has_no_zombies() -> None:
+    assert program(ORPHANS)[::2] == (0, "")
+
+
+@pytest.mark.parametrize("option", ["-I", "-E"])
+def test_a_host_without_its_environment_has_processes_without_it(tmp_path: Path, option: str) -> None:
+    for name in ("json.py", "sitecustomize.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported')")
+    code = f"import sys\nsys.path[:] = {sys.path}\n{ONE_PROGRAM}"
+    command = [sys.executable, option, "-c", code]
+    found = subprocess.run(
+        command,
+        env={"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (0, "2\n", "")
+
+
 def test_a_thread_that_kills_a_process_does_not_wait_for_a_slow_spawner() -> None:
     spawner = Spawner()
     process = ProgramProcess(spawner)
@@ -148,6 +215,10 @@ def test_an_idle_process_keeps_no_program() -> None:
         before = memory()
         kit.call("run_code", {"code": "kept = ['x' * 100 + str(i) for i in range(300_000)]\n1"})
         assert until(lambda: memory() < before + 30_000_000)
+
+
+def test_a_sandbox_is_deleted_while_its_thread_holds_the_lock_of_the_thread_pool() -> None:
+    assert program(DELETED)[::2] == (0, "")
 
 
 def test_deleted_sandboxes_end_their_processes() -> None:

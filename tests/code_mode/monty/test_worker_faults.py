@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -30,6 +31,7 @@ class Host:
     def __init__(self, sandbox: MontySandbox, **limits: Any) -> None:
         self.calls: Counter[str] = Counter()
         self.started, self.cancelled = threading.Event(), threading.Event()
+        self.before_stop: Callable[[], None] = lambda: None
         self.kit = Toolkit("k", secret_key=b"k" * 16)
         self.kit.add(self.kill, self.stop, self.begin, self.wait, self.echo)
         self.kit.add(self.publish, requires_approval=self.needs_approval)
@@ -50,6 +52,7 @@ class Host:
     def stop(self) -> str:
         """Stop the workers."""
         self.calls["stop"] += 1
+        self.before_stop()
         assert send_signal(signal.SIGSTOP)
         return "stopped"
 
@@ -143,8 +146,8 @@ def test_processes_that_are_killed_while_they_are_idle_are_replaced(sandbox: Mon
 def test_a_program_whose_process_stops_fails_at_its_limit(
     sandbox: MontySandbox, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "STEP_SECONDS", 0.5)
     host = Host(sandbox, seconds=0.1)
+    host.before_stop = lambda: monkeypatch.setattr(worker, "STEP_SECONDS", 0.5)
     assert STUCK in host.run(code).text
     assert host.calls == {"stop": 1}
     assert until(lambda: not host.run("await echo('next')").is_error)
