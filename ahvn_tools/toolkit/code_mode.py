@@ -152,9 +152,8 @@ class CodeMode:
         key as `issue["title"]`. A call that fails raises RuntimeError. End with an expression: its value is the result.
         Printed text is returned, too.
 
-        Programs lack files, network, sleep, `yield`, `del`, inheritance, `map`, `filter`, `getattr` and
-        `gather(return_exceptions=…)`. Generator expressions are lists. Imports: common modules such as asyncio,
-        collections, datetime, itertools, json, math and re.
+        Programs lack files, network, sleep, `yield`, `del`, inheritance and `gather(return_exceptions=…)`. Generator
+        expressions are lists. Imports: common modules, such as asyncio, collections, datetime, itertools, json and re.
 
         Args:
             code: The program.

@@ -70,6 +70,8 @@ _NOT_STORABLE: Final = (
     "received or returned. Make the call without a program."
 )
 
+_NO_RESULT: Final = "The program ended without an error. To see a value, end with it as an expression, or print it."
+
 _MAX_CHECKED: Final = 200
 """Up to how many tools all of them are declared to the type checker, which then stays warm for all programs."""
 
@@ -298,6 +300,8 @@ def _to_result(value: Any, state: ProgramState, lost: list[ProgramCall], content
     if state.output:
         structured["printed"] = state.output
     notes = ["The program has printed more than this. Print less."] if state.is_output_cut else []
+    if value is None and not state.output:
+        notes.append(_NO_RESULT)
     notes += [f"The call of {call.tool!r} was not made: it needs an approval. Await it." for call in lost]
     if notes:
         structured["note"] = " ".join(notes)

@@ -474,5 +474,6 @@ TestChanges.settings = settings(max_examples=8, stateful_step_count=15, deadline
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(300)
 class TestManyChanges(Changes.TestCase):
     settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

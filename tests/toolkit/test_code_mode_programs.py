@@ -438,6 +438,20 @@ def test_a_failed_program_says_how_many_calls_it_has_made(sandbox: MontySandbox)
     assert run(sandbox, "1 / 0").text.endswith("ZeroDivisionError: division by zero")
 
 
+@pytest.mark.parametrize(
+    ("code", "has_note"),
+    [
+        ("x = 1", True),
+        ("x = await get_issue(1)", True),
+        ("None", True),
+        ("x = 1\nprint(x)", False),
+        ("x = 1\nx", False),
+    ],
+)
+def test_a_program_without_a_result_says_how_to_return_one(sandbox: MontySandbox, code: str, has_note: bool) -> None:
+    assert ("end with it as an expression" in run(sandbox, code).text) is has_note
+
+
 def test_a_program_that_takes_too_long_is_told_its_limit(sandbox: MontySandbox) -> None:
     kit = Toolkit("desk").add_code_mode(sandbox=sandbox, limits=CodeLimits(seconds=0.05))
     result = kit.exec("run_code", {"code": "while True: pass"})

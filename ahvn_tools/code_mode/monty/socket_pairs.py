@@ -7,6 +7,8 @@ import socket
 import threading
 import weakref
 
+from ahvn_tools.after_fork import reset_after_fork
+
 _lock = threading.RLock()
 """A fork waits until both sockets of a pair are known."""
 
@@ -21,10 +23,11 @@ def make_socket_pair() -> tuple[socket.socket, socket.socket]:
     return pair
 
 
+@reset_after_fork
 def _close_in_child() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
     for connection in list(_sockets):
         connection.close()
     _lock.release()
 
 
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_close_in_child)
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release)

@@ -14,7 +14,7 @@ from typing import Final
 
 from ahvn_tools.code_mode.monty.socket_pairs import make_socket_pair
 from ahvn_tools.code_mode.monty_process.frames import FORK, NO_SIGNAL, NUMBER, REAP
-from ahvn_tools.execution.isolation.protocol import get_sys_path
+from ahvn_tools.execution.isolation.protocol import get_import_options, get_sys_path
 
 _PROGRAM: Final = """
 import json, sys
@@ -26,13 +26,6 @@ spawn()
 
 _SECONDS: Final = 30.0
 """How long a request takes at most."""
-
-
-def _options() -> list[str]:
-    """Return the options with which a process imports nothing from a folder that this process does not trust."""
-    if sys.flags.isolated:
-        return ["-I"]
-    return ["-P", "-E"] if sys.flags.ignore_environment else ["-P"]
 
 
 class Spawner:
@@ -91,7 +84,7 @@ class Spawner:
         try:
             self._connection.settimeout(_SECONDS)
             self._process = subprocess.Popen(  # noqa: S603  # this interpreter with a fixed program
-                [sys.executable, *_options(), "-c", _PROGRAM, json.dumps(get_sys_path())],
+                [sys.executable, *get_import_options(), "-c", _PROGRAM, json.dumps(get_sys_path())],
                 stdin=its_connection.fileno(),
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C does not reach it and its children

@@ -86,6 +86,13 @@ def get_sys_path() -> list[str]:
     return [entry for entry in entries if isinstance(entry, str)]
 
 
+def get_import_options() -> list[str]:
+    """Return the options with which an interpreter imports nothing from folders that this one does not trust."""
+    if sys.flags.isolated:
+        return ["-I"]
+    return ["-P", "-E"] if sys.flags.ignore_environment else ["-P"]
+
+
 class Frame(NamedTuple):
     """The id of a call and what is sent."""
 

@@ -32,7 +32,7 @@ class WorkerProcess:
         """Whether processes that a body has started may run on after its call."""
         settings = json.dumps([protocol.get_sys_path(), keeps_children])
         self._process = subprocess.Popen(  # noqa: S603  # this interpreter with a fixed program
-            [sys.executable, "-P", "-c", protocol.WORKER_PROGRAM, settings],
+            [sys.executable, *protocol.get_import_options(), "-c", protocol.WORKER_PROGRAM, settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -131,6 +131,27 @@ print(double(point={"x": 2}))
         )
         assert (script_run.stdout, script_run.stderr) == ("main\n4\n", "")
 
+    @pytest.mark.parametrize("option", ["-I", "-E"])
+    def test_a_host_without_its_environment_has_workers_without_it(self, tmp_path: Path, option: str) -> None:
+        for name in ("json.py", "sitecustomize.py"):
+            (tmp_path / name).write_text("raise SystemExit('imported')")
+        code = f"""if True:
+            import sys
+            sys.path[:] = {sys.path}
+            from ahvn_tools import ToolSpec
+            print(ToolSpec.from_function(abs, name="size", isolation="process", timeout=30).call(-2))
+        """
+        found = subprocess.run(
+            [sys.executable, option, "-c", code],
+            env={"PYTHONPATH": str(tmp_path)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (found.stdout, found.stderr) == ("2\n", "")
+
     @pytest.mark.parametrize("way", ["thread", pytest.param("asyncio.run", marks=pytest.mark.exhaustive)])
     @pytest.mark.exhaustive
     def test_a_hung_worker_does_not_delay_the_exit_of_the_interpreter(self, tmp_path: Path, way: str) -> None:
