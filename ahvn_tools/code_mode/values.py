@@ -14,6 +14,9 @@ from ahvn_tools.schema.limits import INTEGER_LIMIT, MAX_DIGITS
 MAX_DEPTH: Final = 100
 """Values that nest deeper than this are refused."""
 
+_TOO_DEEP: Final = "<deeply nested>"
+"""What Monty puts in place of a value that is nested deeper than its limit of recursion."""
+
 _PART_BYTES: Final = 100
 """How much each value counts, in addition to its text. It bounds the time that a conversion takes."""
 
@@ -91,6 +94,8 @@ class _Conversion:
             raise ProgramError(f"A value is nested more than {MAX_DEPTH} levels deep.")
         self._count(_PART_BYTES + (len(value) if isinstance(value, str | bytes) else 0))
         if isinstance(value, str):
+            if self._is_from_program and value == _TOO_DEEP:
+                raise ProgramError("A value is nested too deep. Make it flatter.")
             _require_unicode(value)
         if value is None or isinstance(value, str | bool | float):
             return value

@@ -1,4 +1,4 @@
-"""Values that exist on one side only: a program's objects as keys, and texts that are not valid Unicode."""
+"""Values that exist on one side only: a program's objects as keys, texts that are not valid Unicode, deep values."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def test_an_object_that_cannot_be_a_key_outside_is_told(kit: Toolkit, value: str
 def test_a_program_goes_on_after_a_result_that_is_not_valid_unicode(kit: Toolkit, call: str) -> None:
     seen = kit.call("run_code", {"code": TRY.format(call=call)})
     assert seen == "The call was made, and the program cannot receive its result. A text in it is not valid Unicode."
+
+
+@pytest.mark.parametrize("item", ["[x]", "{'a': x}", "(x,)"])
+def test_no_part_of_a_value_that_is_too_deep_is_replaced(kit: Toolkit, item: str) -> None:
+    code = f"x = 1\nfor i in range(60): x = {item}\n"
+    deep = "def f(n, x):\n    return echo(x) if n == 0 else f(n - 1, x)\n"
+    assert kit.call("run_code", {"code": f"{code}echo(x)"}).count("1") == 1
+    assert (
+        "echo() was not called. A value is nested too deep."
+        in kit.exec("run_code", {"code": f"{deep}{code}f(150, x)"}).text
+    )
