@@ -87,7 +87,7 @@ else:
 
 def start_host(folder: Path, how: str, decision: Any = None, key: str = KEY) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", HOST, str(folder), how, key, json.dumps(decision)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def kill_host(process: subprocess.Popen[str], *, has_started: Callable[[], bool]) -> None:
@@ -98,8 +98,9 @@ def kill_host(process: subprocess.Popen[str], *, has_started: Callable[[], bool]
         workers = psutil.Process(process.pid).children(recursive=True)
     finally:
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
     assert workers
+    assert errors == ""
     assert until(lambda: not any(map(_is_alive, workers)))
 
 

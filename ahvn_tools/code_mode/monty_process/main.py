@@ -37,7 +37,7 @@ def main(connection: socket.socket) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     _end_with_host(connection)
     with (
-        contextlib.suppress(BrokenPipeError),  # the host has ended
+        contextlib.suppress(ConnectionError),  # the host has ended
         monty.Monty(min_processes=0, max_processes=1, request_timeout=None) as pool,
     ):
         server = Server(pool)
