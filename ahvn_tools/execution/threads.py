@@ -38,7 +38,8 @@ class ThreadPool:
 
     def forget_threads(self) -> None:
         """Begin without threads; a forked child process has none of its parent's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """The garbage collector may run a finalizer that needs a thread where this thread holds the lock."""
         self._idle: list[queue.SimpleQueue[WorkItem]] = []
         self.abandoned: set[ThreadJob] = set()
         """The jobs that no caller waits for any more; each is here until it ends."""
