@@ -32,7 +32,7 @@ class CodeLimits:
     code_chars: int = 100_000
     """How long the program is."""
     recursion: int = 200
-    """How deep its functions call each other."""
+    """How deep its functions call each other, and its values are nested, together."""
     content_bytes: int = 20_000_000
     """Bytes of all images and files that its calls return, as base64."""
     saved_bytes: int = 2_000_000
