@@ -153,7 +153,7 @@ class CodeMode:
         Printed text is returned, too.
 
         Programs lack files, network, sleep, `yield`, `del`, inheritance and `gather(return_exceptions=…)`. Generator
-        expressions are lists. Imports: common modules, such as asyncio, collections, datetime, itertools, json and re.
+        expressions are lists. Imports: modules such as asyncio, collections, datetime, itertools, json, math and re.
 
         Args:
             code: The program.

@@ -192,7 +192,7 @@ def test_an_answer_without_functions_says_what_to_do(sandbox: MontySandbox) -> N
     empty = Toolkit("e").add_code_mode(sandbox=sandbox)
     assert empty.call("search_tools", {"query": "zebra"}) == "There are no functions."
     [inline] = Toolkit("e").add_code_mode(inline=True, sandbox=sandbox).definitions()
-    assert inline.description.endswith(" json and re.\n\nThere are no functions.")
+    assert inline.description.endswith(" math and re.\n\nThere are no functions.")
 
 
 def test_a_second_code_mode_and_a_taken_name_are_refused(sandbox: MontySandbox) -> None:
