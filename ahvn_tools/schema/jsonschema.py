@@ -106,6 +106,7 @@ class SchemaInputs:
         except (TypeError, ValueError) as error:
             raise DefinitionError("An input schema must be JSON.") from error
         self._coerce_numbers_to_str = coerce_numbers_to_str
+        self._obstacles: dict[frozenset[str], str | None] = {}
         has_default = '"default"' in text
         self._schema_text = json.dumps(remove_secret_defaults(json.loads(text))) if has_default else text
         self.parameters_without_schema = frozenset() if context_parameter is None else frozenset({context_parameter})
@@ -140,7 +141,12 @@ class SchemaInputs:
 
     def find_obstacle(self, hidden: frozenset[str]) -> str | None:
         """Return why parameters cannot be hidden; None if they can."""
-        names = sorted(hidden & self.parameters.keys() - self.parameters_without_schema)
+        names = frozenset(hidden & self.parameters.keys() - self.parameters_without_schema)
+        if names not in self._obstacles:
+            self._obstacles[names] = self._find_obstacle(names)
+        return self._obstacles[names]
+
+    def _find_obstacle(self, names: frozenset[str]) -> str | None:
         if not names:
             return None
         try:
