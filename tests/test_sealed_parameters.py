@@ -64,6 +64,10 @@ UNSEALABLE: dict[str, dict[str, Any]] = {
     "other values in each choice": {
         "oneOf": [{"properties": {USER: {"const": "a"}}}, {"properties": {USER: {"const": "b"}}}]
     },
+    "a rule for names in one choice": {
+        "required": [USER],
+        "anyOf": [{"propertyNames": {"pattern": "^[a-z]$"}}, {"required": ["q"]}],
+    },
     "a choice that refuses it": {"anyOf": [NAMED, {"properties": {"q": TEXT}, "additionalProperties": False}]},
     "additionalProperties": {"required": [USER], "additionalProperties": False},
     "unevaluatedProperties": {"anyOf": [NAMED, {"required": ["q"]}], "unevaluatedProperties": False},

@@ -179,7 +179,8 @@ class _RootSchemas:
             if (constraint := find_constraint(node, name)) is not None:
                 text = json.dumps(constraint, sort_keys=True)
                 (always if _ALWAYS in self._places[id(node)] else sometimes)[text] = constraint
-        if len(sometimes.keys() - always.keys()) > (0 if always else 1):
+        others = [constraint for text, constraint in sometimes.items() if text not in always]
+        if len(others) > (0 if always else 1) or any(constraint.keys() != {"properties"} for constraint in others):
             raise UnsealableError("what it may be depends on other arguments")
         return list({**always, **sometimes}.values())
 
