@@ -68,6 +68,8 @@ class ToolSpec(ToolSources[P, R]):
             )
         self._lock = threading.Lock()
         self.compiled = compiled or CompiledTool(template, template.bindings)
+        if compiled is None:
+            self.compiled.refuse_unsealable(template.bindings)
         """The current template, bindings and plan. For code built on specs; each change makes a new object."""
         self.body: Function = body
         """The callable that runs the calls, with every parameter, unbound and unchecked. For code built on specs."""
@@ -153,13 +155,15 @@ class ToolSpec(ToolSources[P, R]):
         in the state if the key has no value, and remembered. `resolver`, sync or async, returns the value instead; it
         is called at each call without arguments, or with the state. No pickle contains `secret` values.
 
-        Raises BindError for a parameter that the tool does not have, StateKeyError for a malformed key.
+        Raises BindError for a parameter that the tool does not have or that cannot be taken out of its input schema,
+        StateKeyError for a malformed key.
         """
         parameters = self.compiled.template.inputs.parameters
         if (parameter := parameters.get(param)) is None:
             near = near_misses(param, bindable_parameters(parameters, self.compiled.bindings))
             raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
         self._refuse_constant(param)
+        self.compiled.refuse_unsealable([param])
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
         self._add_binding(binding, default)
         return self

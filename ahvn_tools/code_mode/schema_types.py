@@ -332,42 +332,6 @@ def resolve(root: JsonObject, reference: str) -> Any:
     return target
 
 
-def to_object_schema(schema: JsonObject) -> JsonObject:
-    """Return the schema of arguments with the properties of its `$ref`, `allOf`, `anyOf` and `oneOf` in itself.
-
-    A property of several parts may be as one of them says. Required is what each of the choices requires.
-    """
-    properties, required = _members(schema, schema, set())
-    properties |= {name: [{}] for name in sorted(required - properties.keys())}
-    merged = {
-        name: parts[0] if all(part == parts[0] for part in parts) else {"anyOf": parts}
-        for name, parts in properties.items()
-    }
-    return {**schema, "properties": merged, "required": sorted(required)}
-
-
-def _members(schema: Any, root: JsonObject, seen: set[str]) -> tuple[dict[str, list[Any]], set[str]]:
-    """Return the properties of an object schema, each with its schemas, and the names of the required ones."""
-    if not isinstance(schema, dict):
-        return {}, set()
-    own, required = schema.get("properties"), set(required_names(schema))
-    properties = {name: [part] for name, part in own.items()} if isinstance(own, dict) else {}
-    found = []
-    if isinstance(reference := schema.get("$ref"), str) and reference not in seen:
-        seen.add(reference)
-        found.append(_members(resolve(root, reference), root, seen))
-    found += [_members(part, root, seen) for part in _dicts(schema.get("allOf"))]
-    for _, names in found:
-        required |= names
-    for choices in ([_members(part, root, seen) for part in _dicts(schema.get(key))] for key in ("anyOf", "oneOf")):
-        required |= set.intersection(*(names for _, names in choices)) if choices else set()
-        found += choices
-    for part, _ in found:
-        for name, schemas in part.items():
-            properties.setdefault(name, []).extend(schemas)
-    return properties, required
-
-
 def required_names(schema: JsonObject) -> frozenset[str]:
     """Return the names of the properties that must be there."""
     names = schema.get("required")

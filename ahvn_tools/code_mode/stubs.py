@@ -14,10 +14,10 @@ from ahvn_tools.code_mode.schema_types import (
     escape,
     extra_schema,
     required_names,
-    to_object_schema,
     to_result_annotation,
 )
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.schema.root_parameters import to_object_schema
 
 Level = Literal["brief", "typed", "full"]
 """How much of a tool is described: its first sentence, its types with short descriptions, or everything."""

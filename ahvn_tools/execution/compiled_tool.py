@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import BindError
 from ahvn_tools.execution.plan import Body, Plan
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.template import ToolTemplate
@@ -47,6 +48,16 @@ class CompiledTool:
         """Raise DefinitionError unless it is usable."""
         if not self.is_usable:
             self.plan.require_bound()
+
+    def refuse_unsealable(self, parameters: Collection[str]) -> None:
+        """Raise BindError for parameters that cannot be hidden, in addition to the bound ones."""
+        obstacle = self.template.inputs.find_obstacle(frozenset({*parameters, *self.bindings})) if parameters else None
+        if obstacle is not None:
+            names = ", ".join(map(repr, parameters))
+            raise BindError(
+                f"{names} of {self.template.name!r} cannot be bound: {obstacle}. Change the input schema, "
+                "or pass the value in the body."
+            )
 
     @property
     def input_schema(self) -> JsonObject:

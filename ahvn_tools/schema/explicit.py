@@ -40,19 +40,23 @@ class ExplicitSchemaInputs:
         typed = {parameter.property_name for parameter in function.parameters.values()}
         others = {name: item for name, item in self._explicit.parameters.items() if name not in typed}
         required = [name for name in schema.get("required", ()) if changes.new_name(name) not in typed]
-        for name in (*(item.body_name or name for name, item in others.items()), *required):
+        declared = {changes.new_name(name) for name in schema.get("properties", {})}
+        for name in (*(item.body_name or name for name, item in others.items() if name in declared), *required):
             if not untyped.accepts(name):
                 known = typed | untyped.names
                 raise DefinitionError(
                     f"input_schema has the property {name!r}, which is not a parameter. {near_misses(name, known)} "
                     "Add the parameter, or `**kwargs` for properties without one."
                 )
-        self._others = {name: _complete(item, untyped) for name, item in others.items()}
+        self._others = {
+            name: _complete(item, untyped) for name, item in others.items() if name in declared or untyped.accepts(name)
+        }
         self._typed_names = {
             name for p in function.parameters.values() for name in (p.name, p.property_name, p.body_name)
         }
         self.parameters = {**function.parameters, **self._others}
         self.runs_foreign_code = function.runs_foreign_code
+        self.has_name_patterns = self._explicit.has_name_patterns
         self.parameters_without_schema = function.parameters_without_schema
         if untyped.are_all:
             self.parameters = {**self._others, **function.parameters}
@@ -63,6 +67,10 @@ class ExplicitSchemaInputs:
         """Return a fresh copy of the explicit schema without `hidden`, and without defaults of secret parameters."""
         secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
         return remove_secret_defaults(self._explicit.schema(self._property_names(hidden)), secret)
+
+    def find_obstacle(self, hidden: frozenset[str]) -> str | None:
+        """Return why parameters cannot be hidden; None if they can."""
+        return self._explicit.find_obstacle(self._property_names(hidden))
 
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text."""

@@ -42,6 +42,8 @@ _EXACT_TYPES = (str, int, bool, bytes)
 class FunctionInputs:
     """A function's parameters. Schemas and validators are made on demand; pydantic builds the core schema once."""
 
+    has_name_patterns = False
+
     def __init__(
         self,
         name: str,
@@ -92,6 +94,9 @@ class FunctionInputs:
         schema: JsonObject = json.loads(self._schema_text)
         removed = hidden & self.parameters.keys() - self.parameters_without_schema
         return without_properties(schema, (self.parameters[name].property_name for name in removed))
+
+    def find_obstacle(self, _hidden: frozenset[str]) -> None:
+        """Return None: each parameter can be hidden."""
 
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text: the same object each time, if nothing is hidden."""

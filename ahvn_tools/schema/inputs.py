@@ -75,11 +75,18 @@ class Inputs(Protocol):
         """Whether validation runs validators or default factories of other code, which may block."""
 
     @property
+    def has_name_patterns(self) -> bool:
+        """Whether `patternProperties` allows arguments that are no parameters."""
+
+    @property
     def parameters_without_schema(self) -> frozenset[str]:
         """Parameters whose type has no schema: they must be bound before the tool is used, and stay bound."""
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
+
+    def find_obstacle(self, hidden: frozenset[str]) -> str | None:
+        """Return why parameters cannot be hidden; None if they can. Then `schema` has no parameter."""
 
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text."""

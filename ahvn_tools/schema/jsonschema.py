@@ -7,11 +7,11 @@ import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ahvn_tools.errors import DefinitionError, InvalidParametersError
+from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip, is_secret_schema
 from ahvn_tools.schema.argument_changes import ArgumentChanges
@@ -29,9 +29,17 @@ from ahvn_tools.schema.problems import (
     unknown_argument,
     unknown_arguments,
 )
-from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.schema.repair import RepairCandidate
 from ahvn_tools.schema.repairing_validator import RepairingValidator
+from ahvn_tools.schema.root_parameters import (
+    UnsealableError,
+    find_parameter_schemas,
+    has_name_patterns,
+    required_parameter_names,
+    root_parameter_names,
+    value_schema,
+    without_parameters,
+)
 from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import InstancePath, Nodes, SubschemaFinder, iter_property_names
 
@@ -90,28 +98,31 @@ class SchemaInputs:
             raise DefinitionError("An input schema must describe an object: {'type': 'object', 'properties': {…}}.")
         own_names = {changes.new_name(name): name for name in schema.get("properties", {})}
         schema = change_schema(schema, changes) if changes else schema
-        if context_parameter in own_names:
+        names = root_parameter_names(dict(schema))
+        if context_parameter in names:
             raise DefinitionError(f"No argument can be named {context_parameter!r} here: choose another name.")
         try:
             text = json.dumps({"type": "object", **schema}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise DefinitionError("An input schema must be JSON.") from error
         self._coerce_numbers_to_str = coerce_numbers_to_str
+        self._obstacles: dict[frozenset[str], str | None] = {}
         has_default = '"default"' in text
         self._schema_text = json.dumps(remove_secret_defaults(json.loads(text))) if has_default else text
         self.parameters_without_schema = frozenset() if context_parameter is None else frozenset({context_parameter})
         self._compiled = compile_validator(self.schema(frozenset()))
-        required = frozenset(schema.get("required", ()))
+        required = required_parameter_names(dict(schema), names)
+        self.has_name_patterns = has_name_patterns(dict(schema))
         self.parameters: dict[str, Parameter] = {
             name: Parameter(
                 name=name,
                 property_name=name,
-                body_name=None if own_names[name] == name else own_names[name],
+                body_name=None if own_names.get(name, name) == name else own_names[name],
                 is_required=name in required,
-                is_secret=is_secret_schema(node),
-                expected="|".join(type_names(node) if isinstance(node, dict) else ()) or "any",
+                is_secret=any(map(is_secret_schema, nodes)),
+                expected="|".join(dict.fromkeys(kind for node in nodes for kind in _find_types(node))) or "any",
             )
-            for name, node in schema.get("properties", {}).items()
+            for name, nodes in find_parameter_schemas(dict(schema), names).items()
         }
         for name in self.parameters_without_schema:
             self.parameters[name] = Parameter(name=name, property_name=name)
@@ -121,9 +132,32 @@ class SchemaInputs:
             self.parameters[name] = replace(self.parameters[name], fixed_default=value)
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
-        """Return a fresh JSON Schema of all properties but `hidden`."""
+        """Return a fresh JSON Schema of all parameters but `hidden`: of none, if these cannot be hidden."""
         schema: JsonObject = json.loads(self._schema_text)
-        return without_properties(schema, hidden - self.parameters_without_schema)
+        try:
+            return without_parameters(schema, hidden - self.parameters_without_schema)
+        except UnsealableError:
+            return {"type": "object", "properties": {}, "additionalProperties": False}
+
+    def find_obstacle(self, hidden: frozenset[str]) -> str | None:
+        """Return why parameters cannot be hidden; None if they can."""
+        names = frozenset(hidden & self.parameters.keys() - self.parameters_without_schema)
+        if names not in self._obstacles:
+            self._obstacles[names] = self._find_obstacle(names)
+        return self._obstacles[names]
+
+    def _find_obstacle(self, names: frozenset[str]) -> str | None:
+        if not names:
+            return None
+        try:
+            compile_validator(without_parameters(json.loads(self._schema_text), names))
+            for name in names:
+                compile_validator(value_schema(json.loads(self._schema_text), name))
+        except UnsealableError as error:
+            return str(error)
+        except DefinitionError:
+            return "its input schema is not usable without it"
+        return None
 
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text: the same object each time, if nothing is hidden."""
@@ -137,6 +171,8 @@ class SchemaInputs:
         """Compile the check of a caller's arguments when `hidden` are bound."""
         schema = self.schema(hidden)
         own = self.parameters.keys() - self.parameters_without_schema
+        if not hidden.isdisjoint(own) and (obstacle := self.find_obstacle(hidden)) is not None:
+            return functools.partial(_refuse_call, obstacle)
         compiled = self._compiled if hidden.isdisjoint(own) else compile_validator(schema)
         coerces, refused = self._coerce_numbers_to_str, hidden | self._former_names
         validate = _SchemaArgumentValidator(schema, refused, compiled, coerce_numbers_to_str=coerces).validate
@@ -150,8 +186,26 @@ class SchemaInputs:
         """Compile the check of one bound value, which is first converted to JSON."""
         if name in self.parameters_without_schema:
             return None
-        schema = {key: value for key, value in self.schema(frozenset()).items() if key in _REFERENCEABLE_KEYWORDS}
+        try:
+            schema = value_schema(self.schema(frozenset()), name)
+        except UnsealableError:
+            return _refuse_bound_value
         return functools.partial(_validate_bound_value, compile_validator(schema), name)
+
+
+def _find_types(node: Any) -> list[str]:
+    return type_names(node) if isinstance(node, dict) else []
+
+
+def _refuse_call(obstacle: str, _arguments: JsonObject) -> NoReturn:
+    raise ToolNotAvailableError(
+        f"The tool is not available: a parameter is bound that cannot be, because {obstacle}. "
+        "Only the host can correct that."
+    )
+
+
+def _refuse_bound_value(_value: Any) -> NoReturn:
+    raise ValueError
 
 
 def compile_validator(schema: JsonObject) -> Any:
@@ -184,6 +238,7 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
         self._hidden = hidden
         self._compiled = validator
         self._properties: JsonObject = schema.get("properties", {})
+        self._known = root_parameter_names(schema)
         self._is_closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
 
     @functools.cached_property
@@ -203,7 +258,7 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
         """Return the arguments in JSON form, repaired. Raises InvalidParametersError."""
         for name in arguments:
             if name in self._hidden:
-                raise InvalidParametersError(join_problems([unknown_argument(name, self._properties)]))
+                raise InvalidParametersError(join_problems([unknown_argument(name, self._known)]))
         if self._is_closed and len(arguments) > len(self._properties) + MAX_ERRORS:
             raise InvalidParametersError(unknown_arguments(self._find_unknown(arguments), self._properties))
         size = enforce_limits(arguments)

@@ -6,6 +6,7 @@ Nothing is ever fetched: a reference to another document leads nowhere.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import re
 from collections.abc import Container, Iterable, Mapping
@@ -20,6 +21,12 @@ DEFS_PREFIX = "#/$defs/"
 MAX_COPIED = 20_000
 """At most this many schemas are copied into `$defs` as targets of references; further references lead nowhere."""
 
+_Definition = tuple[str, str]
+"""The keyword and the name of a definition."""
+_DEFINITION_KEYWORDS = ("definitions", "$defs")
+_DEFINITION_PREFIXES = tuple(f"#/{keyword}/" for keyword in _DEFINITION_KEYWORDS)
+_REF_KEYWORDS = ("$ref", "$dynamicRef")
+_ANCHOR_KEYWORDS = ("$anchor", "$dynamicAnchor")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -41,6 +48,37 @@ def resolve_pointer(root: Any, reference: str) -> Any:
         else:
             node = node.get(name) if isinstance(node, dict) else None
     return node
+
+
+class ReferenceTargets:
+    """The schemas to which references lead: by JSON pointer or by anchor."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+
+    def find(self, reference: Any) -> Any:
+        """Return a schema; None when the reference leads nowhere, or to two schemas with one anchor."""
+        if not isinstance(reference, str):
+            return None
+        is_pointer = reference == "#" or reference.startswith("#/")
+        target = resolve_pointer(self._root, reference) if is_pointer else self._anchors.get(reference)
+        return target if isinstance(target, dict | bool) else None
+
+    @functools.cached_property
+    def has_other_bases(self) -> bool:
+        """Whether a part has its own `$id`: what references lead to depends on where they are."""
+        keywords = {"$id", "id"} if "draft-04" in str(self._root.get("$schema")) else {"$id"}
+        parts = (node for node in iter_objects(self._root) if node is not self._root)
+        return any(isinstance(node.get(keyword), str) for node in parts for keyword in keywords)
+
+    @functools.cached_property
+    def _anchors(self) -> dict[str, JsonObject | None]:
+        anchors: dict[str, JsonObject | None] = {}
+        for node in iter_schemas(self._root):
+            for keyword in _ANCHOR_KEYWORDS:
+                if isinstance(name := node.get(keyword), str):
+                    anchors[f"#{name}"] = None if anchors.get(f"#{name}", node) is not node else node
+        return anchors
 
 
 def normalize_refs(schema: JsonObject) -> dict[str, str]:
@@ -114,18 +152,27 @@ def rename_definitions(schema: JsonObject, names: Mapping[str, str]) -> JsonObje
 
 
 def without_unused_definitions(schema: JsonObject) -> JsonObject:
-    """Remove, in place, the `$defs` that no reference leads to; return the schema."""
-    definitions = schema.pop("$defs", None)
-    if definitions:
-        graph = {name: _referenced_definitions(node) for name, node in definitions.items()}
-        used = _reachable(_referenced_definitions(schema), graph)
-        if used:
-            schema["$defs"] = {name: node for name, node in definitions.items() if name in used}
+    """Remove, in place, the `$defs` and `definitions` that no reference leads to; return the schema."""
+    groups = {keyword: schema.pop(keyword, None) or {} for keyword in _DEFINITION_KEYWORDS}
+    nodes = {(keyword, name): node for keyword, group in groups.items() for name, node in group.items()}
+    if nodes:
+        anchors = {
+            here[keyword]: key
+            for key, node in nodes.items()
+            for here in iter_objects(node)
+            for keyword in _ANCHOR_KEYWORDS
+            if isinstance(here.get(keyword), str)
+        }
+        graph = {key: _referenced_definitions(node, anchors) for key, node in nodes.items()}
+        used = _reachable(_referenced_definitions(schema, anchors), graph)
+        for keyword, group in groups.items():
+            if kept := {name: node for name, node in group.items() if (keyword, name) in used}:
+                schema[keyword] = kept
     return schema
 
 
-def _reachable(names: Iterable[str], graph: Mapping[str, Iterable[str]]) -> set[str]:
-    reached: set[str] = set()
+def _reachable(names: Iterable[_Definition], graph: Mapping[_Definition, Iterable[_Definition]]) -> set[_Definition]:
+    reached: set[_Definition] = set()
     pending = list(names)
     while pending:
         name = pending.pop()
@@ -178,13 +225,18 @@ def _collect_refs(node: Any) -> set[str]:
     return {here["$ref"] for here in iter_schemas(node) if "$ref" in here} if isinstance(node, dict) else set()
 
 
-def _referenced_definitions(node: Any) -> set[str]:
-    references = [here.get("$ref") for here in iter_objects(node)]
-    return {
-        reference.split("/")[2].replace("~1", "/").replace("~0", "~")
-        for reference in references
-        if isinstance(reference, str) and reference.startswith(DEFS_PREFIX)
-    }
+def _referenced_definitions(node: Any, anchors: Mapping[str, _Definition]) -> set[_Definition]:
+    """Return the definitions to which references lead, or into which they lead."""
+    found = set()
+    for here in iter_objects(node):
+        for keyword in _REF_KEYWORDS:
+            reference = here.get(keyword)
+            if isinstance(reference, str) and reference[1:] in anchors:
+                found.add(anchors[reference[1:]])
+            elif isinstance(reference, str) and reference.startswith(_DEFINITION_PREFIXES):
+                _, group, name, *_ = reference.split("/")
+                found.add((group, unquote(name).replace("~1", "/").replace("~0", "~")))
+    return found
 
 
 def _is_normalized(reference: str, schema: JsonObject) -> bool:

@@ -105,12 +105,6 @@ def _allows_null(node: JsonObject) -> bool:
     return None in node["enum"] if "enum" in node else _OBJECT_KEYWORDS.isdisjoint(node)
 
 
-def root_property_names(schema: JsonObject) -> frozenset[str]:
-    """Return the properties of the object that a schema describes, those in its unions and references among them."""
-    nodes = SubschemaFinder(schema).root
-    return frozenset(name for node in nodes if isinstance(node.get("properties"), dict) for name in node["properties"])
-
-
 def iter_property_names(node: Any) -> Iterator[str]:
     """Yield the names of all properties that a schema declares, at any depth."""
     for schema in iter_objects(node):

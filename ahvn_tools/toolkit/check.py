@@ -47,6 +47,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
     servers: list[ImportedServer] = list(store.imported_servers.values())
     return [
         *_find_unused_bindings(store, entries),
+        *_find_unsealable_tools(store, entries),
         *_find_empty_groups(store, entries),
         *_find_unmatched_toolsets(StoreView(store, view.session_states[-1:]), entries),
         *_find_name_clashes(entries),
@@ -99,6 +100,19 @@ def _find_unused_bindings(store: ToolStore, entries: list[Entry]) -> Iterator[Fi
     for name in sorted(store.bindings.keys() - known.keys()):
         problem = "no tool has this parameter"
         yield _finding("unused-binding", f"the binding of {name!r}", problem, near_misses(name, known))
+
+
+def _find_unsealable_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
+    """Yield the tools of servers with a bound parameter that cannot be taken out of their input schema."""
+    for entry in entries:
+        if entry.server_access is None:
+            continue
+        compiled = entry.compiled_tool(store.bindings, store.timeout)
+        if (obstacle := compiled.template.inputs.find_obstacle(frozenset(compiled.bindings))) is not None:
+            problem = (
+                f"no one can call it: a bound parameter cannot be taken out of its input schema, because {obstacle}"
+            )
+            yield _tool_finding("refused-tool", entry, problem, "Unbind the parameter, or remove the tool.")
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:

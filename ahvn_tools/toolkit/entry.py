@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -217,6 +217,15 @@ class Entry:
                 f"{self.name!r} has run_in_thread=False, and no timeout can interrupt it in its event loop: "
                 "leave out run_in_thread=False, or add it to a toolkit without a timeout."
             )
+
+    def refuse_unsealable(self, parameters: Iterable[str]) -> None:
+        """Raise BindError for parameters that the toolkit binds and that cannot be taken out of the input schema.
+
+        A tool of a server is not refused: its calls are.
+        """
+        known = self.spec.compiled.template.inputs.parameters
+        if self.server_access is None:
+            self.spec.compiled.refuse_unsealable([name for name in parameters if name in known])
 
     def requires_approval_for(self, call: Call) -> bool:
         """Return whether a call needs an approval: True, too, when the host's function fails."""

@@ -285,6 +285,7 @@ def to_key_bindings(spec: ToolSpec, name: str, binds: Mapping[str, str]) -> dict
         if parameter not in bindable_parameters(parameters, fixed):
             near = near_misses(parameter, bindable_parameters(parameters, fixed))
             raise BindError(f"{name!r} has no parameter {parameter!r} to bind. {near}")
+    spec.compiled.refuse_unsealable(binds.keys())
     return {
         parameter: Binding.create(parameter, key, UNSET, None, is_secret=parameters[parameter].is_secret)
         for parameter, key in binds.items()
@@ -304,6 +305,7 @@ def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> 
             raise BindError(f"{name!r} has no parameter {parameter!r} to preset. {near}")
         if parameter in fixed and fixed[parameter].is_constant:
             raise BindError(f"{parameter!r} of {name!r} was fixed when the tool was made; leave it out of the preset.")
+        spec.compiled.refuse_unsealable([parameter])
         validate = inputs.bound_value_validator(parameter)
         revealed = reveal_secrets(value) if is_sealed else value
         try:

@@ -13,7 +13,7 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.errors import BindError
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.schema.inputs import Parameter
-from ahvn_tools.schema.subschemas import root_property_names
+from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.state import MISSING
 from ahvn_tools.template import ToolTemplate
 
@@ -54,9 +54,9 @@ class ServerAccess:
 
 
 def declared_names(template: ToolTemplate) -> frozenset[str]:
-    """Return the parameters of a tool, and the properties that its schema has in unions and references."""
+    """Return the parameters of a tool, and the names that its schema has in any part for all arguments."""
     inputs = template.inputs
-    return root_property_names(inputs.schema(frozenset())) | inputs.parameters.keys()
+    return frozenset({*root_parameter_names(inputs.schema(frozenset())), *inputs.parameters})
 
 
 def is_unsent(binding: Binding) -> bool:

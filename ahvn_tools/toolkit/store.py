@@ -130,6 +130,7 @@ class ToolStore:
         """
         for entry in entries:
             entry.refuse_uninterruptible(self.timeout)
+            entry.refuse_unsealable(self.bindings)
         with self._lock:
             clashes = NameClashes(
                 self.entries, self._names.entries, self.on_duplicate, refuses_server_clashes=refuses_server_clashes

@@ -211,8 +211,13 @@ class Toolkit(ToolkitServers):
         A secret binding reaches the tools of an MCP server only where `add_mcp(…, binds=[…])` names the parameter.
         Another one reaches the tools that were there when the server was added; later ones wait for
         `servers[…].accept`.
+
+        Raises BindError for a parameter that cannot be taken out of the input schema of a tool. A tool of an MCP server
+        is not available then.
         """
         store = self._store_for("bind")
+        for entry in list(store.entries.values()):
+            entry.refuse_unsealable([param])
         binding = Binding.create(param, state_key, default, resolver, is_secret=secret)
         store.bind(binding.with_stored_default(self.state))
         return self

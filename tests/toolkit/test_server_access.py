@@ -216,6 +216,59 @@ class TestOtherBindings:
         kit.refresh_mcp()
         assert kit.servers["remote"].changed == {"union", "reference"}
 
+    @pytest.mark.parametrize("place", [{"required": ["user"]}, {"dependentRequired": {"query": ["user"]}}])
+    def test_a_parameter_that_is_only_required_counts(self, kit, place):
+        server = ChangingServer(find="query!")
+        kit.bind("user").add_mcp(server.fastmcp)
+        server.put("new", "query", **place)
+        kit.refresh_mcp()
+        assert kit.servers["remote"].changed == {"new"}
+
+    def test_a_parameter_in_a_part_of_the_schema_is_bound_as_any_other(self, kit):
+        server = ChangingServer()
+        server.put("find", "query!", allOf=[{"properties": {"user": {"type": "string"}}, "required": ["user"]}])
+        kit.bind("user").add_mcp(server.fastmcp)
+        assert "user" not in str(kit["find"].definition.input_schema)
+        assert kit.exec("find", {"query": "tea", "user": "eve"}).error.code == "invalid_parameters"
+        kit.call("find", {"query": "tea"})
+        assert server.calls == [("find", {"query": "tea", "user": "ann"})]
+
+    def test_a_secret_in_a_part_of_the_schema_does_not_reach_the_server(self, kit):
+        server = ChangingServer()
+        server.put("find", "query!", allOf=[{"properties": {"api_key": {"type": "string"}}}])
+        kit.bind("api_key", secret=True).add_mcp(server.fastmcp)
+        assert "api_key" not in str(kit["find"].definition.input_schema)
+        kit.call("find", {"query": "tea"})
+        assert server.calls == [("find", {"query": "tea"})]
+
+    @pytest.mark.parametrize("is_bound_first", [True, False])
+    def test_a_tool_from_which_a_bound_parameter_cannot_be_taken_is_not_called_and_costs_no_other(
+        self, kit, is_bound_first
+    ):
+        server = ChangingServer(other="query!")
+        server.put("find", "query user", **{"not": {"required": ["user", "query"]}})
+        if is_bound_first:
+            kit.bind("user").add_mcp(server.fastmcp)
+        else:
+            kit.add_mcp(server.fastmcp).bind("user")
+        assert "user" not in str(kit.to("openai"))
+        for arguments in ({"query": "tea"}, {"query": "tea", "user": "eve"}, {"user": "eve"}, {}):
+            assert kit.exec("find", arguments).error.code in {"not_available", "invalid_parameters"}
+        kit.call("other", {"query": "tea"})
+        assert server.calls == [("other", {"query": "tea"})]
+        assert [finding.tool for finding in kit.check() if finding.rule == "refused-tool"] == ["find"]
+
+    def test_a_tool_from_which_a_bound_parameter_can_no_longer_be_taken_is_no_longer_called(self, kit):
+        server = ChangingServer(find="query! user")
+        kit.bind("user").add_mcp(server.fastmcp)
+        kit.call("find", {"query": "tea"})
+        server.put("find", "query! user", **{"not": {"required": ["user", "query"]}})
+        kit.refresh_mcp()
+        assert kit.exec("find", {"query": "tea"}).error.code == "not_available"
+        assert kit.exec("find", {"query": "tea", "user": "eve"}).error.code == "not_available"
+        assert "user" not in str(kit.to("openai"))
+        assert server.calls == [("find", {"query": "tea", "user": "ann"})]
+
     def test_a_caller_cannot_pass_a_bound_name_as_an_undeclared_argument(self, kit):
         server = ChangingServer(find="query!")
         kit.bind("user").add_mcp(server.fastmcp)

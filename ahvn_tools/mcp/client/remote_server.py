@@ -40,7 +40,7 @@ from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen
 from ahvn_tools.mcp.trust.wire import to_wire
-from ahvn_tools.schema.subschemas import root_property_names
+from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.sources import mcp as mcp_source
 from ahvn_tools.sources.options import validate_options
 from ahvn_tools.template import ToolTemplate
@@ -160,7 +160,7 @@ class RemoteServer:
         return templates
 
     def _build_template(self, tool: WireTool, timeout: float | None) -> tuple[ToolTemplate, RemoteTool]:
-        name, taken = tool.name, tool.input_schema.get("properties", {})
+        name, taken = tool.name, root_parameter_names(tool.input_schema)
         result_parser = ResultParser(name, tool.output_schema)
         body = self._remote_tools.get(name)
         if body is None or body.context_name in taken:
@@ -212,7 +212,7 @@ class RemoteServer:
             with self._blocking_lock:
                 for name in accepted & self.tools.keys():
                     if (body := self._remote_tools.get(name)) is not None:
-                        body.accepted_parameters |= root_property_names(self.tools[name].input_schema)
+                        body.accepted_parameters |= frozenset(root_parameter_names(self.tools[name].input_schema))
                 self._quarantined -= accepted
                 self.changed -= accepted
 
