@@ -106,8 +106,9 @@ ESCAPES: Final = [
     # What runs while a program is read or checked
     P("imports everything", "from os import *\n1", fails("Wildcard imports")),
     P("imports a dotted module", "import os.path\nos.path.exists('CANARY_FILE')", fails("Error")),
-    P("calls in an annotation", "def f(a: fail('x')):\n    return 1\nf(1)", fails("Line 1")),
-    P("evaluates an annotation as a text", "def f(a: '__import__(\"os\")') -> None:\n    pass\nf(1)", fails("Line 1")),
+    # An annotation is neither evaluated nor checked
+    P("calls in an annotation", "def f(a: fail('x')):\n    return 1\nf(1)", returns(1)),
+    P("evaluates an annotation as a text", "def f(a: '__import__(\"os\")') -> None:\n    pass\nf(1)", returns(None)),
     P("calls in a class", "class A:\n    x = exit(3)\nA()", fails("Error")),
     P("decorates", "@eval\ndef f():\n    pass\nf()", fails("Line 1")),
     P("calls in a default", "def f(a=open('CANARY_FILE')):\n    pass\nf()", fails(UNDEFINED)),
