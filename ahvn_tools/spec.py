@@ -68,9 +68,9 @@ class ToolSpec(ToolSources[P, R]):
             )
         self._lock = threading.Lock()
         self.compiled = compiled or CompiledTool(template, template.bindings)
+        """The current template, bindings and plan. For code built on specs; each change makes a new object."""
         if compiled is None:
             self.compiled.refuse_unsealable(template.bindings)
-        """The current template, bindings and plan. For code built on specs; each change makes a new object."""
         self.body: Function = body
         """The callable that runs the calls, with every parameter, unbound and unchecked. For code built on specs."""
         self.state_scopes: StateScopes = ({},)

@@ -32,6 +32,7 @@ from ahvn_tools.schema.problems import (
 from ahvn_tools.schema.repair import RepairCandidate
 from ahvn_tools.schema.repairing_validator import RepairingValidator
 from ahvn_tools.schema.root_parameters import (
+    REFERENCEABLE_KEYWORDS,
     UnsealableError,
     find_parameter_schemas,
     has_name_patterns,
@@ -54,8 +55,6 @@ LISTING_STEPS_PER_VALUE = 10
 
 _CONTAINER_TYPES = frozenset({"array", "object"})
 _CLOSING_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties"})
-_REFERENCEABLE_KEYWORDS = frozenset({"$schema", "$id", "$defs", "definitions", "properties"})
-"""The parts of the root that one property's schema may refer to; rules of the root about other properties are not."""
 
 _REQUIREMENT_TEXTS = {
     "type": "should be of type",
@@ -252,7 +251,7 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
     @functools.cached_property
     def _properties_validator(self) -> Any:
         """The check of single properties, without the rules of the root about all of them."""
-        return compile_validator({key: value for key, value in self._schema.items() if key in _REFERENCEABLE_KEYWORDS})
+        return compile_validator({key: value for key, value in self._schema.items() if key in REFERENCEABLE_KEYWORDS})
 
     def validate(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments in JSON form, repaired. Raises InvalidParametersError."""

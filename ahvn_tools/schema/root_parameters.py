@@ -34,6 +34,9 @@ MAX_REDIRECTED: Final = 50
 MAX_PASSES: Final = 10
 """How often the required names of a part are read again, because those of its references have become more."""
 
+REFERENCEABLE_KEYWORDS: Final = frozenset({"$schema", "$id", "$defs", "definitions", "properties"})
+"""The parts of the root that one property's schema may refer to; rules of the root about other properties are not."""
+
 _ALWAYS, _SOMETIMES, _TESTED = range(3)
 """When a schema must match: always, depending on the arguments, or it decides about others, as in `not` and `if`."""
 
@@ -117,9 +120,7 @@ def without_parameters(schema: JsonObject, names: Collection[str]) -> JsonObject
 
 def value_schema(schema: JsonObject, name: str) -> JsonObject:
     """Return the schema of an object that has nothing but this parameter. Raises UnsealableError."""
-    kept: JsonObject = {
-        key: schema[key] for key in ("$schema", "$id", "$defs", "definitions", "properties") if key in schema
-    }
+    kept: JsonObject = {key: value for key, value in schema.items() if key in REFERENCEABLE_KEYWORDS}
     parts = _RootSchemas(schema).value_constraints(name)
     return _redirect_refs(ReferenceTargets(schema), {**kept, **({"allOf": parts} if parts else {})})
 
