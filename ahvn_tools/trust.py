@@ -1,103 +1,228 @@
-"""Trust: which code a source may run in this process, which commands it may start, and what it may send where."""
+"""Trust: what a document that others wrote may import, run, start, read, write, send and use."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
-from ahvn_tools.errors import SourceError
+from ahvn_tools.errors import SourceError, near_misses
 
 CODE: Final = "<code>"
 """The pattern for code that is a text itself."""
+PRIVATE: Final = "<private>"
+"""The pattern for requests to private addresses, `allow_private`."""
+BUILTIN_GROUPS: Final = ("files", "text_files", "shell", "python", "git", "system")
+"""The groups of built-in tools that a document can name: `"<builtins:files>"`."""
+
+_FEATURES: Final = (
+    CODE, PRIVATE, "<approve:never>", "<network>", "<sandbox:none>", *(f"<builtins:{name}>" for name in BUILTIN_GROUPS),
+)  # fmt: skip
+"""What is trusted by a word between angle brackets."""
+
+_DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
+
+_ORIGIN: Final = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/?#@\\\s]*@)?(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._~*-]+)(?::(?P<port>[0-9*]*))?",
+    re.IGNORECASE,
+)
+"""The part of a URL that says where a request is sent. Other characters in it are read differently by different
+libraries, so they are no part of it."""
 
 
 class Trust:
-    """The modules, files and programs that may be run, and what may be sent; without a list, what the source names."""
+    """What documents may do; without a list, all that they name.
+
+    A document with an empty list only defines tools. Files that a document names may be read without trust where they
+    are in its own folder.
+    """
 
     def __init__(self, patterns: Iterable[str | os.PathLike[str]] | None = None) -> None:
-        """Trust modules by name (`"acme.tools"`, `"acme.*"`), files and folders by path, programs by name (`"npx"`).
+        """Trust what these patterns name.
 
-        `"<code>"` trusts code that is a text, `"${API_KEY}"` an environment variable, `"https://api.example"` a server.
-        Nothing may run with an empty list. Raises SourceError for a pattern that is no text, or empty.
+        - `"tools/"`, `"./x.db"`, `"x.py"`, `"tools/*.py"`: files, and all in a folder, to be run, read and written
+        - `"acme.tools"`, `"acme.*"`, `"npx"`: installed modules, and programs by their names
+        - `"${API_KEY}"`: an environment variable, to be read, and to be set for a program
+        - `"https://api.example"`: a server that requests may be sent to
+        - `"<code>"`, `"<builtins:shell>"`, `"<approve:never>"` …: features
+
+        `*` is any text without a `/`, `**` any folders. Raises SourceError for a pattern of no kind.
         """
         if isinstance(patterns, str | os.PathLike):
             patterns = [patterns]
         if not (patterns is None or isinstance(patterns, Iterable)):
             raise _no_pattern(patterns)
-        self._patterns = None if patterns is None else tuple(map(_to_pattern, patterns))
+        self.is_limited = patterns is not None
+        """Whether there is a list."""
+        self._paths: list[Path] = []
+        self._names: list[str] = []
+        """Patterns of modules, programs, variables, servers and features."""
+        for pattern in patterns or ():
+            self._add(pattern)
+
+    def _add(self, pattern: object) -> None:
+        text = os.fspath(pattern) if isinstance(pattern, str | os.PathLike) else None
+        if not isinstance(text, str) or not text.strip():
+            raise _no_pattern(pattern)
+        if text.startswith("<"):
+            if not fnmatch.filter(_FEATURES, text):
+                raise SourceError(f"{text!r} in trust= is no feature. {near_misses(text, _FEATURES)}")
+            self._names.append(text)
+        elif "://" in text:
+            self._names.append(_to_origin(text, pattern=True))
+        elif text.startswith("${") or not (isinstance(pattern, os.PathLike) or is_path(text)):
+            self._names.append(text)
+        else:
+            home = Path(os.path.expanduser(text))  # noqa: PTH111  # Path's raises
+            self._paths.append(_resolve(home, f"The pattern {text!r} of trust="))
 
     def require_module(self, name: str) -> None:
         """Raise SourceError unless the module of this name may be imported."""
-        if not self._matches(name):
-            raise _refusal(f"The module {name!r}", name)
+        self._require(name, f"The module {name!r}")
+
+    def require_program(self, program: str) -> None:
+        """Raise SourceError unless this program may be started: by the name in the command, or by its path."""
+        if is_path(program):
+            self.require_file(Path(program))
+        else:
+            self._require(program, f"The program {program!r}")
+
+    def require_code(self) -> None:
+        """Raise SourceError unless code that is a text may be run."""
+        self._require(CODE, "Code that is a text")
+
+    def require_variable(self, name: str) -> None:
+        """Raise SourceError unless this environment variable may be read, or set for a program."""
+        self._require(f"${{{name}}}", f"The environment variable {name!r}")
+
+    def require_server(self, url: str) -> None:
+        """Raise SourceError unless requests may be sent to the server of this URL: its scheme, host and port."""
+        if self.is_limited:
+            origin = _to_origin(url)
+            self._require(origin, f"The server {origin!r}")
+
+    def require_any_server(self) -> None:
+        """Raise SourceError unless requests may be redirected to any server."""
+        for origin in ("https://*", "http://*"):
+            self._require(origin, "A redirect to another server")
+
+    def require_private(self) -> None:
+        """Raise SourceError unless requests may be sent to private addresses."""
+        self._require(PRIVATE, "The option 'allow_private'")
+
+    def require_builtins(self, groups: Iterable[str], *, approve: str, sandbox: str, network: bool) -> None:
+        """Raise SourceError unless these groups of built-in tools may be used, with these options."""
+        for group in sorted(groups):
+            self._require(f"<builtins:{group}>", f"The group {group!r} of the built-in tools")
+        for is_used, feature in (
+            (approve == "never", "approve:never"),
+            (sandbox == "none", "sandbox:none"),
+            (network, "network"),
+        ):
+            if is_used:
+                self._require(f"<{feature}>", f"The option {feature.replace(':', ': ')!r}")
 
     def require_file(self, file: Path, shown: str | None = None) -> None:
-        """Raise SourceError unless this file may be run; `shown` is how it names the file.
+        """Raise SourceError unless this file may be run or written; `shown` is how it names the file.
 
         Links count as the files that they lead to.
         """
         shown = str(file) if shown is None else shown
         resolved = _resolve(file, f"The file {shown!r}")
-        if self._patterns is None or any(_contains(pattern, resolved) for pattern in self._patterns):
-            return
-        raise _refusal(f"The file {shown!r}", shown)
+        if self.is_limited and not self._trusts(resolved):
+            raise _refusal(f"The file {shown!r}", _to_pattern(resolved))
 
-    def require_program(self, program: str) -> None:
-        """Raise SourceError unless this program may be started: by the name in the command, or by its path."""
-        if _is_path(program):
-            paths = None if self._patterns is None else [pattern for pattern in self._patterns if _is_path(pattern)]
-            Trust(paths).require_file(Path(program))
-        elif not self._matches(program):
-            raise _refusal(f"The program {program!r}", program)
+    def require_readable(self, file: Path, own_folder: Path, shown: str | None = None) -> None:
+        """Raise SourceError unless a document in `own_folder` may read this file: it is in that folder, or trusted."""
+        if self.is_limited and not _resolve(file, f"The file {shown!r}").is_relative_to(own_folder.resolve()):
+            self.require_file(file, shown)
 
-    def require_code(self) -> None:
-        """Raise SourceError unless code that is a text may be run."""
-        if not (self._patterns is None or CODE in self._patterns):
-            raise _refusal("Code that is a text", CODE)
+    def trusts_file(self, file: Path) -> bool:
+        """Return whether this file, or all in this folder, may be run."""
+        return not self.is_limited or self._trusts(file.resolve())
 
-    def require_variable(self, name: str) -> None:
-        """Raise SourceError unless this environment variable may be read."""
-        if not self._matches(pattern := f"${{{name}}}"):
-            raise _refusal(f"The environment variable {name!r}", pattern)
+    def environment(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the environment as a document sees it: looking up a variable requires that it is trusted."""
+        return _Environment(env, self) if self.is_limited else env
 
-    def require_server(self, url: str) -> None:
-        """Raise SourceError unless requests may be sent to the server of this URL: its scheme, host and port."""
-        if not self._matches(server := _to_origin(url)):
-            raise _refusal(f"The server {server!r}", server)
+    def _require(self, name: str, thing: str) -> None:
+        if self.is_limited and not any(name == one or fnmatch.fnmatchcase(name, one) for one in self._names_for(name)):
+            raise _refusal(thing, name)
 
-    def _matches(self, name: str) -> bool:
-        return self._patterns is None or any(
-            pattern == name or fnmatch.fnmatchcase(name, pattern) for pattern in self._patterns
-        )
+    def _names_for(self, name: str) -> list[str]:
+        """Return the patterns of the same kind: `*` is no variable, no server and no feature."""
+        return [pattern for pattern in self._names if _kind(pattern) == _kind(name)]
+
+    def _trusts(self, resolved: Path) -> bool:
+        return any(resolved.is_relative_to(path) or _matches(path.parts, resolved.parts) for path in self._paths)
 
 
-def _is_path(text: str) -> bool:
-    return os.sep in text or "/" in text
+class _Environment(Mapping[str, str]):
+    """Environment variables, of which only trusted ones can be looked up."""
+
+    def __init__(self, env: Mapping[str, str], trust: Trust) -> None:
+        self._env = env
+        self._trust = trust
+
+    def __getitem__(self, name: str) -> str:
+        self._trust.require_variable(name)
+        return self._env[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)
 
 
-def _to_origin(url: str) -> str:
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{parts.scheme}://{host}" + ("" if parts.port is None else f":{parts.port}")
+def _kind(text: str) -> str:
+    return "server" if "://" in text else "feature" if text[:1] == "<" else "variable" if text[:2] == "${" else "name"
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text is a path, and no name of a module or program."""
+    return os.sep in text or "/" in text or text.startswith((".", "~")) or text.endswith(".py")
+
+
+def _matches(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    """Return whether the parts of a path match those of a pattern. `**` is any number of parts."""
+    if not (pattern and parts):
+        return not parts and all(part == "**" for part in pattern)
+    if pattern[0] == "**":
+        return _matches(pattern[1:], parts) or _matches(pattern, parts[1:])
+    return fnmatch.fnmatchcase(parts[0], pattern[0]) and _matches(pattern[1:], parts[1:])
+
+
+def _to_origin(url: str, *, pattern: bool = False) -> str:
+    """Return scheme, host and port of a URL, in the one form in which they are compared."""
+    match = _ORIGIN.match(url)
+    rest = "" if match is None else url[match.end() :]
+    is_wrong = match is None or (rest not in ("", "/") if pattern else rest[:1] not in ("", "/", "?", "#"))
+    if match is None or is_wrong or (pattern and "@" in match[0]) or ("*" in match[0] and not pattern):
+        shown = f"The pattern {url!r} of trust=" if pattern else "The URL of a server"
+        raise SourceError(f"{shown} is none: write a scheme, a host and perhaps a port, such as 'https://api.example'.")
+    scheme, host, port = match["scheme"].lower(), match["host"].lower(), match["port"]
+    return f"{scheme}://{host}" + (f":{port}" if port and port != _DEFAULT_PORTS.get(scheme) else "")
 
 
 def _refusal(thing: str, pattern: str) -> SourceError:
     return SourceError(f"{thing} is not trusted: add {pattern!r} to trust=[…], or remove the source.")
 
 
-def _to_pattern(pattern: object) -> str:
-    text = os.fspath(pattern) if isinstance(pattern, str | os.PathLike) else None
-    if not isinstance(text, str) or not text.strip():
-        raise _no_pattern(pattern)
-    return text
+def _to_pattern(resolved: Path) -> str:
+    """Return the pattern that trusts a file: relative to the current folder if it is in there."""
+    here = Path.cwd().resolve()
+    text = resolved.relative_to(here).as_posix() if resolved.is_relative_to(here) else str(resolved)
+    return text if is_path(text) else f"./{text}"
 
 
 def _no_pattern(pattern: object) -> SourceError:
-    return SourceError(f"trust= lists modules, files, folders and programs as texts; {pattern!r} is none.")
+    return SourceError(
+        f"trust= lists files, modules, programs, variables, servers and features as texts; {pattern!r} is none."
+    )
 
 
 def _resolve(path: Path, what: str) -> Path:
@@ -106,8 +231,3 @@ def _resolve(path: Path, what: str) -> Path:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise SourceError(f"{what} cannot be found: {error}.") from None
-
-
-def _contains(pattern: str, file: Path) -> bool:
-    path = _resolve(Path(os.path.expanduser(pattern)), f"The pattern {pattern!r} of trust=")  # noqa: PTH111  # Path's raises
-    return file.is_relative_to(path) or fnmatch.fnmatchcase(file.as_posix(), path.as_posix())

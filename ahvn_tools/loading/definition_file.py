@@ -85,10 +85,10 @@ class DefinitionFile:
         options = {key: self.data[key] for key in _TOOL_OPTIONS if key in self.data}
         return {"name": self.name, **options, **({} if self.timeout is None else {"timeout": self.timeout})}
 
-    def expand(self, key: str, env: Mapping[str, str]) -> Any:
+    def expand(self, key: str, options: ReadOptions) -> Any:
         """Return the value of a key with its variables replaced; None without it. Raises SourceError."""
         try:
-            return expand(self.data.get(key), env)
+            return expand(self.data.get(key), options.variables)
         except SourceError as error:
             raise self.error(key, str(error)) from None
 

@@ -99,6 +99,8 @@ def _read_server(definition: DefinitionFile, options: ReadOptions) -> Contents:
         if key in definition.data:
             raise definition.error(key, "the server says what its tools take and return: remove this key")
     entry = _to_entry(definition, options)
+    if definition.is_enabled:
+        entry.require_trust(options.trust)
     import_options: dict[str, Any] = {key: definition.data[key] for key in _IMPORT_OPTIONS if key in definition.data}
     if definition.timeout is not None:
         import_options["timeout"] = definition.timeout
@@ -115,18 +117,16 @@ def _to_entry(definition: DefinitionFile, options: ReadOptions) -> Any:
             if other in definition.data:
                 raise definition.error(other, f"it is for a `command`, and the server is a `{key}`")
         return ServerEntry(
-            url=definition.expand(key, options.env),
+            url=definition.expand(key, options),
             headers=_texts(definition, "headers", options),
-            auth=definition.expand("mcp_api_key", options.env),
+            auth=definition.expand("mcp_api_key", options),
             transport=definition.data.get("transport"),
         )
     for other in ("headers", "mcp_api_key", "transport"):
         if other in definition.data:
             raise definition.error(other, "it is for a `url`; a command takes `env`")
     words = _to_words(definition, options)
-    if definition.is_enabled:
-        options.trust.require_program(words[0])
-    cwd = definition.expand("cwd", options.env)
+    cwd = definition.expand("cwd", options)
     return ServerEntry(
         command=words,
         env=_texts(definition, "env", options),
@@ -135,8 +135,8 @@ def _to_entry(definition: DefinitionFile, options: ReadOptions) -> Any:
 
 
 def _to_words(definition: DefinitionFile, options: ReadOptions) -> tuple[str, ...]:
-    command = definition.expand("command", options.env)
-    arguments = definition.expand("args", options.env) or []
+    command = definition.expand("command", options)
+    arguments = definition.expand("args", options) or []
     words = [*(shlex.split(command) if isinstance(command, str) else command), *arguments]
     if not words or not all(isinstance(word, str | int | float) for word in words):
         raise definition.error("command", "a command is a program and its arguments, which are texts")
@@ -144,7 +144,7 @@ def _to_words(definition: DefinitionFile, options: ReadOptions) -> tuple[str, ..
 
 
 def _texts(definition: DefinitionFile, key: str, options: ReadOptions) -> dict[str, str]:
-    values = definition.expand(key, options.env) or {}
+    values = definition.expand(key, options) or {}
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise definition.error(key, f"{name!r} is a text: write it in quotes")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.loading.definition_file import DefinitionFile
 from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.sources.http.body import require_trust
 from ahvn_tools.sources.http.options import build_from_url
 from ahvn_tools.spec import ToolSpec
 
@@ -60,7 +61,7 @@ def to_spec(definition: DefinitionFile, options: ReadOptions) -> ToolSpec:
         raise definition.error("api_url", "a variable in the query would be no secret: use auth_method: api_key_query")
     for key in _EXPANDED:
         if key in own:
-            own[key] = definition.expand(key, options.env)
+            own[key] = definition.expand(key, options)
     if definition.data.get("kind", definition.file.resolve().parent.name) == "native":
         own.setdefault("method", "POST")
     if "ca_file" in own:
@@ -74,4 +75,6 @@ def to_spec(definition: DefinitionFile, options: ReadOptions) -> ToolSpec:
         )
     except DefinitionError as error:
         raise definition.wrap(error) from error
+    if definition.is_enabled:
+        require_trust(template, body, options.trust)
     return ToolSpec(template, body)

@@ -40,6 +40,7 @@ def read(location: str, options: ReadOptions) -> Contents:
     folder = options.resolve(location)
     if not folder.is_dir():
         raise SourceError(f"There is no folder {location!r}.", file=location)
+    options = options.for_documents_in(folder.resolve())
     collected = _Collected()
     for file in _Search(location).find(folder):
         shown = str(Path(location) / file.relative_to(folder))
@@ -51,6 +52,7 @@ def read(location: str, options: ReadOptions) -> Contents:
 
 
 def _read_file(file: Path, shown: str, options: ReadOptions) -> Contents:
+    options.require_readable(shown)
     if file.suffix == ".py":
         return members.read_module(import_file(file, options, shown), shown)
     kind = classify_file(file, shown)

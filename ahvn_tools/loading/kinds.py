@@ -120,8 +120,18 @@ def _classify_path(location: str, folder: Path) -> tuple[Kind, str]:
         return "server", location
     if path.suffix in {".js", ".mjs"}:
         return "server", location
-    is_file = path.is_file() or (match is not None) or os.sep in location
-    return ("python" if is_file else "module"), location
+    if match is None and path.is_file():
+        raise unknown_kind(location)
+    return ("python" if match or os.sep in location else "module"), location
+
+
+def unknown_kind(shown: str) -> SourceError:
+    """Return the error about a file whose name does not say that it has tools."""
+    return SourceError(
+        f"{shown} is no file with tools: a source is a .py file, a manifest, a definition or an OpenAPI document "
+        "(.yaml, .yml, .json), an mcp.json, a list of MCP tools (.json, .jsonl) or the script of a server (.js, .mjs).",
+        file=shown,
+    )
 
 
 def _existing(path: Path, location: str) -> Path:

@@ -19,6 +19,7 @@ from typing import Final
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import SourceError
 from ahvn_tools.execution.pickling import pickle_by_value
+from ahvn_tools.loading.kinds import unknown_kind
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
 
@@ -43,6 +44,8 @@ def import_file(file: Path, options: ReadOptions, shown: str) -> ModuleType:
     A file in a package (a folder with an `__init__.py`) is imported as a part of it. A file whose name another module
     has gets a name of its own.
     """
+    if file.suffix != ".py":
+        raise unknown_kind(shown)
     file = file.resolve()
     if not file.is_file():
         raise SourceError(f"There is no file {shown!r}.", file=shown)
@@ -56,16 +59,25 @@ def import_file(file: Path, options: ReadOptions, shown: str) -> ModuleType:
 
 
 def import_module(name: str, options: ReadOptions) -> ModuleType:
-    """Return a module that is installed or, if there is none, in the folder of the options. Raises SourceError."""
+    """Return a module that is installed or, if there is none, in the folder of the options. Raises SourceError.
+
+    The folder is searched only if all files in it are trusted, not because the name of the module is.
+    """
     options.trust.require_module(name)
     folder = options.folder.resolve()
-    with _importing(name, folder), _search_last(folder):
+    is_searched = options.trust.trusts_file(folder)
+    with _importing(name, folder), _search_last(folder) if is_searched else contextlib.nullcontext():
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
-            raise SourceError(f"There is no file and no module {name!r}, neither installed nor in {folder}.") from None
+            where = (
+                f"neither installed nor in {folder}."
+                if is_searched
+                else (f"that is installed, and modules in {folder} are not trusted: add that folder to trust=[…].")
+            )
+            raise SourceError(f"There is no file and no module {name!r}, {where}") from None
 
 
 def own_name(module: ModuleType) -> str:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from ahvn_tools.errors import SourceError, ToolCallError
@@ -18,6 +18,7 @@ from ahvn_tools.redaction import mask_credentials
 from ahvn_tools.spec import ToolSpec
 
 if TYPE_CHECKING:
+    from ahvn_tools.sources.http.body import HTTPBody
     from ahvn_tools.sources.http.responses import HTTPResponse
     from ahvn_tools.sources.openapi.document import DocumentError, OpenFile
     from ahvn_tools.sources.openapi.options import OpenAPIOptions
@@ -32,6 +33,7 @@ def read(location: Any, options: ReadOptions, choices: OpenAPIOptions | None = N
 
     `choices` are as for `ToolSpec.from_openapi`.
     """
+    from ahvn_tools.sources.http.body import require_trust
     from ahvn_tools.sources.openapi.document import DocumentError
     from ahvn_tools.sources.openapi.source import read_tools
 
@@ -46,6 +48,8 @@ def read(location: Any, options: ReadOptions, choices: OpenAPIOptions | None = N
         raise document.locate(error) from None
     except SourceError as error:
         raise SourceError(f"{document.label}: {error}", file=document.label) from error
+    for template, body in tools.tools.values():
+        require_trust(template, cast("HTTPBody", body), options.trust)
     specs = tuple(ToolSpec(template, body) for template, body in tools.tools.values())
     errors = tuple(document.locate(error) for error in tools.errors)
     return Contents(name=_to_name(tools.title) or document.stem, tools=specs, errors=errors)
@@ -68,6 +72,8 @@ class _Source:
         if isinstance(location, Mapping):
             return cls("", "", dict(location))
         path = str(location) if _is_url(location) else str(options.resolve(str(location)))
+        if _is_url(path):
+            options.trust.require_server(path)
         text = _fetch(path) if _is_url(path) else read_text(Path(path))
         return cls(path, text, _parse(text, path))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,11 @@ class ReadOptions:
     """The folder that relative paths refer to: the current one, or that of the manifest."""
     trust: Trust = field(default_factory=Trust)
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    """The environment that credentials are read from."""
+    """The environment of this process; what documents read of it are `variables`."""
+    own_folder: Path | None = None
+    """The folder of the document that names the sources, which it may read; None where the host names them."""
+    roots: tuple[Path, ...] | None = None
+    """The only folders that the roots of documents may be, or be in; None: any."""
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The values of `${input:…}` in an mcp.json."""
     executor: Executor | None = None
@@ -32,9 +37,56 @@ class ReadOptions:
     allow_missing: bool = False
     """Whether a folder may have no file with tools."""
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment variables that documents may read. Looking up another one raises SourceError."""
+        return self.trust.environment(self.env)
+
     def resolve(self, location: str) -> Path:
         """Return the path of a location, which is relative to the folder."""
         return to_path(location, self.folder)
+
+    def require_readable(self, location: str) -> None:
+        """Raise SourceError for a file or folder that the document which names it may not read."""
+        if self.own_folder is not None and exists(location, self.folder):
+            self.trust.require_readable(self.resolve(location), self.own_folder, location)
+
+    def to_output(self, location: str) -> Path:
+        """Return the path of a file that is written for a document. Raises SourceError unless it is trusted."""
+        path = self.resolve(location)
+        self.trust.require_file(path, location)
+        return path
+
+    def for_documents_in(self, folder: Path) -> ReadOptions:
+        """Return the options for what the files in a folder name: they may read what is in there."""
+        if self.own_folder is not None and folder.is_relative_to(self.own_folder):
+            return self
+        return replace(self, own_folder=folder)
+
+    def to_roots(self, roots: Iterable[str]) -> tuple[Path, ...]:
+        """Return the folders that tools of a document may use: what both the document and the host allow.
+
+        Raises SourceError if that is nothing, and without the host's roots for folders that are not trusted.
+        """
+        wanted = [self.resolve(root).resolve() for root in roots]
+        if self.roots is None:
+            for root in wanted:
+                self.trust.require_file(root)
+            return tuple(wanted)
+        narrowed = [
+            own if own.is_relative_to(root) else root
+            for own, root in product(wanted, self.roots)
+            if _overlap(own, root)
+        ]
+        if wanted and not narrowed:
+            raise SourceError(
+                "The document's roots are all outside of roots=[…], which the host passes: change one of them."
+            )
+        return tuple(dict.fromkeys(narrowed))
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def exists(location: str, folder: Path) -> bool:

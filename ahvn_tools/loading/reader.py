@@ -29,6 +29,8 @@ def read(kind: Kind, location: Any, options: ReadOptions) -> Contents:
     """Return what a source contains. Raises SourceError when it cannot be loaded."""
     if kind not in _READERS:
         raise SourceError(f"{location!r}: sources of the kind {kind!r} cannot be loaded.")
+    if isinstance(location, str):
+        options.require_readable(location)
     module = importlib.import_module(f"ahvn_tools.loading.{_READERS[kind]}")
     contents: Contents = module.read(location, options)
     return contents

@@ -29,8 +29,10 @@ def read(location: Any, options: ReadOptions) -> Contents:
     if isinstance(location, Mapping):
         return _read_config(location, options.folder, "The mcp.json", None, options)
     if re.match(r"https?://", location, re.IGNORECASE):
+        options.trust.require_server(location)
         return _contents(location)
     if (match := _CONFIG.fullmatch(location)) and exists(match["file"], options.folder):
+        options.require_readable(match["file"])
         return _read_config_file(options.resolve(match["file"]), match["file"], match["names"], options)
     if Path(location).suffix in _INTERPRETERS and exists(location, options.folder):
         path = options.resolve(location)
@@ -60,15 +62,14 @@ def _read_config(
 
     try:
         chosen = _choose(find_servers(config), shown, names)
-        entries = parse_entries({"mcpServers": chosen}, folder, env=options.env, inputs=options.inputs)
+        entries = parse_entries(
+            {"mcpServers": chosen}, folder, env=options.env, inputs=options.inputs, trust=options.trust
+        )
     except DefinitionError as error:
         hint = " Here: Toolkit.add_mcp(…, inputs=…), or `inputs` in a manifest." if "inputs=" in str(error) else ""
         raise SourceError(f"{shown}: {error}{hint}", file=shown) from error
     if not entries:
         raise SourceError(f"{shown} has no server that is not disabled.", file=shown)
-    for entry in entries.values():
-        if entry.command:
-            options.trust.require_program(entry.command[0])
     name = next(iter(entries)) if len(entries) == 1 else "tools"
     return Contents(name=name, servers=(ServerSource(server=entries),))
 

@@ -68,7 +68,7 @@ class Build:
         ((name, options),) = item.items()
         if ":" not in name:
             try:
-                return middleware_table.build(name, options or {}, self.document.folder)
+                return middleware_table.build(name, options or {}, self.read_options)
             except ValueError as error:
                 raise ToolSpecError(describe_option_errors(name, error, middleware_table.MIDDLEWARE[name])) from None
         member = self.member(name)

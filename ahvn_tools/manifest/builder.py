@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,9 @@ class Builder:
     def _new_toolkit(self, default_name: str) -> Toolkit:
         build, manifest = self.build, self.build.manifest
         options = manifest.fields_set(*(name for name in _TOOLKIT_OPTIONS if getattr(manifest, name) is not None))
-        roots = None if manifest.roots is None else [build.read_options.resolve(root) for root in manifest.roots]
+        roots = None
+        with build.at("roots"):
+            roots = self._roots(manifest.roots)
         options |= self._approval()
         build.raise_problems()
         try:
@@ -89,6 +92,10 @@ class Builder:
         except ToolSpecError as error:
             build.problems.append(Problem(path=(), message=build.resolved.redact(str(error))))
             raise build.document.error(build.problems) from None
+
+    def _roots(self, roots: Sequence[str] | None) -> tuple[Path, ...] | None:
+        """Return the roots that a manifest names, or those that the host passes. Raises SourceError."""
+        return self.build.read_options.roots if roots is None else self.build.read_options.to_roots(roots)
 
     def _approval(self) -> dict[str, Any]:
         build, approval = self.build, self.build.manifest.approval
@@ -106,7 +113,8 @@ class Builder:
                 SecretKey.create(approval.secret_key)  # it names the key, before the toolkit is made
                 options["secret_key"] = approval.secret_key
         if approval.store is not None:
-            options["approval_store"] = build.read_options.resolve(approval.store)
+            with build.at("approval", "store"):
+                options["approval_store"] = build.read_options.to_output(approval.store)
         if "expiry" in approval.model_fields_set:
             options["approval_expiry"] = approval.expiry
         return options
@@ -138,12 +146,12 @@ class Builder:
     def _read_builtins(self, source: Any) -> Contents:
         from ahvn_tools.manifest.builtins_source import read_builtins  # slow, and few manifests have it
 
-        roots = getattr(source, "roots", ()) or self.build.manifest.roots or ()
-        folders = tuple(self.build.read_options.resolve(root).resolve() for root in roots)
+        folders = self._roots(getattr(source, "roots", None) or self.build.manifest.roots) or ()
+        trust = self.build.read_options.trust
         if isinstance(source, source_model.TextSource):
-            return read_builtins("standard", folders)
+            return read_builtins("standard", folders, trust)
         options = {name: getattr(source, name) for name in ("read_only", "approve", "sandbox", "network")}
-        return read_builtins(source.builtins, folders, **options)
+        return read_builtins(source.builtins, folders, trust, **options)
 
     def _read_nested(self, location: str, source: Any, kit: Toolkit) -> Contents:
         try:
@@ -184,11 +192,13 @@ def _locate(source: Any, build: Build) -> tuple[Any, Any]:
     if not getattr(source, key):
         raise SourceError(f"`{key}` is empty.")
     if isinstance(source, source_model.TextSource):
+        build.read_options.require_readable(source.source)
         return classify(source.source, build.read_options.folder)
     if isinstance(source, source_model.PathSource):
         file = split_location(source.path)[0]
         if not build.read_options.resolve(file).exists():
             raise SourceError(f"There is no file or folder {file!r}.", file=file)
+        build.read_options.require_readable(file)
         return classify(Path(source.path), build.read_options.folder)
     return key, getattr(source, key)
 

@@ -49,4 +49,5 @@ def read_openapi(build: Build, index: int, source: OpenAPISource) -> Contents:
         choices["tags"] = source.operation_tags
     if source.auth:
         choices["auth"] = build.document.data["sources"][index]["auth"]
+    build.read_options.require_readable(source.openapi)
     return openapi.read(source.openapi, build.read_options, choices)

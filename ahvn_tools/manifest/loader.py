@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +47,13 @@ def load(
 
     `name` is the name of the toolkit. `profile` is the profile of manifests to use, by default the one that the
     environment variable AHVN_TOOLS_PROFILE names. `audience` gives the toolkit of one audience, with what manifests say
-    for it. `trust` lists the modules, files, folders and programs that may run; by default those that the sources name.
-    `roots` are the folders that the built-in tools may use. `env` replaces the environment variables that manifests
-    refer to. `tool_sets` are files with toolsets, and folders of such files. `executor` is where the bodies of tools
-    with `isolation="executor"` run, as of a Toolkit. With `allow_missing` a `Path` that does not exist, in `sources`
-    and `tool_sets`, and a folder without tools are no errors. Raises SourceError for what cannot be loaded, also for a
-    server that cannot be reached; no server stays connected then.
+    for it. `trust` lists what the sources may run, start, read, write, send and use, as docs/sources.md says; by
+    default it is all that they name. `roots` are the folders that the built-in tools may use, and of the roots of
+    manifests only what is in these. `env` replaces the environment variables that manifests refer to. `tool_sets` are
+    files with toolsets, and folders of such files. `executor` is where the bodies of tools with `isolation="executor"`
+    run, as of a Toolkit. With `allow_missing` a `Path` that does not exist, in `sources` and `tool_sets`, and a folder
+    without tools are no errors. Raises SourceError for what cannot be loaded, also for a server that cannot be reached;
+    no server stays connected then.
 
     >>> kit = load('''
     ... def greet(name: str) -> str:
@@ -63,11 +66,15 @@ def load(
     if not sources:
         raise SourceError("There is nothing to load: pass a file, a folder, a module, a server or an object.")
     options = ReadOptions(
-        trust=Trust(trust), env=os.environ if env is None else env, executor=executor, allow_missing=allow_missing
+        trust=Trust(trust),
+        env=os.environ if env is None else env,
+        roots=None if roots is None else to_roots(roots),
+        executor=executor,
+        allow_missing=allow_missing,
     )
     files = _find_toolset_files(tool_sets, options)
     located = [classify(source, options.folder) for source in _present(sources, options)]
-    _refuse_unused_options({kind for kind, _ in located}, profile, roots, files)
+    _refuse_unused_options({kind for kind, _ in located}, profile, options.roots, files)
     if [kind for kind, _ in located] == ["manifest"]:
         return _load_manifest(located[0][1], options, profile, audience, name)
     contents: list[Contents] = []
@@ -75,7 +82,7 @@ def load(
     try:
         for kind, location in located:
             if kind == "builtins":
-                contents.append(_read_builtins(roots))
+                contents.append(_read_builtins(options))
             elif kind == "manifest":
                 loaded.append(_load_manifest(location, options, profile, audience, None))
                 contents.append(Contents(name=loaded[-1].name, toolkit=loaded[-1]))
@@ -84,8 +91,9 @@ def load(
         if len(contents) == 1 and contents[0].toolkit is not None and not files:
             return _single_toolkit(contents[0], name, audience, executor)
         kit = _combine(contents, name, audience, executor)
-        _add_toolset_files(kit, [location for kind, location in located if kind == "folder"])
-        _add_toolsets(kit, files, options.folder)
+        for folder in (Path(location) for kind, location in located if kind == "folder"):
+            _add_toolsets_of_folder(kit, folder, options)
+        _add_toolsets(kit, files, options)
         return kit
     except BaseException:
         for kit in loaded:
@@ -166,22 +174,22 @@ def _present(sources: Iterable[Any], options: ReadOptions) -> list[Any]:
 
 
 def _refuse_unused_options(
-    kinds: Collection[str], profile: str | None, roots: Roots | None, tool_sets: Collection[Any]
+    kinds: AbstractSet[str], profile: str | None, roots: Collection[Path] | None, tool_sets: Collection[Any]
 ) -> None:
     """Raise SourceError for an option that none of these kinds of sources has."""
     if tool_sets and kinds == {"manifest"}:
         raise SourceError("A manifest has its own key `tool_sets`: write it there, and leave the option out.")
     if profile is not None and "manifest" not in kinds:
         raise SourceError(f"profile={profile!r} is for manifests, and no source is one: leave it out.")
-    if roots is not None and "builtins" not in kinds:
-        raise SourceError("`roots` is for the source 'builtins', and no source is that: leave it out.")
+    if roots is not None and not kinds & {"builtins", "manifest"}:
+        raise SourceError("`roots` is for the source 'builtins' and for manifests, and no source is one: leave it out.")
 
 
-def _read_builtins(roots: Roots | None) -> Contents:
-    """Return all built-in tools of these folders. Raises SourceError without one."""
+def _read_builtins(options: ReadOptions) -> Contents:
+    """Return all built-in tools of the host's roots. Raises SourceError without one."""
     from ahvn_tools.manifest.builtins_source import read_builtins  # slow, and not for other sources
 
-    return read_builtins("standard", to_roots(roots or ()))
+    return read_builtins("standard", options.roots or (), options.trust)
 
 
 def _single_toolkit(content: Contents, name: str | None, audience: str | None, executor: Executor | None) -> Toolkit:
@@ -243,14 +251,13 @@ def _things(content: Contents) -> Sequence[Any]:
     return content.tools if content.toolkit is None else (content.toolkit,)
 
 
-def _add_toolset_files(kit: Toolkit, folders: Sequence[str]) -> None:
-    """Add the toolsets of the files in `configs/tool_sets` of folders. A broken file is skipped and remembered."""
-    for folder in map(Path, folders):
-        if any((folder / place).is_dir() for place in ("configs/tool_sets", "configs/tool-sets")):
-            from ahvn_tools.manifest import toolset_files  # slow, and few folders have any
+def _add_toolsets_of_folder(kit: Toolkit, folder: Path, options: ReadOptions) -> None:
+    """Add the toolsets of the files in `configs/tool_sets` of a folder. A broken file is skipped and remembered."""
+    if any((folder / place).is_dir() for place in ("configs/tool_sets", "configs/tool-sets")):
+        from ahvn_tools.manifest import toolset_files  # slow, and few folders have any
 
-            errors = toolset_files.add_toolset_files(kit, toolset_files.find_files(folder), folder)
-            add_load_errors(kit, errors)
+        options = replace(options.for_documents_in(folder.resolve()), folder=folder)
+        add_load_errors(kit, toolset_files.add_toolset_files(kit, toolset_files.find_files(folder), options))
 
 
 def _find_toolset_files(tool_sets: Iterable[Any], options: ReadOptions) -> list[Path]:
@@ -265,12 +272,12 @@ def _find_toolset_files(tool_sets: Iterable[Any], options: ReadOptions) -> list[
     return toolset_files.find_files(options.folder, places)
 
 
-def _add_toolsets(kit: Toolkit, files: Sequence[Path], folder: Path) -> None:
+def _add_toolsets(kit: Toolkit, files: Sequence[Path], options: ReadOptions) -> None:
     """Add the toolsets of these files, as above."""
     if files:
         from ahvn_tools.manifest import toolset_files  # as above
 
-        add_load_errors(kit, toolset_files.add_toolset_files(kit, files, folder))
+        add_load_errors(kit, toolset_files.add_toolset_files(kit, files, options))
 
 
 def _keep_audience(kit: Toolkit, audience: str) -> None:

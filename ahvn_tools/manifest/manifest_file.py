@@ -59,6 +59,7 @@ def load_manifest(
 
     `shown` is how errors name the file; `ancestors` are the manifests that lead to it.
     """
+    options.require_readable(location)
     file = options.resolve(location).resolve()
     shown = location if shown is None else shown
     if file in ancestors:
@@ -68,7 +69,8 @@ def load_manifest(
         raise SourceError(f"{shown}: manifests include each other too deeply: at most {MAX_DEPTH} levels.", file=shown)
     written = read_document(file, shown)
     document, choice = _choose_parts(written, options.env, choice)
-    build = _prepare(written, document, replace(options, folder=file.parent), choice, (*ancestors, file))
+    options = replace(options.for_documents_in(file.parent), folder=file.parent)
+    build = _prepare(written, document, options, choice, (*ancestors, file))
     kit = Builder(build=build, load_nested=_load_nested).toolkit(file.stem)
     if choice.name is not None:
         kit.name = choice.name
@@ -114,7 +116,7 @@ def _prepare(
     written: Document, document: Document, options: ReadOptions, choice: Choice, ancestors: tuple[Path, ...]
 ) -> Build:
     """Return what the toolkit is made from. Raises SourceError for what can be seen without loading a source."""
-    resolved = resolve_variables(document.data, options.env)
+    resolved = resolve_variables(document.data, options.variables)
     manifest, problems = validate(resolved.data)
     unresolved = {problem.path for problem in resolved.problems}
     problems = [*resolved.problems, *(problem for problem in problems if problem.path not in unresolved)]

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from ahvn_tools import middleware
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.manifest_model import ManifestModel
 from ahvn_tools.middleware import Middleware
 from ahvn_tools.middleware.factory import factory_call
@@ -23,11 +24,8 @@ Level = Literal["debug", "info", "warning", "error", "critical"]
 class MiddlewareOptions(ManifestModel):
     """Options of one middleware."""
 
-    def arguments(self, folder: Path) -> dict[str, Any]:
-        """Return the arguments of its function; relative paths begin in the folder of the manifest."""
-        return {name: folder / value if name == "path" else value for name, value in self._written_options().items()}
-
-    def _written_options(self) -> dict[str, Any]:
+    def arguments(self, _options: ReadOptions) -> dict[str, Any]:
+        """Return the arguments of its function. Raises SourceError for a file that is not trusted."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
@@ -89,9 +87,9 @@ class Log(MiddlewareOptions):
     redact: list[str] = []
     """Regular expressions: what they match in a line is `***`."""
 
-    def arguments(self, folder: Path) -> dict[str, Any]:
+    def arguments(self, options: ReadOptions) -> dict[str, Any]:
         """Return the arguments, the level as a number."""
-        given = super().arguments(folder)
+        given = super().arguments(options)
         return {**given, "level": logging.getLevelNamesMapping()[self.level.upper()]} if "level" in given else given
 
 
@@ -107,12 +105,21 @@ class Record(MiddlewareOptions):
     secret_key: str | None = None
     """At least 16 characters, from the environment: it distinguishes calls that differ in secrets."""
 
+    def arguments(self, options: ReadOptions) -> dict[str, Any]:
+        """Return the arguments, with the path of the file that is written."""
+        return {**super().arguments(options), "path": options.to_output(self.path)}
+
 
 class Replay(Record):
     """Calls are answered from a recording."""
 
     allow_changed: bool = False
     """Whether a tool may have changed since it was recorded."""
+
+    def arguments(self, options: ReadOptions) -> dict[str, Any]:
+        """Return the arguments, with the path of the file that is read."""
+        options.require_readable(self.path)
+        return {**MiddlewareOptions.arguments(self, options), "path": options.resolve(self.path)}
 
 
 class Retry(_Repeatable):
@@ -165,10 +172,10 @@ MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
 _SECRET_OPTIONS = frozenset({"secret_key"})
 
 
-def build(name: str, options: Mapping[str, Any] | MiddlewareOptions, folder: Path) -> Middleware:
+def build(name: str, options: Mapping[str, Any] | MiddlewareOptions, read_options: ReadOptions) -> Middleware:
     """Return a middleware of this package. Raises pydantic's ValidationError, and ToolSpecError, for its options."""
     model = options if isinstance(options, MiddlewareOptions) else MIDDLEWARE[name].model_validate(options)
-    made: Middleware = getattr(middleware, name)(**model.arguments(folder))
+    made: Middleware = getattr(middleware, name)(**model.arguments(read_options))
     return made
 
 

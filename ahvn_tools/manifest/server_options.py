@@ -27,7 +27,9 @@ def to_server_source(build: Build, index: int, source: source_model.ServerSource
     options: dict[str, Any] = source.fields_set("timeout", "idempotent", "tasks", "binds", *_CREDENTIALS)
     for key in ("stderr", "pin"):
         if (file := getattr(source, key)) is not None:
-            options[key] = build.read_options.resolve(file)
+            options[key] = build.read_options.to_output(file)
+    for variable in source.env:
+        build.read_options.trust.require_variable(variable)
     for key, kind in (("limits", Limits), ("budgets", Budgets)):
         if values := getattr(source, key):
             with build.at("sources", index, key):

@@ -40,10 +40,10 @@ class ToolsetAdder:
                 log.warning("The agent %r: %s", name, message)
 
     def _add_files(self) -> None:
-        build, folder = self.build, self.build.document.folder
+        build, options = self.build, self.build.read_options
         places = build.manifest.tool_sets if "tool_sets" in build.manifest.model_fields_set else None
         with build.at("tool_sets"):
-            for error in add_toolset_files(self.kit, find_files(folder, places), folder):
+            for error in add_toolset_files(self.kit, find_files(options.folder, places), options):
                 with build.at("tool_sets"):
                     raise _to_nested(error)
 

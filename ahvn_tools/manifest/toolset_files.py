@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.model_file import read_mapping, to_model
 from ahvn_tools.manifest.toolset_model import ToolsetFile
 from ahvn_tools.toolkit import Toolkit
@@ -48,13 +49,14 @@ def find_files(folder: Path, places: Sequence[str] | None = None) -> list[Path]:
     return files
 
 
-def read_files(files: Iterable[Path], folder: Path) -> tuple[list[FoundFile], list[SourceError]]:
+def read_files(files: Iterable[Path], options: ReadOptions) -> tuple[list[FoundFile], list[SourceError]]:
     """Return the toolsets of the files that are enabled, and the errors of files that cannot be used."""
     found: dict[str, FoundFile] = {}
     errors: list[SourceError] = []
     for file in files:
-        shown = file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file)
+        shown = file.relative_to(options.folder).as_posix() if file.is_relative_to(options.folder) else str(file)
         try:
+            options.require_readable(shown)
             content, document = read_mapping(file, shown, "a toolset is a mapping with `name` and `tools`")
             toolset = to_model(content, ToolsetFile, document)
             if toolset.enabled and (first := found.get(toolset.name)) is not None:
@@ -70,12 +72,12 @@ def read_files(files: Iterable[Path], folder: Path) -> tuple[list[FoundFile], li
     return list(found.values()), errors
 
 
-def add_toolset_files(toolkit: Toolkit, files: Iterable[Path], folder: Path) -> list[SourceError]:
+def add_toolset_files(toolkit: Toolkit, files: Iterable[Path], options: ReadOptions) -> list[SourceError]:
     """Add the toolsets of files, and return the errors of those that cannot be used.
 
     A tool that the toolkit does not have stays in its toolset, with a warning, and `Toolkit.check` finds it.
     """
-    found, errors = read_files(files, folder)
+    found, errors = read_files(files, options)
     for file in found:
         toolset = file.toolset
         toolkit.add_toolset(toolset.name, toolset.description, names=toolset.tools, ordered=True)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
+from ahvn_tools.errors import SourceError
 from ahvn_tools.loading.environment import VARIABLE
 from ahvn_tools.manifest.document import Path_, Problem
 from ahvn_tools.redaction import text_redactor
@@ -122,9 +123,9 @@ class _Resolver:
             self._add_problem(
                 path, f"write `${{{default}}}`: `{name}:` belongs to mcp.json, and here `:` begins a default"
             )
-        elif name in self._env:
-            self.values[name] = self._env[name]
-            return self._env[name]
+        elif (value := self._look_up(name, path)) is not None:
+            self.values[name] = value
+            return value
         elif default is not None:
             return default
         else:
@@ -132,6 +133,13 @@ class _Resolver:
                 path, f"the environment variable {name!r} is not set. Set it, or write `${{{name}:default}}`"
             )
         return ""
+
+    def _look_up(self, name: str, path: Path_) -> str | None:
+        try:
+            return self._env.get(name)
+        except SourceError as error:  # it is not trusted
+            self._add_problem(path, str(error).removesuffix("."))
+            return ""
 
     def _add_problem(self, path: Path_, message: str) -> None:
         self.problems.append(Problem(path=path, message=f"{message}."))

@@ -102,7 +102,7 @@ class RequestCode:
 
     def require_trust(self, trust: Trust) -> None:
         """Raise SourceError unless requests may be sent there."""
-        http.require_trust(self.body, trust)
+        self.body.require_trust(trust)
 
     def load(self, _options: Mapping[str, Any]) -> Function:
         """Return the function that sends the request."""

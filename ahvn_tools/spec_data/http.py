@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,12 +16,8 @@ from ahvn_tools.sources.http.checks import check_request
 from ahvn_tools.sources.http.request import HTTPArgument, HTTPOptions, HTTPRequest
 from ahvn_tools.sources.http.security import ApiKey, Basic, ClientCredentials
 from ahvn_tools.spec_data.fields import error, join, read, read_object
-from ahvn_tools.trust import Trust
 
 _SECURITY: Final[Mapping[str, type]] = {"api_key": ApiKey, "basic": Basic, "client_credentials": ClientCredentials}
-
-_ANY_SERVER: Final = ("https://*", "http://*")
-"""Where redirects to other servers may lead."""
 
 _BODY_FIELDS: Final = ("name", "request", "sending", "hidden", "wants_json", "is_remote", "origin")
 
@@ -75,18 +70,6 @@ def read_body(data: JsonObject) -> HTTPBody:
         raise error("'code.origin' is empty.")
     check_request(body.name, body.request, body.hidden, body.options)
     return body
-
-
-def require_trust(body: HTTPBody, trust: Trust) -> None:
-    """Raise SourceError unless requests, credentials and certificates may be those that data names."""
-    tokens = [item.token_url for item in body.request.security if isinstance(item, ClientCredentials)]
-    proxy = [] if body.options.proxy in (None, "environment") else [body.options.proxy]
-    anywhere = _ANY_SERVER if body.options.follow_redirects is True else ()
-    for url in (body.request.base_url, *tokens, *proxy, *anywhere):
-        if url:
-            trust.require_server(url)
-    if body.options.ca_file is not None:
-        trust.require_file(Path(body.options.ca_file))
 
 
 def _read_security(data: Any) -> Any:

@@ -33,7 +33,6 @@ TOOL = {"name": "find", "inputSchema": {"type": "object"}}
         ("nowhere.py", "python", "nowhere.py"),
         ("nowhere.py:kit", "python", "nowhere.py:kit"),
         ("no/where", "python", "no/where"),
-        ("plain", "python", "plain"),
         ("acme.tools", "module", "acme.tools"),
         ("acme.tools:kit", "module", "acme.tools:kit"),
         (".", "folder", "."),
@@ -63,7 +62,6 @@ TOOL = {"name": "find", "inputSchema": {"type": "object"}}
 def test_a_text_or_path_is_classified(source, kind, location, write):
     files = {
         "my tools.py": "",
-        "plain": "",
         "server.js": "",
         "folder/x": "",
         "mcp.json": '{"mcpServers": {"github": {"url": "http://x"}}, // comment\n}',
@@ -129,11 +127,15 @@ def test_paths_are_relative_to_a_folder(write, tmp_path):
             "package.json is neither an mcp.json, nor an OpenAPI document, nor a list of MCP tools.",
         ),
         ("broken.json", "broken.json, line 2: this is not JSON: Expecting value."),
+        ("README.md", "README.md is no file with tools: a source is a .py file, "),
+        (Path("script"), "script is no file with tools: a source is a .py file, "),
     ],
 )
 def test_what_is_none_of_these_is_an_error(source, message, write):
     write('{"name": "x"}', "package.json")
     write('{"name":\n}', "broken.json")
+    write("", "README.md")
+    write("", "script")
     with pytest.raises(SourceError) as caught:
         classify(source)
     assert str(caught.value).startswith(message)

@@ -29,7 +29,7 @@ def test_a_link_counts_as_the_file_that_it_leads_to(write, tmp_path):
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside/link.py").symlink_to(tmp_path / "outside/hut.py")
     with pytest.raises(SourceError, match="is not trusted"):
-        load("inside/link.py", trust=["inside"])
+        load("inside/link.py", trust=["inside/"])
 
 
 def test_the_packages_of_a_file_must_be_trusted_too(write):
@@ -37,7 +37,7 @@ def test_the_packages_of_a_file_must_be_trusted_too(write):
     write(TOOL, "house/hall.py")
     with pytest.raises(SourceError, match=r"__init__.py' is not trusted"):
         load("house/hall.py", trust=["house/hall.py"])
-    assert len(load("house/hall.py", trust=["house"])) == 1
+    assert len(load("house/hall.py", trust=["house/"])) == 1
 
 
 def test_code_is_trusted_by_a_pattern_of_its_own():

@@ -12,6 +12,7 @@ import pytest
 
 from ahvn_tools import middleware
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE, build, to_item
 from ahvn_tools.middleware.factory import factory_call
 
@@ -54,11 +55,11 @@ def test_the_options_and_their_defaults_are_those_of_the_function(name):
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_middleware_is_made_of_an_item_and_becomes_that_item_again(name, tmp_path):
     if name == "replay":
-        build("record", {"path": "calls.jsonl"}, tmp_path)
-    made = build(name, SAMPLES[name], tmp_path)
+        build("record", {"path": "calls.jsonl"}, ReadOptions(folder=tmp_path))
+    made = build(name, SAMPLES[name], ReadOptions(folder=tmp_path))
     assert factory_call(made).name == name
     assert to_item(made, tmp_path) == ({name: SAMPLES[name]} if SAMPLES[name] else name)
-    assert to_item(build(name, dict(SAMPLES[name]), tmp_path), tmp_path) == to_item(made, tmp_path)
+    assert to_item(build(name, dict(SAMPLES[name]), ReadOptions(folder=tmp_path)), tmp_path) == to_item(made, tmp_path)
 
 
 def test_positional_options_and_sets_have_names_and_an_order_in_an_item():

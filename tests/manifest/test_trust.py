@@ -166,8 +166,8 @@ def test_a_path_may_lead_out_of_the_folder_unless_trust_forbids_it(folder: Path)
     (folder / "sub" / "kit.yaml").write_text("sources: [../notes.py]")
     assert len(load("sub/kit.yaml")) == 3
     with pytest.raises(SourceError, match="is not trusted"):
-        load("sub/kit.yaml", trust=["sub"])
+        load("sub/kit.yaml", trust=["sub/"])
     (folder / "sub" / "link.py").symlink_to(folder / "evil.py")
     (folder / "sub" / "kit.yaml").write_text("sources: [link.py]")
     with pytest.raises(SourceError, match="is not trusted"):
-        load("sub/kit.yaml", trust=["sub"])
+        load("sub/kit.yaml", trust=["sub/"])

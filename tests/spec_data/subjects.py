@@ -11,7 +11,7 @@ from ahvn_tools import ToolSpec
 from ahvn_tools.binding import EnvironmentVariable, WorkerResolver
 from tests.spec_data import tools
 
-TRUST = ["tests.spec_data.tools", "<code>", "${CANARY_KEY}", "${CANARY_SECRET}", "https://*.example"]
+TRUST = ["tests.spec_data.tools", "<code>", "${CANARY_KEY}", "${CANARY_SECRET}", "https://*.example", "<private>"]
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 

@@ -27,7 +27,7 @@ NEEDED = {
     "code": ["<code>"],
     "variable": ["tests.spec_data.tools", "${CANARY_KEY}"],
     "openapi": ["https://pets.example", "${CANARY_KEY}"],
-    "http": ["https://api.example", "https://login.example", "${CANARY_KEY}", "${CANARY_SECRET}"],
+    "http": ["https://api.example", "https://login.example", "${CANARY_KEY}", "${CANARY_SECRET}", "<private>"],
 }
 
 

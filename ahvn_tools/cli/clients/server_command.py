@@ -98,7 +98,9 @@ def _to_arguments(options: SourceOptions) -> list[str]:
 
 
 def _to_absolute_trust(pattern: str) -> str:
-    return _resolve(pattern) if Path(pattern).exists() else pattern
+    from ahvn_tools.trust import is_path  # as above: not for completion
+
+    return _resolve(pattern) if is_path(pattern) else pattern
 
 
 _ABSOLUTE = {"trust": _to_absolute_trust, "root": _resolve}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.trust import Trust
 
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
@@ -37,6 +38,15 @@ class ServerEntry:
     log_file: Any = None
     """The file that the stderr of the server is written to: its path, or an open one."""
 
+    def require_trust(self, trust: Trust) -> None:
+        """Raise SourceError unless the program may be started, with these variables, or the URL be requested."""
+        if self.command:
+            trust.require_program(self.command[0])
+        for name in self.env:
+            trust.require_variable(name)
+        if self.url is not None:
+            trust.require_server(self.url)
+
 
 def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
     """Return the content of an mcp.json and the folder that it is for. It may have comments and trailing commas."""
@@ -62,11 +72,19 @@ def without_comments(text: str) -> str:
 
 
 def parse_entries(
-    config: Mapping[str, Any], folder: Path, *, env: Mapping[str, str], inputs: Mapping[str, str]
+    config: Mapping[str, Any],
+    folder: Path,
+    *,
+    env: Mapping[str, str],
+    inputs: Mapping[str, str],
+    trust: Trust = Trust(),  # noqa: B008  # it does not change
 ) -> dict[str, ServerEntry]:
-    """Return the servers of a configuration that are not disabled, by name. Raises DefinitionError."""
+    """Return the servers of a configuration that are not disabled, by name.
+
+    Raises DefinitionError, and SourceError for what is not trusted.
+    """
     return {
-        name: _EntryParser(name, folder, env, inputs).parse(entry)
+        name: _EntryParser(name, folder, trust.environment(env), inputs, trust).parse(entry)
         for name, entry in find_servers(config).items()
         if not _is_disabled(entry)
     }
@@ -90,11 +108,14 @@ def _is_disabled(entry: Any) -> bool:
 class _EntryParser:
     """Parses one entry, and replaces `${…}` in its texts."""
 
-    def __init__(self, name: str, folder: Path, env: Mapping[str, str], inputs: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, folder: Path, env: Mapping[str, str], inputs: Mapping[str, str], trust: Trust
+    ) -> None:
         self._where = f"Server {name!r}"
         self._folder = folder
         self._env = env
         self._inputs = inputs
+        self._trust = trust
         self._known = {
             "workspaceFolder": str(folder),
             "workspaceFolderBasename": folder.name,
@@ -117,7 +138,7 @@ class _EntryParser:
             [] if command is None else [*command, *arguments] if isinstance(command, list) else [command, *arguments]
         )
         transport, cwd, auth = entry.get("type") or entry.get("transport"), entry.get("cwd"), entry.get("auth")
-        return ServerEntry(
+        parsed = ServerEntry(
             command=tuple(self._expand(word, "args") for word in words),
             env={**self._read_env_file(entry.get("envFile")), **self._expand_values(entry, "env")},
             cwd=None if cwd is None else self._expand(cwd, "cwd"),
@@ -126,12 +147,15 @@ class _EntryParser:
             auth=self._expand(auth, "auth") if isinstance(auth, str) else None,
             transport=transport if isinstance(transport, str) else None,
         )
+        parsed.require_trust(self._trust)
+        return parsed
 
     def _read_env_file(self, path: Any) -> dict[str, str]:
         """Return the variables of VS Code's `envFile`: lines of `NAME=value`, the value with or without quotes."""
         if not path:
             return {}
         path = self._expand(path, "envFile")
+        self._trust.require_file(self._folder / path, path)
         try:
             lines = (self._folder / path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import ipaddress
+import re
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
@@ -80,6 +81,11 @@ def embedded_address(address: Address) -> ipaddress.IPv4Address | None:
     if address in _NAT64 or (value >> 32 == 0 and value > 1):
         return ipaddress.IPv4Address(value & 0xFFFF_FFFF)
     return None
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is `localhost`, or an address and not a name, which its owner could let lead anywhere."""
+    return host == "localhost" or re.fullmatch(r"[0-9.]+|.*:.*", host) is not None
 
 
 def _to_network(entry: str) -> Network | None:

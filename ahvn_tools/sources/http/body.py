@@ -6,13 +6,17 @@ import copy
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
+from ahvn_tools.binding import EnvironmentVariable
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import Secret, is_secret_name
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.sources import schema_function
+from ahvn_tools.sources.http.addresses import is_address
 from ahvn_tools.sources.http.checks import check_request
 from ahvn_tools.sources.http.credentials import Credential, credential_binding, parse_credential
 from ahvn_tools.sources.http.request import IDEMPOTENT_METHODS, READ_ONLY_METHODS, HTTPOptions, HTTPRequest
@@ -20,6 +24,7 @@ from ahvn_tools.sources.http.security import Basic, ClientCredentials
 from ahvn_tools.sources.options import to_wire_annotations
 from ahvn_tools.sources.untyped_arguments import property_names
 from ahvn_tools.template import ToolTemplate
+from ahvn_tools.trust import Trust
 
 _OPENING_KEYWORDS = frozenset({"$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties"})
 """Keywords of an object's schema that may allow more than its properties."""
@@ -66,6 +71,23 @@ class HTTPBody:
         ]
         return inspect.Signature([*parameters, inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
 
+    def require_trust(self, trust: Trust) -> None:
+        """Raise SourceError unless requests, credentials and certificates may be those that the definition names."""
+        options = self.options
+        tokens = [item.token_url for item in self.request.security if isinstance(item, ClientCredentials)]
+        proxy = None if options.proxy == "environment" else options.proxy
+        for url in (self.request.base_url, *tokens, proxy):
+            if url:
+                trust.require_server(url)
+        if options.follow_redirects is True:
+            trust.require_any_server()
+        own = urlsplit(self.request.base_url).hostname or ""
+        private = options.allow_private
+        if private is True or any(host != own or not is_address(own) for host in private or ()):
+            trust.require_private()
+        if options.ca_file is not None:
+            trust.require_file(Path(options.ca_file))
+
     def __repr__(self) -> str:
         return f"<HTTPBody {self.name!r}>"
 
@@ -81,6 +103,14 @@ class HTTPBody:
             wants_json=self.wants_json,
         )
         return await call.send(arguments)
+
+
+def require_trust(template: ToolTemplate, body: HTTPBody, trust: Trust) -> None:
+    """Raise SourceError unless a tool may send its requests, and read the environment variables of its credentials."""
+    body.require_trust(trust)
+    for binding in template.bindings.values():
+        if isinstance(binding.resolver, EnvironmentVariable):
+            trust.require_variable(binding.resolver.name)
 
 
 def build_template(

@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from ahvn_tools.errors import SourceError, near_misses
 from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.sources.http.addresses import is_address
 from ahvn_tools.sources.http.request import HTTPOptions
 from ahvn_tools.sources.openapi.document import Node
 from ahvn_tools.sources.openapi.operations import Operation
@@ -30,11 +31,6 @@ def _without_credentials(url: str) -> str:
     """Return a URL without user, query and fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _is_local(host: str) -> bool:
-    """Return whether a host is `localhost`, or an address and not a name, which its owner could let lead anywhere."""
-    return host == "localhost" or re.fullmatch(r"[0-9.]+|.*:.*", host) is not None
 
 
 def check_base_url(url: str) -> str:
@@ -80,7 +76,7 @@ class Servers:
         http = self._http
         host = urlsplit(url).hostname or ""
         named = [urlsplit(own).hostname for own in (self._base_url, self._document_url) if own is not None]
-        if http.allow_private is True or host not in named or not _is_local(host):
+        if http.allow_private is True or host not in named or not is_address(host):
             return http
         return replace(http, allow_private=(*(http.allow_private or ()), host))
 
