@@ -133,12 +133,17 @@ class Trust:
         shown = str(file) if shown is None else shown
         resolved = _resolve(file, f"The file {shown!r}")
         if self.is_limited and not self._trusts(resolved):
-            raise _refusal(f"The file {shown!r}", _to_pattern(resolved))
+            raise self.refusal(f"The file {shown!r}", resolved)
 
     def require_readable(self, file: Path, own_folder: Path, shown: str | None = None) -> None:
         """Raise SourceError unless a document in `own_folder` may read this file: it is in that folder, or trusted."""
         if self.is_limited and not _resolve(file, f"The file {shown!r}").is_relative_to(own_folder.resolve()):
             self.require_file(file, shown)
+
+    @staticmethod
+    def refusal(thing: str, file: Path) -> SourceError:
+        """Return the error about a thing that needs trust in a file or folder."""
+        return _refusal(thing, _to_pattern(file.resolve()))
 
     def trusts_file(self, file: Path) -> bool:
         """Return whether this file, or all in this folder, may be run."""

@@ -82,7 +82,7 @@ def test_one_text_is_one_pattern():
 
 @pytest.mark.parametrize("patterns", [3, True, object()], ids=["number", "true", "object"])
 def test_what_is_no_list_of_patterns_is_refused(patterns):
-    with pytest.raises(SourceError, match="trust= lists files, modules, programs, .* as texts; "):
+    with pytest.raises(SourceError, match=r"trust= lists files, modules, programs, .* as texts; "):
         Trust(patterns)
 
 
@@ -106,7 +106,7 @@ def test_a_tilde_in_a_pattern_is_the_home_folder_and_in_a_file_a_name(tmp_path, 
 
 @pytest.mark.parametrize("pattern", ["", "  ", 3, b"x"])
 def test_a_pattern_that_is_no_text_is_refused(pattern):
-    with pytest.raises(SourceError, match="trust= lists files, modules, programs, .* as texts; "):
+    with pytest.raises(SourceError, match=r"trust= lists files, modules, programs, .* as texts; "):
         Trust([pattern])
 
 

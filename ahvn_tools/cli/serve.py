@@ -76,9 +76,9 @@ def serve(
     profile
         The profile of manifests to use, such as dev or prod.
     trust
-        Run only code and programs of these modules, files, folders and programs. Can be repeated.
+        Trust only these files, modules, programs, variables, servers and features. Can be repeated.
     root
-        A folder that the built-in tools may use: SOURCE is builtins. Can be repeated.
+        A folder that the built-in tools may use: SOURCE is builtins or a manifest. Can be repeated.
     audience
         The audience to serve; without it, only tools for everyone are served. Can be repeated.
     group

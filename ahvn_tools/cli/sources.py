@@ -54,9 +54,9 @@ class SourceOptions:
     profile: str | None = None
     """The profile of manifests to use, such as dev or prod."""
     trust: Names = None
-    """Run only code and programs of these modules, files, folders and programs. Can be repeated."""
+    """Trust only these files, modules, programs, variables, servers and features. Can be repeated."""
     root: Names = None
-    """A folder that the built-in tools may use: SOURCE is builtins. Can be repeated."""
+    """A folder that the built-in tools may use: SOURCE is builtins or a manifest. Can be repeated."""
     audience: str | None = None
     """Use the tools for this audience, and those for everyone; all tools by default."""
     group: Names = None

@@ -72,12 +72,10 @@ def import_module(name: str, options: ReadOptions) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
-            where = (
-                f"neither installed nor in {folder}."
-                if is_searched
-                else (f"that is installed, and modules in {folder} are not trusted: add that folder to trust=[…].")
-            )
-            raise SourceError(f"There is no file and no module {name!r}, {where}") from None
+            if not is_searched:
+                thing = f"{name!r} is no installed module, and the folder of the source"
+                raise options.trust.refusal(thing, folder) from None
+            raise SourceError(f"There is no file and no module {name!r}, neither installed nor in {folder}.") from None
 
 
 def own_name(module: ModuleType) -> str:
