@@ -83,10 +83,13 @@ class Trust:
         """Raise SourceError unless the module of this name may be imported."""
         self._require(name, f"The module {name!r}")
 
-    def require_program(self, program: str) -> None:
-        """Raise SourceError unless this program may be started: by the name in the command, or by its path."""
+    def require_program(self, program: str, folder: Path) -> None:
+        """Raise SourceError unless this program may be started: by the name in the command, or by its path.
+
+        `folder` is where the process starts, which is what a relative path refers to.
+        """
         if is_path(program):
-            self.require_file(Path(program))
+            self.require_file(folder / program, program)
         else:
             self._require(program, f"The program {program!r}")
 

@@ -19,7 +19,7 @@ def test_without_a_list_everything_that_a_source_names_may_run(tmp_path):
     trust = Trust()
     trust.require_module("acme")
     trust.require_file(tmp_path)
-    trust.require_program("npx")
+    trust.require_program("npx", Path())
     trust.require_code()
 
 
@@ -70,10 +70,10 @@ def test_modules_are_trusted_by_name_or_pattern(pattern, name, is_trusted):
 
 def test_a_program_in_a_folder_is_not_trusted_by_its_name():
     trust = Trust(["npx", "bin/run"])
-    trust.require_program("npx")
-    trust.require_program("./bin/run")
+    trust.require_program("npx", Path())
+    trust.require_program("./bin/run", Path())
     with pytest.raises(SourceError):
-        trust.require_program("./npx")
+        trust.require_program("./npx", Path())
 
 
 def test_one_text_is_one_pattern():
@@ -219,7 +219,7 @@ def test_the_pattern_that_an_error_names_trusts_the_file(file):
 def test_a_star_trusts_names_and_no_variable_server_or_feature():
     trust = Trust(["*"])
     trust.require_module("acme.tools")
-    trust.require_program("npx")
+    trust.require_program("npx", Path())
     for require in (trust.require_code, trust.require_private, trust.require_any_server):
         with pytest.raises(SourceError):
             require()

@@ -27,7 +27,7 @@ def read(location: Any, options: ReadOptions) -> Contents:
     mcp.json.
     """
     if isinstance(location, Mapping):
-        return _read_config(location, options.folder, "The mcp.json", None, options)
+        return _read_config(location, options.folder, "The mcp.json", None, options, started_in=options.folder)
     if re.match(r"https?://", location, re.IGNORECASE):
         options.trust.require_server(location)
         return _contents(location)
@@ -52,11 +52,11 @@ def _read_config_file(file: Path, shown: str, names: str | None, options: ReadOp
         config, folder = read_config(file)
     except DefinitionError as error:
         raise SourceError(str(error), file=shown) from error
-    return _read_config(config, folder, shown, names, options)
+    return _read_config(config, folder, shown, names, options, started_in=Path.cwd())
 
 
 def _read_config(
-    config: Mapping[str, Any], folder: Path, shown: str, names: str | None, options: ReadOptions
+    config: Mapping[str, Any], folder: Path, shown: str, names: str | None, options: ReadOptions, *, started_in: Path
 ) -> Contents:
     from ahvn_tools.mcp.client.mcp_config import find_servers, parse_entries
 
@@ -70,6 +70,8 @@ def _read_config(
         raise SourceError(f"{shown}: {error}{hint}", file=shown) from error
     if not entries:
         raise SourceError(f"{shown} has no server that is not disabled.", file=shown)
+    for entry in entries.values():
+        entry.require_trust(options.trust, started_in)
     name = next(iter(entries)) if len(entries) == 1 else "tools"
     return Contents(name=name, servers=(ServerSource(server=entries),))
 
@@ -94,5 +96,5 @@ def _read_command(command: str, options: ReadOptions) -> Contents:
         raise SourceError(
             f"There is no program {words[0]!r}, which would be the command of an MCP server, and no such file."
         )
-    options.trust.require_program(words[0])
+    options.trust.require_program(words[0], options.folder)
     return _contents(words)

@@ -386,3 +386,20 @@ class TestRoots:
     def test_a_source_without_roots_refuses_the_option(self) -> None:
         with pytest.raises(SourceError, match="is for the source 'builtins' and for manifests"):
             load("canary_tools.py", roots="work")
+
+
+def test_the_path_of_a_program_begins_in_the_folder_in_which_it_starts() -> None:
+    """`./run.sh` of the host is not that of a manifest elsewhere."""
+    script = "#!/bin/sh\ntouch canary-of-the-document"
+    for name in ("run.sh", "work/run.sh", "work/deep/run.sh"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(script)
+        Path(name).chmod(0o755)
+    for server in ("[./run.sh]", "./run.sh", "{command: ./run.sh}", "{command: ./run.sh, cwd: deep}"):
+        Path("work/kit.yaml").write_text(f"sources: [{{server: {server}}}]")
+        with pytest.raises(SourceError, match=r"add 'work/(deep/)?run.sh' to trust="):
+            load("work/kit.yaml", trust=["./run.sh"])
+    Path("work/kit.yaml").write_text("sources: ['./run.sh x']")
+    with pytest.raises(SourceError, match=r"add 'work/run\.sh' to trust="):
+        load("work/kit.yaml", trust=["./run.sh"])
+    assert not list(Path().rglob("canary-of*"))

@@ -38,10 +38,13 @@ class ServerEntry:
     log_file: Any = None
     """The file that the stderr of the server is written to: its path, or an open one."""
 
-    def require_trust(self, trust: Trust) -> None:
-        """Raise SourceError unless the program may be started, with these variables, or the URL be requested."""
+    def require_trust(self, trust: Trust, folder: Path) -> None:
+        """Raise SourceError unless the program may be started, with these variables, or the URL be requested.
+
+        `folder` is where the process starts without a `cwd`.
+        """
         if self.command:
-            trust.require_program(self.command[0])
+            trust.require_program(self.command[0], folder / (self.cwd or ""))
         for name in self.env:
             trust.require_variable(name)
         if self.url is not None:
@@ -138,7 +141,7 @@ class _EntryParser:
             [] if command is None else [*command, *arguments] if isinstance(command, list) else [command, *arguments]
         )
         transport, cwd, auth = entry.get("type") or entry.get("transport"), entry.get("cwd"), entry.get("auth")
-        parsed = ServerEntry(
+        return ServerEntry(
             command=tuple(self._expand(word, "args") for word in words),
             env={**self._read_env_file(entry.get("envFile")), **self._expand_values(entry, "env")},
             cwd=None if cwd is None else self._expand(cwd, "cwd"),
@@ -147,8 +150,6 @@ class _EntryParser:
             auth=self._expand(auth, "auth") if isinstance(auth, str) else None,
             transport=transport if isinstance(transport, str) else None,
         )
-        parsed.require_trust(self._trust)
-        return parsed
 
     def _read_env_file(self, path: Any) -> dict[str, str]:
         """Return the variables of VS Code's `envFile`: lines of `NAME=value`, the value with or without quotes."""
