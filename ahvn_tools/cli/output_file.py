@@ -34,8 +34,9 @@ class OutputFile:
     ) -> Generator[Self]:
         """Open and lock the folder of a file.
 
-        With `is_confined`, a path in the current folder must not lead out of it through links. With `follows_link`, the
-        file is what a link at the path leads to. Raises CommandError.
+        With `is_confined`, a path in the current folder must not lead out of it through links, and a relative one not
+        out of the folder that contains both. With `follows_link`, the file is what a link at the path leads to. Raises
+        CommandError.
         """
         root, place = _locate(path, is_confined=is_confined, follows_link=follows_link)
         with contextlib.ExitStack() as stack:
@@ -112,20 +113,28 @@ def write_text(path: Path, text: str, *, replaces: bool = False) -> None:
 
 def _locate(path: Path, *, is_confined: bool, follows_link: bool) -> tuple[Path | None, Path]:
     """Return the folder that the file must be in, if there is one, and the path of the file without links."""
-    named, current = Path(os.path.abspath(path)), Path.cwd()  # noqa: PTH100  # `absolute` keeps `..`
+    named = Path(os.path.abspath(path))  # noqa: PTH100  # `absolute` keeps `..`
     try:
         place = named.resolve() if follows_link else named.parent.resolve() / named.name
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, until Python 3.13
         raise CommandError(f"{path} cannot be written: its links lead nowhere. Use another path.") from error
-    if not is_confined or not named.is_relative_to(current):
-        return None, place
-    root = current.resolve()
-    if not place.is_relative_to(root):
+    root = _find_root(path, named) if is_confined else None
+    if root is not None and not place.is_relative_to(root):
         raise CommandError(
-            f"{str(path)!r} was not written: a link leads out of the current folder, to {str(place)!r}. If that is "
+            f"{str(path)!r} was not written: a link leads out of {str(root)!r}, to {str(place)!r}. If that is "
             "intended, use that path itself."
         )
     return root, place
+
+
+def _find_root(path: Path, named: Path) -> Path | None:
+    """Return the folder that a path must not leave; None for an absolute path elsewhere, which its user has chosen."""
+    current = Path.cwd()
+    if named.is_relative_to(current):
+        return current.resolve()
+    if path.is_absolute() or path.drive:
+        return None
+    return Path(os.path.commonpath([current, named])).resolve()
 
 
 def _open_folder(root: Path | None, folder: Path, *, makes_folders: bool) -> int | None:

@@ -88,7 +88,7 @@ def test_a_link_out_of_the_project_is_refused(victim, capsys, config, link):
         Path(".vscode/mcp.json").symlink_to(other)
     before = names_in(victim.parent)
     assert main(["install", *SERVER, "vscode", "--name", "two", *config]) == 1
-    assert "out of the current folder" in capsys.readouterr().err
+    assert "a link leads out of" in capsys.readouterr().err
     assert main(["uninstall", "one", "--client", "vscode", *config]) == 1
     assert names_in(victim.parent) == before
     if link != "file to nowhere":
@@ -289,13 +289,25 @@ def test_new_files_and_images_are_not_written_through_a_link(victim, capsys):
     Path("out").symlink_to(victim.parent)
     Path("draw.png").symlink_to(victim)
     assert main(["new", "tool", "-o", "out"]) == 1
-    assert "out of the current folder" in capsys.readouterr().err
+    assert "a link leads out of" in capsys.readouterr().err
     assert main(["call", "tools.py", "draw", "--output-dir", "out"]) == 1
     assert main(["call", "tools.py", "draw"]) == 0
     assert Path("draw-2.png").read_bytes() == b"ABC"
     assert main(["new", "toolkit", "-o", "deep/er"]) == 0
     assert names_in("deep/er") == ["notes.py", "test_notes.py", "toolkit.yaml"]
     assert names_in(victim.parent) == []
+
+
+def test_a_relative_path_does_not_leave_the_repository_through_a_link_beside_the_current_folder(victim, monkeypatch):
+    Path("out").symlink_to(victim.parent)
+    Path("inner").mkdir()
+    monkeypatch.chdir("inner")
+    command = ["export", "../tools.py", "-f", "openai", "-o"]
+    assert main([*command, "../out/tools.json"]) == 1
+    assert names_in(victim.parent) == []
+    assert main([*command, "../tools.json"]) == 0
+    assert main([*command, str(victim.parent.parent / "repository" / "out" / "tools.json")]) == 0  # the user's choice
+    assert names_in(victim.parent) == ["tools.json"]
 
 
 @pytest.mark.exhaustive
