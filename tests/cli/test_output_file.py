@@ -190,7 +190,7 @@ def test_a_command_that_was_killed_leaves_no_lock_and_no_file():
 FULL_DISK = """
 import resource, sys
 from ahvn_tools.cli.app import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -231,6 +231,32 @@ def test_a_configuration_with_a_byte_order_mark_keeps_it(victim, client):
     assert file.read_bytes().startswith(b"\xef\xbb\xbf")
     assert "new" not in file.read_text()
     assert not victim.exists()
+
+
+@pytest.mark.usefixtures("victim")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["export", "tools.py", "-f", "openai", "-o", "tools.json"],
+        pytest.param(["check", "tools.py", "--json", "-o", "tools.json"], marks=pytest.mark.exhaustive),
+        pytest.param(["pin", "tools.py"], marks=pytest.mark.exhaustive),
+        pytest.param(["new", "tool"], marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_full_disk_leaves_no_part_of_a_file(monkeypatch, command):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    ran = run_program(FULL_DISK, *command)
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("cannot be written: File too large.\n")
+    assert names_in(".") == ["tools.py"]
+
+
+@pytest.mark.usefixtures("victim")
+def test_variables_with_a_byte_order_mark_are_read():
+    Path("my.env").write_bytes(b"\xef\xbb\xbfA=1\n")
+    command = ["install", *SERVER, "cursor", "--scope", "project", "--name", "one", "--env-file", "my.env"]
+    assert main(command) == 0
+    assert json.loads(Path(".cursor/mcp.json").read_text())["mcpServers"]["one"]["env"] == {"A": "1"}
 
 
 WRITERS = {
