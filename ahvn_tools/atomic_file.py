@@ -7,18 +7,26 @@ import os
 import tempfile
 from pathlib import Path
 
+from ahvn_tools.regular_file import require_regular
+
 
 def write_text(path: str | os.PathLike[str], text: str, *, new_mode: int | None = None) -> None:
+    """Write a text as `write_bytes` does, in UTF-8."""
+    write_bytes(path, text.encode(), new_mode=new_mode)
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes, *, new_mode: int | None = None) -> None:
     """Write a file through a temporary one in its folder, which replaces it. Raises OSError.
 
     After an error the file is unchanged. The permissions stay; `new_mode` are those of a file that did not exist, by
-    default the usual ones. A link stays a link.
+    default the usual ones. A link, a pipe and a device are errors.
     """
-    target = Path(path).resolve()
+    target = Path(path).parent.resolve() / Path(path).name
+    require_regular(target)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(_get_mode(target, new_mode))

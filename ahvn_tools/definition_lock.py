@@ -19,6 +19,7 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.changes import compare as compare_wire_tools
+from ahvn_tools.regular_file import open_regular
 
 VERSION: Final = 1
 """Another version may calculate the fingerprints differently."""
@@ -41,7 +42,7 @@ _OTHER_FIELDS: Final = {
 
 
 def write(path: str | os.PathLike[str], definitions: Iterable[ToolDefinition]) -> None:
-    """Write the definitions to a lock file, in place of one that is there. Raises OSError."""
+    """Write the definitions to a lock file, in place of one that is there. Raises OSError, also for a link."""
     atomic_file.write_text(path, to_text(definitions))
 
 
@@ -70,7 +71,8 @@ def is_lock_file(path: str | os.PathLike[str]) -> bool:
 def read(path: str | os.PathLike[str]) -> list[ToolDefinition]:
     """Return the definitions in a lock file. Raises SourceError for a file that `write` did not write as it is."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with os.fdopen(open_regular(os.path.realpath(path), os.O_RDONLY), encoding="utf-8") as file:
+            text = file.read()
     except FileNotFoundError:
         raise _error(path, "there is no such file", fix="Write it with `ahvn-tools pin`.") from None
     except (OSError, UnicodeDecodeError) as error:

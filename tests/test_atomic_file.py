@@ -1,4 +1,4 @@
-"""A file is written whole or not at all, with its permissions, through links."""
+"""A file is written whole or not at all, with its permissions, and never through a link."""
 
 from __future__ import annotations
 
@@ -39,9 +39,23 @@ def test_permissions_stay_and_those_of_a_new_file_are_the_usual_ones_or_chosen(t
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
-def test_a_link_stays_a_link(tmp_path: Path):
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_is_refused_and_not_replaced(tmp_path: Path, is_there: bool):
     file, link = tmp_path / "file", tmp_path / "link"
-    file.write_text("old")
+    if is_there:
+        file.write_text("old")
     link.symlink_to(file)
-    atomic_file.write_text(link, "new")
-    assert (link.is_symlink(), file.read_text()) == (True, "new")
+    with pytest.raises(OSError, match="It is a link: use the path of the file that it leads to"):
+        atomic_file.write_text(link, "new")
+    assert link.is_symlink()
+    assert file.exists() == is_there
+    assert not is_there or file.read_text() == "old"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+def test_a_pipe_is_refused_and_not_replaced(tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        atomic_file.write_text(pipe, "new")
+    assert pipe.is_fifo()

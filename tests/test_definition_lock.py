@@ -147,3 +147,12 @@ def test_changes_are_breaking_or_compatible():
 
 def test_a_lock_file_has_every_field_of_a_definition():
     assert set(definition_lock.FIELDS) == set(ToolDefinition.__dataclass_fields__)
+
+
+def test_a_lock_file_is_not_written_through_a_link_and_is_no_device(tmp_path):
+    (tmp_path / "tools.lock").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="It is a link"):
+        definition_lock.write(tmp_path / "tools.lock", [])
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(SourceError, match="it cannot be read"):
+        definition_lock.read("/dev/zero")

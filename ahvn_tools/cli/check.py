@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from ahvn_tools.cli.errors import UsageError
-from ahvn_tools.cli.files import write_text
 from ahvn_tools.cli.output import print_json, print_message, to_json
+from ahvn_tools.cli.output_file import write_text
 from ahvn_tools.cli.sources import Flag, Names, SourceParameters, Sources, open_toolkit
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def check(
     json: Flag = False,
     sarif: Flag = False,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    force: Flag = False,
     options: SourceParameters = None,
 ) -> int:
     """Check tools: what each provider does with them, and what is wrong with them.
@@ -53,6 +54,8 @@ def check(
         Print the findings as SARIF 2.1.0, for code scanning.
     output
         Write the JSON or SARIF to this file, and print the report as text.
+    force
+        Replace the file if there is one.
     """
     if json and sarif:
         raise UsageError("--json and --sarif exclude each other.")
@@ -64,11 +67,11 @@ def check(
         report = make_report(
             kit, list(map(str, sources)), formats=format, ignore=ignore or (), lock=lock, options=options
         )
-    _write(report, is_json=json, is_sarif=sarif, output=output)
+    _write(report, is_json=json, is_sarif=sarif, output=output, replaces=force)
     return int(report.has_failed(fail_on))
 
 
-def _write(report: Report, *, is_json: bool, is_sarif: bool, output: Path | None) -> None:
+def _write(report: Report, *, is_json: bool, is_sarif: bool, output: Path | None, replaces: bool) -> None:
     from ahvn_tools.cli.checking.sarif import to_sarif
     from ahvn_tools.cli.checking.text import print_report
 
@@ -80,5 +83,5 @@ def _write(report: Report, *, is_json: bool, is_sarif: bool, output: Path | None
         print_json(value)
         print_message(report.summary())
         return
-    write_text(output, f"{to_json(value)}\n")
+    write_text(output, f"{to_json(value)}\n", replaces=replaces)
     print_report(report)

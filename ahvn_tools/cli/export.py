@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ahvn_tools.cli.errors import UsageError
-from ahvn_tools.cli.files import write_text
 from ahvn_tools.cli.output import print_json, to_json
+from ahvn_tools.cli.output_file import write_text
 from ahvn_tools.cli.sources import Flag, SourceParameters, Sources, load_status, open_toolkit
 from ahvn_tools.formats import FormatName
 
@@ -19,6 +19,7 @@ def export(
     format: Annotated[FormatName | str, Parameter(name=["--format", "-f"])],  # noqa: A002  # the option --format
     strict: Flag = False,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    force: Flag = False,
     options: SourceParameters = None,
 ) -> int:
     """Print the tools of active groups as JSON in a provider's format, as the `tools` of a request.
@@ -32,7 +33,9 @@ def export(
     strict
         Make the schemas strict where the provider has strict tools.
     output
-        The file to write instead of stdout. An old file stays unchanged if the command fails.
+        The file to write instead of stdout.
+    force
+        Replace the file if there is one. It stays unchanged if the command fails.
     """
     require_format(format)
     with open_toolkit(sources, options) as kit:
@@ -41,7 +44,7 @@ def export(
         if output is None:
             print_json(exported)
         else:
-            write_text(output, to_json(exported) + "\n")
+            write_text(output, to_json(exported) + "\n", replaces=force)
         return load_status(kit)
 
 

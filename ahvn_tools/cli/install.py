@@ -101,7 +101,10 @@ def install(
         env_file=variables.file,
     )
     file = config.expanduser() if config is not None else target.get_file(scope)
-    _write(target, file, server, found, is_printed=print_, is_forced=force)
+    if print_:
+        print_text(to_text(target.syntax, (target.section, server_name), target.to_entry(server)).rstrip())
+        return
+    _add(target, file, server, found, is_confined=config is not None or scope == "project", is_forced=force)
 
 
 @contextlib.contextmanager
@@ -125,19 +128,25 @@ def _to_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:64] or "tools"
 
 
-def _write(client: Client, path: Path, server: ServerEntry, found: str, *, is_printed: bool, is_forced: bool) -> None:
+def _add(client: Client, path: Path, server: ServerEntry, found: str, *, is_confined: bool, is_forced: bool) -> None:
+    """Add an entry, and ask before it replaces another one.
+
+    Other commands do not wait for the answer, so it holds for the entry that was asked about.
+    """
     entry, keys = client.to_entry(server), (client.section, server.name)
-    if is_printed:
-        print_text(to_text(client.syntax, keys, entry).rstrip())
-        return
-    file = ConfigFile(path, client.syntax)
-    known = file.get_entry(keys)
-    if known == entry:
-        print_text(f"{client.title} has this server already: {server.name!r} in {path}.")
-        return
-    if known is not None and not is_forced:
+    replaced = None
+    while True:
+        with ConfigFile.open(path, client.syntax, is_confined=is_confined, makes_folders=True) as file:
+            known = file.get_entry(keys)
+            is_allowed = is_forced or known is None or known == replaced
+            backup = file.set_entry(keys, entry) if is_allowed and known != entry else None
+        if known == entry:
+            print_text(f"{client.title} has this server already: {server.name!r} in {path}.")
+            return
+        if is_allowed:
+            break
         _confirm(server.name, path)
-    backup = file.set_entry(keys, entry)
+        replaced = known
     kept = f" The old file is {backup}." if backup is not None else ""
     print_text(f"Added {server.name!r}{found} to {path}.{kept}\nRestart {client.title} to use it.")
 

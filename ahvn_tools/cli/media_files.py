@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.cli.errors import CommandError
+from ahvn_tools.cli.output_file import OutputFile
 
 EXTENSIONS: Final = {
     "application/gzip": ".gz",
@@ -63,15 +64,9 @@ def write_file(block: Any, folder: Path, tool: str) -> Path:
     media_type = getattr(block, "mime_type", None) or getattr(getattr(block, "resource", None), "mime_type", None)
     extension = EXTENSIONS.get((media_type or "").partition(";")[0].strip().lower(), ".bin")
     stem = _UNSAFE.sub("_", tool)[:_MAX_NAME_CHARS]
-    for number in itertools.count(1):
-        path = folder / f"{stem}{'' if number == 1 else f'-{number}'}{extension}"
-        try:
-            with path.open("xb") as file:  # also for a link that leads nowhere
-                file.write(data)
-        except FileExistsError:
-            continue
-        return path
-    raise AssertionError  # pragma: no cover  # the numbers do not end
+    names = (f"{stem}{'' if number == 1 else f'-{number}'}{extension}" for number in itertools.count(1))
+    with OutputFile.open(folder / f"{stem}{extension}") as file:
+        return folder / file.write_beside(data, names).name
 
 
 def _encoded(block: Any) -> str | None:

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from ahvn_tools.cli.errors import CommandError, UsageError
 from ahvn_tools.cli.output import print_text
+from ahvn_tools.cli.output_file import OutputFile
 
 Kind = Literal["tool", "registry", "toolkit"]
 
@@ -50,10 +51,9 @@ def new(
     for path in files:
         if path.exists() or path.is_symlink():
             raise CommandError(f"{str(path)!r} exists: nothing was written. Choose another name, or -o FOLDER.")
-    folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with OutputFile.open(path, makes_folders=True) as file:
+            file.write(text.encode(), replaces=False)
     _print_next_steps(kind, folder, module, list(files))
 
 

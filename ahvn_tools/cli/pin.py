@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ahvn_tools.cli.files import write_text
 from ahvn_tools.cli.output import print_text
+from ahvn_tools.cli.output_file import write_text
 from ahvn_tools.cli.sources import SourceParameters, Sources, open_toolkit, require_complete
 
 
@@ -27,7 +27,7 @@ def pin(
     sources
         Where the tools are, as for `list`.
     output
-        The lock file.
+        The lock file. No other file is replaced.
     """
     from ahvn_tools import definition_lock
 
@@ -35,7 +35,7 @@ def pin(
         require_complete(kit)
         definitions = [spec.definition for spec in kit]
     before = definition_lock.read(output) if output.exists() else None
-    write_text(output, definition_lock.to_text(definitions))
+    write_text(output, definition_lock.to_text(definitions), replaces=before is not None)
     count = f"{len(definitions)} tool{'' if len(definitions) == 1 else 's'}"
     if before is None:
         print_text(f"Pinned {count} in {output}.")

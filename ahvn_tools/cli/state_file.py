@@ -13,7 +13,7 @@ from ahvn_tools.json_types import JsonObject
 def read_state(file: Path) -> JsonObject:
     """Return the mapping in a file. Raises UsageError, without any part of its content."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise UsageError(f"The state file {str(file)!r} cannot be read: {reason}.") from None

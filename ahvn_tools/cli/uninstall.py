@@ -32,9 +32,13 @@ def uninstall(
         The file, if it is another one.
     """
     target = CLIENTS[client]
-    file = ConfigFile(config.expanduser() if config is not None else target.get_file(scope), target.syntax)
-    path = (target.section, name)
-    if file.get_entry(path) is None:
-        raise CommandError(f"{str(file.path)!r} has no server {name!r}.")
-    backup = file.remove_entry(path)
-    print_text(f"Removed {name!r} from {file.path}. The old file is {backup}.")
+    path = config.expanduser() if config is not None else target.get_file(scope)
+    keys, is_confined = (target.section, name), config is not None or scope == "project"
+    missing = CommandError(f"{str(path)!r} has no server {name!r}.")
+    if not path.parent.is_dir():
+        raise missing
+    with ConfigFile.open(path, target.syntax, is_confined=is_confined) as file:
+        if file.get_entry(keys) is None:
+            raise missing
+        backup = file.remove_entry(keys)
+    print_text(f"Removed {name!r} from {path}. The old file is {backup}.")

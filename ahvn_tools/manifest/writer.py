@@ -24,11 +24,11 @@ def dump(toolkit: Toolkit, path: str | PathLike[str] | None = None) -> str:
     written as the environment variable that has its value. Comments are lost.
 
     Raises ToolkitError with all parts that cannot be written, each with the fix; the file is unchanged then. Raises
-    OSError for a file that cannot be written.
+    OSError for a file that cannot be written, and for a link.
     """
     if not toolkit._view.is_toolkit:  # noqa: SLF001  # of this package
         raise ToolkitError("A session or a selection is a view of its toolkit: dump the toolkit itself.")
-    file = None if path is None else Path(path).resolve()
+    file = None if path is None else Path(path).parent.resolve() / Path(path).name
     text = to_yaml(_to_data(toolkit, file))
     if file is not None:
         atomic_file.write_text(file, text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.regular_file import open_regular
 from ahvn_tools.toolkit.approval_store import KEPT_SECONDS, Requests
 
 LOCK_SECONDS: Final = 30.0
@@ -22,10 +23,13 @@ class SQLiteApprovalStore:
     """Remembers the requests that any process with this file has decided. The file must be on a local disk."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        """Create the file unless it exists; only its owner can read it. Raises ToolkitError for an unusable path."""
-        self.path = Path(path).resolve()
+        """Create the file unless it exists; only its owner can read it. Raises ToolkitError for an unusable path.
+
+        A link is unusable: what another program has put at the path must not say which file is written.
+        """
+        self.path = Path(path).parent.resolve() / Path(path).name
         with self._errors():
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            os.close(open_regular(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with self._transaction(in_wal_mode=True) as connection:
                 connection.execute(
                     "CREATE TABLE IF NOT EXISTS approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "

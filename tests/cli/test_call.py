@@ -150,10 +150,12 @@ def test_a_json_object_is_read_from_stdin(call, monkeypatch):
 def test_state_comes_from_a_file_and_from_options_and_is_never_printed(call, desk):
     (desk / "state.json").write_text('{"user": {"name": "canary-bob"}, "other": "canary-bob"}')
     (desk / "state.yaml").write_text("user:\n  name: canary-bob\n")
+    (desk / "marked.json").write_text('\ufeff{"user": {"name": "canary-bob"}}', encoding="utf-8")
     assert call("who")[1] == '{"length": 10, "known": false}\n'
     for words in (
         ["--state", "state.json"],
         ["--state", "state.yaml"],
+        ["--state", "marked.json"],
         ["--set", "user.name=canary-bob"],
         ["--state", "state.json", "--bind", "user=other"],
     ):

@@ -92,11 +92,11 @@ def test_export_writes_a_whole_file_or_none(tmp_path, capsys):
     file = tmp_path / "tools.json"
     file.write_text("old")
     file.chmod(0o640)
-    assert main(["export", "shop.py", "-f", "openai", "--strict", "-o", str(file)]) == 0
+    assert main(["export", "shop.py", "-f", "openai", "--strict", "-o", str(file), "--force"]) == 0
     assert json.loads(file.read_text()) == load("shop.py").to("openai", strict=True)
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     written = file.read_text()
-    assert main(["export", "shop.py", "-f", "openai", "-o", str(file), "--include", "no_tool"]) == 2
+    assert main(["export", "shop.py", "-f", "openai", "-o", str(file), "--force", "--include", "no_tool"]) == 2
     assert file.read_text() == written
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["shop.py", "tools.json"]
     capsys.readouterr()

@@ -237,6 +237,13 @@ def test_tools_of_code_are_written_as_code(tmp_path):
         manifest.dump(Toolkit("k").add(ToolSpec.from_code(used, env={"factor": 3})))
 
 
+def test_a_manifest_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "toolkit.yaml").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="It is a link"):
+        manifest.dump(Toolkit("empty"), tmp_path / "toolkit.yaml")
+    assert not (tmp_path / "other").exists()
+
+
 def test_an_empty_toolkit_can_be_written(tmp_path):
     assert round_trip(Toolkit("empty"), tmp_path) == snapshot("""\
 name: empty

@@ -142,6 +142,15 @@ def test_another_store_is_refused(store):
         kit_of(store)
 
 
+@pytest.mark.parametrize("name", ["approvals.db", "approvals.db-wal", "approvals.db-journal"])
+def test_nothing_is_written_through_a_link(tmp_path, name):
+    other = tmp_path / "other"
+    (tmp_path / name).symlink_to(other)
+    with pytest.raises(ToolkitError, match="cannot be used"):
+        SQLiteApprovalStore(tmp_path / "approvals.db")
+    assert not other.exists()
+
+
 def test_a_file_that_cannot_be_made_is_refused_at_once(tmp_path):
     with pytest.raises(ToolkitError, match="cannot be used"):
         kit_of(tmp_path / "missing" / "approvals.db")

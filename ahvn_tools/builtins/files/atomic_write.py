@@ -26,15 +26,18 @@ def is_temporary_name(name: str) -> bool:
     return name.startswith(".ahvn-") and _TEMPORARY_NAME.fullmatch(name) is not None
 
 
-def write_file(folder: int, name: str, content: bytes, *, old: os.stat_result | None) -> FileStatus:
+def write_file(
+    folder: int, name: str, content: bytes, *, old: os.stat_result | None, new_mode: int = 0o666
+) -> FileStatus:  # fmt: skip
     """Write a file in a folder through a temporary file.
 
-    `old` is the status of the file to replace, whose owner and permissions stay; None for a new file, and then
-    FileExistsError is raised if there is one. Raises OSError. The folder is locked by the caller.
+    `old` is the status of the file to replace, whose owner and permissions stay; None for a new file, which has the
+    permissions `new_mode`, and then FileExistsError is raised if there is one. Raises OSError. The folder is locked by
+    the caller.
     """
     temporary = f".ahvn-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666 if old is None else 0o600, dir_fd=folder)
+    descriptor = os.open(temporary, flags, new_mode if old is None else 0o600, dir_fd=folder)
     try:
         status = _fill(descriptor, content, old)
         if old is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.regular_file import open_regular
 
 _SCHEMA: Final = """
     CREATE TABLE IF NOT EXISTS knowledge_texts (
@@ -93,10 +95,11 @@ class TextStore:
         self.path = path
         self._timeout = timeout
         try:
+            os.close(open_regular(path, os.O_RDWR | os.O_CREAT, 0o644))
             with self.connect() as connection:
                 for statement in _statements(_SCHEMA):
                     connection.execute(statement)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise DefinitionError(f"SQLite cannot work with the database: {error}") from error
 
     @contextlib.contextmanager

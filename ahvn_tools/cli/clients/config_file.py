@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import itertools
-import shutil
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Final, Literal, Self
 
 from ahvn_tools.cli.errors import CommandError
-from ahvn_tools.cli.files import write_text
+from ahvn_tools.cli.output_file import OutputFile
 from ahvn_tools.json_types import JsonObject
 
 Syntax = Literal["json", "jsonc", "toml", "yaml"]
 """`"jsonc"`: JSON with comments and trailing commas."""
 
-_NEW_FILE_MODE = 0o600
+_NEW_FILE_MODE: Final = 0o600
 """Only for its owner: an entry may contain credentials."""
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class ConfigFile:
     """The file of a client. A file that cannot be parsed is never changed."""
 
-    def __init__(self, path: Path, syntax: Syntax) -> None:
-        """Read the file; a missing one is empty. Raises CommandError for a file that cannot be read or parsed."""
+    def __init__(self, path: Path, file: OutputFile, syntax: Syntax) -> None:
+        """Read a file, which messages call `path`. A missing one is empty.
+
+        Raises CommandError for a file that cannot be read or parsed.
+        """
         self.path = path
+        self._file = file
+        self._mark = ""
         self._editor = _get_editor(syntax)
         self._empty_text = _get_empty_text(syntax)
         self._comments = syntax == "jsonc"
@@ -34,6 +39,18 @@ class ConfigFile:
         self._data = self._parse(self._text)
         if not isinstance(self._data, dict):
             raise self._error("it contains no object")
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path: Path, syntax: Syntax, *, is_confined: bool, makes_folders: bool = False) -> Generator[Self]:
+        """Open a file, which no other command changes meanwhile. A link to a file stays a link.
+
+        With `is_confined`, a link must not lead out of the current folder: it may be part of a project of others.
+        """
+        with OutputFile.open(
+            path, is_confined=is_confined, follows_link=True, makes_folders=makes_folders
+        ) as file:  # fmt: skip
+            yield cls(path, file, syntax)
 
     def get_entry(self, path: Sequence[str]) -> Any:
         """Return the entry at a path of keys; None if there is none."""
@@ -75,12 +92,12 @@ class ConfigFile:
 
     def _read(self) -> str:
         try:
-            with self.path.open(encoding="utf-8", newline="") as file:
-                text = file.read()
-        except FileNotFoundError:
-            return self._empty_text
+            text = (self._file.read() or b"").decode()
         except (OSError, UnicodeDecodeError) as error:
-            raise self._error(f"it cannot be read ({type(error).__name__})") from error
+            reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+            raise self._error(f"it cannot be read: {reason}") from error
+        if text.startswith(_BYTE_ORDER_MARK):
+            self._mark, text = _BYTE_ORDER_MARK, text[1:]
         return text if text.strip() else self._empty_text
 
     def _parse(self, text: str) -> Any:
@@ -91,11 +108,10 @@ class ConfigFile:
             raise self._error(reason, fix="Correct it, or add the entry by hand: --print shows it.") from None
 
     def _write(self, text: str) -> Path | None:
-        target = self.path.resolve()  # a link to a file in another folder stays a link
-        target.parent.mkdir(parents=True, exist_ok=True)
-        backup = _copy(target) if target.exists() else None
+        backup = self._file.copy()
         is_ended = text.endswith("\n") or backup is not None
-        write_text(target, text if is_ended else f"{text}\n", new_mode=_NEW_FILE_MODE)
+        content = self._mark + text + ("" if is_ended else "\n")
+        self._file.write(content.encode(), replaces=True, new_mode=_NEW_FILE_MODE)
         return backup
 
     def _error(self, reason: str, *, fix: str = "Use another file: --config FILE.") -> CommandError:
@@ -124,13 +140,3 @@ def _get_editor(syntax: Syntax) -> ModuleType:
     from ahvn_tools.cli.clients import json_text
 
     return json_text
-
-
-def _copy(file: Path) -> Path:
-    """Copy a file with its permissions to the first free name of `mcp.json.bak`, `mcp.json.bak2` and so on."""
-    for number in itertools.count(1):
-        backup = file.with_name(f"{file.name}.bak{number if number > 1 else ''}")
-        if not backup.exists():
-            break
-    shutil.copy2(file, backup)
-    return backup

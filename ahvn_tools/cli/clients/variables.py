@@ -54,4 +54,4 @@ def read_variables(client: Client, items: Sequence[str], env_file: Path | None) 
 def _read_file(file: Path) -> dict[str, str]:
     from dotenv import dotenv_values
 
-    return {name: value or "" for name, value in dotenv_values(file, interpolate=False).items()}
+    return {name: value or "" for name, value in dotenv_values(file, interpolate=False, encoding="utf-8-sig").items()}

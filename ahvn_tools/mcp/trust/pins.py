@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from ahvn_tools import atomic_file
 from ahvn_tools.errors import LimitExceededError, ToolkitError
 from ahvn_tools.mcp.trust.wire import to_wire
+from ahvn_tools.regular_file import open_regular
 
 FILE_VERSION: Final = 1
 
@@ -107,7 +108,8 @@ class Pins:
 
     def _read(self) -> dict[str, ToolPins]:
         try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
+            with os.fdopen(open_regular(self.path, os.O_RDONLY), encoding="utf-8") as file:
+                data = json.load(file)
         except FileNotFoundError:
             if not self._must_exist:
                 return {}
@@ -115,7 +117,7 @@ class Pins:
                 f"The pins in {str(self.path)!r} are gone; put the file back, or store new pins under another path."
             ) from None
         except OSError as error:
-            raise self._unreadable_error(type(error).__name__) from error
+            raise self._unreadable_error(error.strerror or type(error).__name__) from error
         except (ValueError, RecursionError):  # neither UTF-8 nor JSON
             raise self._unreadable_error("it is not JSON") from None
         self._must_exist = True

@@ -9,7 +9,9 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import os
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
+from ahvn_tools.regular_file import open_regular
 from ahvn_tools.results import ToolResult, without_raw_value
 
 logger = logging.getLogger("ahvn_tools.middleware.record")
@@ -33,11 +36,11 @@ _LINE_KEYS = {"tool", "fingerprint", "arguments", "digest", "result", "chunks"}
 def prepare(file: Path) -> None:
     """Create the file if it is missing. Raises ToolSpecError if it is not writable or not a recording."""
     try:
-        with file.open("a+b", buffering=0) as lines:
+        with _open_to_append(file) as lines:
             lines.seek(0)
             first = lines.readline()
     except OSError as error:
-        fix = "Choose a writable file in an existing folder."
+        fix = "Choose a writable regular file in an existing folder."
         raise ToolSpecError(f"Cannot record to {str(file)!r}: {error.strerror}. {fix}") from error
     if first:
         _parse_line(file, 1, first)
@@ -49,7 +52,7 @@ def append(file: Path, line: JsonObject) -> None:
     Of two writers at once, one may take the other's line for unfinished; the result is an empty line between the two.
     """
     text = json.dumps({"recording": VERSION, **line}, separators=(",", ":")).encode() + b"\n"
-    with file.open("a+b", buffering=0) as lines:
+    with _open_to_append(file) as lines:
         size = lines.seek(0, 2)
         lines.seek(max(size - 1, 0))
         if size and lines.read(1) != b"\n":
@@ -64,7 +67,7 @@ def read(file: Path) -> Iterator[JsonObject]:
     Raises ToolSpecError for a file that is not readable or not a recording.
     """
     try:
-        with file.open("rb") as lines:
+        with os.fdopen(open_regular(os.path.realpath(file), os.O_RDONLY), "rb") as lines:
             for number, text in enumerate(lines, 1):
                 line = _parse_line(file, number, text)
                 if line is not None:
@@ -73,6 +76,10 @@ def read(file: Path) -> Iterator[JsonObject]:
                     logger.warning("Line %d of %r is incomplete: its call is not replayed.", number, file.name)
     except OSError as error:
         raise ToolSpecError(f"Cannot replay {str(file)!r}: {error.strerror}. Record it first.") from error
+
+
+def _open_to_append(file: Path) -> FileIO:
+    return os.fdopen(open_regular(file, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+b", buffering=0)
 
 
 def dump_result(result: ToolResult, redactor: reporting.Redactor) -> JsonObject:

@@ -270,3 +270,10 @@ def test_an_empty_tenant_or_user_is_nobody(kit: Toolkit, state: dict[str, str]) 
         kit.session(state).call("search", {"query": "tea"})
     with pytest.raises(DefinitionError, match="not empty"):
         Knowledge("unused.db", **state)
+
+
+def test_the_database_is_not_made_through_a_link(tmp_path):
+    (tmp_path / "knowledge.db").symlink_to(tmp_path / "other")
+    with pytest.raises(DefinitionError, match="It is a link"):
+        Knowledge(tmp_path / "knowledge.db")
+    assert not (tmp_path / "other").exists()

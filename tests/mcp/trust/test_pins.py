@@ -274,6 +274,15 @@ def test_a_folder_instead_of_a_file_is_an_error(tmp_path):
         Pins(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["pins.json", "pins.json.lock"])
+def test_pins_are_not_written_through_a_link(tmp_path, name):
+    other = tmp_path / "other"
+    (tmp_path / name).symlink_to(other)
+    with pytest.raises(ToolkitError, match=r"pins\.json.*(It is a link|cannot be written)"):
+        Pins(tmp_path / "pins.json").check("server", [{"name": "add"}])
+    assert not other.exists()
+
+
 def test_threads_at_once_lose_no_pins(path):
     threads = [threading.Thread(target=Pins(path).check, args=(f"s{i}", [copy.deepcopy(WIRE)])) for i in range(8)]
     for thread in threads:

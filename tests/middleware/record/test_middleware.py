@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -561,6 +562,50 @@ def test_a_missing_folder_is_an_error_when_the_middleware_is_created(tmp_path):
 def test_a_folder_is_refused(tmp_path, make: Callable[..., Any]):
     with pytest.raises(ToolSpecError, match="Is a directory"):
         make(tmp_path)
+
+
+@pytest.mark.parametrize("make", [record, replay])
+@pytest.mark.parametrize("device", ["/dev/full", "/dev/zero", "/dev/null"])
+def test_a_device_is_refused_at_once(make: Callable[..., Any], device):
+    with pytest.raises(ToolSpecError, match="It is no regular file"):
+        make(device)
+
+
+@pytest.mark.parametrize("make", [record, replay])
+def test_a_pipe_is_refused_and_not_waited_for(file, make: Callable[..., Any]):
+    os.mkfifo(file)
+    with pytest.raises(ToolSpecError, match="It is no regular file"):
+        make(file)
+
+
+@pytest.mark.parametrize("is_made_first", [True, False])
+def test_nothing_is_recorded_through_a_link(file, tmp_path, is_made_first, caplog):
+    """Not even when the link takes the place of the recording later."""
+    other = tmp_path / "other"
+    if is_made_first:
+        kit = kit_of(record(file))
+        file.rename(other)
+        file.symlink_to(other)
+        with caplog.at_level(logging.ERROR):
+            assert kit.exec("add", {"a": 1}).error is None
+        assert "It is a link" in caplog.text
+        assert other.read_text() == ""
+    else:
+        file.symlink_to(other)
+        with pytest.raises(ToolSpecError, match="It is a link: use the path of the file that it leads to"):
+            record(file)
+        assert not other.exists()
+
+
+def test_a_recording_is_replayed_through_a_link_but_no_device(file, tmp_path):
+    kit_of(record(file)).exec("add", {"a": 1})
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    assert kit_of(replay(link)).exec("add", {"a": 1}).error is None
+    link.unlink()
+    link.symlink_to("/dev/zero")
+    with pytest.raises(ToolSpecError, match="It is no regular file"):
+        replay(link)
 
 
 def test_a_missing_recording_is_an_error_when_the_middleware_is_created(file):
