@@ -85,6 +85,7 @@ async def test_a_program_takes_fewer_round_trips_and_bytes_than_a_call_in_each_a
     assert 1_000 < approval["bytes"] < 20_000
 
 
+@pytest.mark.exhaustive
 async def test_a_worker_measures_this_package_in_its_own_process() -> None:
     async with WorkerProcess(PACKAGES[0], Path(sys.executable), command.WORKER) as worker:
         answer = await worker.ask(row="three", number=2)

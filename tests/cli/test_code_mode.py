@@ -81,9 +81,23 @@ def test_a_program_runs_in_a_server(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-@pytest.mark.parametrize("option", [["--tag", "orders"], ["--group", "write"], ["--include", "stat*"]])
-@pytest.mark.parametrize("source", ["tools.py", "tools.yaml"])
-def test_selected_tools_are_served_in_programs(option: list[str], source: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "option"),
+    [
+        ("tools.yaml", ["--tag", "orders"]),
+        *(
+            pytest.param(source, option, marks=pytest.mark.exhaustive)
+            for source, option in [
+                ("tools.py", ["--tag", "orders"]),
+                ("tools.py", ["--group", "write"]),
+                ("tools.py", ["--include", "stat*"]),
+                ("tools.yaml", ["--group", "write"]),
+                ("tools.yaml", ["--include", "stat*"]),
+            ]
+        ),
+    ],
+)
+def test_selected_tools_are_served_in_programs(source: str, option: list[str], tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "tools.yaml").write_text("sources: [tools.py]\ncode_mode: true\n")
 
