@@ -130,7 +130,7 @@ class ToolSpec(ToolSources[P, R]):
         return state
 
     @state.setter
-    def state(self, state: MutableMapping[str, Any]) -> None:
+    def state(self, state: Mapping[str, Any]) -> None:
         if not isinstance(state, Mapping):
             raise TypeError(f"state must be a mapping such as a dict, not {type(state).__name__}.")
         self.state_scopes = (state,)

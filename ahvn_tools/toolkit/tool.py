@@ -136,7 +136,7 @@ class ToolkitTool(ToolSpec):
         return self._view.session_state.state
 
     @state.setter
-    def state(self, state: MutableMapping[str, Any]) -> None:
+    def state(self, state: Mapping[str, Any]) -> None:
         raise ToolkitError(
             f"The state of a tool in a toolkit cannot be set to a {type(state).__name__}: set `toolkit.state`."
         )
