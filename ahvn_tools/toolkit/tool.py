@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import types
-from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 

@@ -132,8 +132,8 @@ class ToolkitView(ToolkitCalls):
         A call reads the session's state first, then the toolkit's, then the tool's own. The session uses `state` itself
         and no copy; `values` are put into it. Tools that are added to the toolkit later appear in the session, too.
         `roots` are the folders that tools may use here, in place of the toolkit's; a value of that name goes into the
-        state: `session({"roots": …})`. Raises TypeError for a state that is no mapping, ToolkitError for values beside a
-        state that cannot be changed, for a value named `id` and for roots that are no paths.
+        state: `session({"roots": …})`. Raises TypeError for a state that is no mapping, ToolkitError for values beside
+        a state that cannot be changed, for a value named `id` and for roots that are no paths.
         """
         if "id" in values:
             raise ToolkitError(
