@@ -28,8 +28,6 @@ from ahvn_tools.execution.convert import body_error_detail, call_error_detail, e
 from ahvn_tools.execution.plan import Body, Plan
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots, to_roots
-from ahvn_tools.schema.problems import unknown_arguments
-from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.visibility import StoreView
@@ -250,8 +248,6 @@ def _find(
         raise InvalidParametersError("Invalid arguments: they are not an object. Pass a dict by parameter.", tool=name)
     if options.positional:
         arguments = plan.to_named_arguments(options.positional, arguments)
-    if view.store.bindings and not arguments.keys().isdisjoint(view.store.bindings) and _accepts_other_names(entry):
-        _refuse_bound_names(view, entry, arguments)
     if entry.find_secrets is not None:
         plan = plan.with_secrets(entry.find_secrets(view, arguments))
     return entry, plan, arguments
@@ -271,19 +267,6 @@ def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
 def _move(plan: Plan, executor: Executor | None, view: StoreView) -> Plan:
     """Return the plan of a call whose body runs in an executor; without one, the call will say so."""
     return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
-
-
-def _accepts_other_names(entry: Entry) -> bool:
-    """Return whether the host has not chosen the names of all arguments: a server or a pattern of names has."""
-    return entry.server_access is not None or entry.spec.compiled.template.inputs.has_name_patterns
-
-
-def _refuse_bound_names(view: StoreView, entry: Entry, arguments: Arguments) -> None:
-    """Raise InvalidParametersError for arguments that are bound here and undeclared, even if the schema is open."""
-    parameters = entry.spec.compiled.template.inputs.parameters  # the plan refuses those of them that are bound
-    listed = frozenset(root_parameter_names(view.definition(entry).input_schema))
-    if names := [name for name in arguments.keys() - parameters.keys() - listed if name in view.store.bindings]:
-        raise InvalidParametersError(unknown_arguments(names, listed), tool=entry.name)
 
 
 def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:

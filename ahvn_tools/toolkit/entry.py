@@ -251,14 +251,22 @@ class Entry:
         ):
             return cache.compiled
         labels, accepted_parameters = self._labels, self._accepted_parameters
+        refused_names = base.refused_names
+        if base.template.inputs.accepts_other_names:
+            refused_names |= toolkit_bindings.keys()
         fixed = {**own_bindings, **self._preset}
         reaching = self._reaching_bindings(base, toolkit_bindings, fixed, accepted_parameters)
         bindings = _applicable_bindings(base, {**reaching, **fixed})
-        is_same_tool = cache is not None and cache.base is base and cache.labels is labels
-        if cache is not None and is_same_tool and _are_same(cache.applied_bindings, bindings):
+        if (
+            cache is not None
+            and cache.base is base
+            and cache.labels is labels
+            and cache.compiled.refused_names == refused_names
+            and _are_same(cache.applied_bindings, bindings)
+        ):
             compiled = cache.compiled  # the changed bindings concern other tools
         else:
-            compiled = self._compile(base, bindings, timeout)
+            compiled = self._compile(base, bindings, refused_names, timeout)
         self._cache = _CompiledCache(
             base, labels, toolkit_bindings, own_bindings, accepted_parameters, bindings, compiled
         )
@@ -290,7 +298,9 @@ class Entry:
             self.spec.body.require_acceptance(self.spec.body.name, unaccepted)  # type: ignore[attr-defined]  # a RemoteTool
         return selected
 
-    def _compile(self, base: CompiledTool, bindings: Bindings, timeout: float | None) -> CompiledTool:
+    def _compile(
+        self, base: CompiledTool, bindings: Bindings, refused_names: frozenset[str], timeout: float | None
+    ) -> CompiledTool:
         template, parameters = base.template, base.template.inputs.parameters
         added = {
             name: replace(binding, is_secret=binding.is_secret or parameters[name].is_secret)
@@ -307,13 +317,13 @@ class Entry:
             "keep_children": template.keep_children if self.keep_children is None else self.keep_children,
         }
         changed = {key: value for key, value in settings.items() if getattr(template, key) != value}
-        if not added and not changed:
+        if not added and not changed and refused_names == base.refused_names:
             return base
         options = {**template.options, **changed}
         if "ship" in changed:
             options["ship"] = [key.text for key in self.shipping["ship"]]
         template = replace(template, options=options, **changed)
-        return CompiledTool(template, {**base.bindings, **added})
+        return CompiledTool(template, {**base.bindings, **added}, refused_names=refused_names)
 
     def secret_keys(self, toolkit_bindings: Bindings, timeout: float | None) -> frozenset[StateKey]:
         """Return the state keys that are secret for it, or were secret for its spec."""
