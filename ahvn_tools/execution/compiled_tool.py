@@ -12,7 +12,11 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError
 from ahvn_tools.execution.plan import Body, Plan
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.state import UNSET
 from ahvn_tools.template import ToolTemplate
+
+MAX_VARIANTS = 100
+"""How many forms without some parameters are kept of a tool."""
 
 _NO_BINDINGS: Mapping[str, Binding] = MappingProxyType({})
 
@@ -29,6 +33,7 @@ class CompiledTool:
         self.bindings = MappingProxyType(dict(bindings)) if bindings else _NO_BINDINGS
         self.made_plan: Plan | None = None
         """The plan once it was made. A direct call reads it, because a property costs a tenth of the call."""
+        self._variants: dict[frozenset[str], CompiledTool] = {}
 
     @property
     def plan(self) -> Plan:
@@ -78,6 +83,18 @@ class CompiledTool:
         """Return the tool with more options. Raises DefinitionError for options that do not fit."""
         template = self.template.with_options(options, body, self.bindings)
         return self._with(template, template.bindings)
+
+    def without_parameters(self, names: frozenset[str]) -> CompiledTool:
+        """Return the tool without optional parameters, for which a call has no value: the same object each time."""
+        names = names.difference(self.bindings)
+        if not names:
+            return self
+        if names not in self._variants:
+            if len(self._variants) >= MAX_VARIANTS:
+                self._variants = {}
+            absent = {name: Binding.constant(name, UNSET) for name in names}
+            self._variants[names] = self._with(self.template, {**self.bindings, **absent})
+        return self._variants[names]
 
     def with_binding(self, binding: Binding) -> CompiledTool:
         """Return the tool with one binding added or replaced."""

@@ -53,7 +53,9 @@ class Plan:
         """A parameter that must be bound before the tool is used, because its type has no schema."""
         if unbound:
             self.validate, self.validate_fast = self._refuse_unbound, None
-        self._refused_names = refused_names - self._declared_names - {p.property_name for p in self._parameters}
+        self._refused_names = refused_names.difference(
+            self._declared_names, [parameter.property_name for parameter in self._parameters]
+        )
         if self._refused_names:  # the fast check accepts only declared names
             self.validate = functools.partial(self._refuse_names, self.validate)
         self.secret_names = frozenset(

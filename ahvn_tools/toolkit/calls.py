@@ -234,7 +234,7 @@ def _find(
     entry = _find_entry(view, name, hides_unselected=options.is_served)
     if options.caller is not None and (refusal := entry.refuse_caller(options.caller)) is not None:
         raise ToolNotAvailableError(refusal, tool=name)
-    plan = entry.compiled_tool(view.store.bindings, view.store.timeout).plan
+    plan = view.compiled_tool(entry).plan
     if (unbound := plan.unbound_parameter) is not None:
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
@@ -279,13 +279,13 @@ def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     if entry is None or (hides_unselected and not is_selected):
         near = near_misses(str(name), [entry.name for entry in view.visible_entries()])
         raise ToolNotFoundError(f"There is no tool {quote_name(name)}. {near}", tool=name)
-    if entry.group != BASIC_GROUP and not view.is_active(entry.group):
-        reason = f"its group {entry.group!r} is not active"
-        raise ToolNotAvailableError(f"The tool {name!r} is not available: {reason}.", tool=name)
-    if not is_selected:
+    if not is_selected:  # first: the group may have tools for other audiences only
         audiences = [selection.audience for selection in view.selections if selection.audience is not None]
         place = f"to the audience {audiences[-1]!r}" if audiences else "in this selection"
         raise ToolNotAvailableError(f"The tool {name!r} is not available {place}.", tool=name)
+    if entry.group != BASIC_GROUP and not view.is_active(entry.group):
+        reason = f"its group {entry.group!r} is not active"
+        raise ToolNotAvailableError(f"The tool {name!r} is not available: {reason}.", tool=name)
     if entry.is_imported and entry.is_blocked(view.store.bindings, view.store.timeout):
         from ahvn_tools.mcp.client.remote_tool import tool_changed_error  # slow, and few toolkits import tools
 

@@ -34,6 +34,11 @@ DELEGATES: Final = "delegates"
 
 _HOW_TO_CALL: Final = {DIRECT: "directly", PROGRAMMATIC: "by a program"}
 
+SWITCHES_GROUPS: Final = "switches_groups"
+"""An attribute of a body whose parameters are the groups of the toolkit."""
+
+_MARKS: Final = (DELEGATES, SWITCHES_GROUPS)
+
 FIND_SECRETS: Final = "find_secrets"
 """An attribute of a body: a function of the StoreView and the arguments of a call, which returns the names of those
 that are secret in this call."""
@@ -100,8 +105,8 @@ class Entry:
         """The tools whose names it may take with `on_duplicate="replace"`; None: any."""
         self.refusal: str | None = None
         """Why the toolkit does not use it although its server lists it: the name belongs to another tool."""
-        self.delegates = getattr(spec.body, DELEGATES, False) is True
-        """Whether it only calls another tool of the toolkit."""
+        self.delegates, self.switches_groups = (getattr(spec.body, mark, False) is True for mark in _MARKS)
+        """Whether it only calls another tool of the toolkit; whether its parameters are the groups of the toolkit."""
         self.group = entry_options.validate_name("group of a tool", options.get("group", BASIC_GROUP))
         self.tags = spec.tags | entry_options.to_name_set("tags of a tool", options.get("tags", ()))
         self.has_changed_tags = False
@@ -253,7 +258,7 @@ class Entry:
         labels, accepted_parameters = self._labels, self._accepted_parameters
         refused_names = base.refused_names
         if base.template.inputs.accepts_other_names:
-            refused_names |= toolkit_bindings.keys()
+            refused_names = refused_names.union(toolkit_bindings)
         fixed = {**own_bindings, **self._preset}
         reaching = self._reaching_bindings(base, toolkit_bindings, fixed, accepted_parameters)
         bindings = _applicable_bindings(base, {**reaching, **fixed})

@@ -158,13 +158,13 @@ class ToolkitView(ToolkitCalls):
 
     @property
     def groups(self) -> dict[str, bool]:
-        """The groups by name, and whether they are active here."""
+        """The groups by name, and whether they are active here. A selection has no group of whose tools it has none."""
         return {name: group.is_active for name, group in self._view.groups().items()}
 
     def group(self, name: str) -> GroupView:
         """Return a group as it is here: its `name`, `description`, `notes`, `tools`, and whether it is `active`.
 
-        Raises ToolLookupError for an unknown group.
+        Raises ToolLookupError for a group that is not here.
         """
         return GroupView(self._view, name)
 
@@ -215,7 +215,7 @@ class ToolkitView(ToolkitCalls):
 
     def set_groups(self, active: Mapping[str, bool]) -> Self:
         """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
-        self._view.store.set_groups(self._view.session_state.switches, active)
+        self._view.set_groups(active)
         return self
 
     def finish_with(self, tool: str, model: type[BaseModel] | None) -> Self:
