@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -225,11 +225,11 @@ class ToolStore:
         """Return a tool. Raises ToolLookupError for an unknown name."""
         return lookup("tool", name, self.entries)
 
-    def group(self, name: str, hidden: Container[str] = ()) -> Group:
+    def group(self, name: str, hidden: Collection[str] = ()) -> Group:
         """Return a group that is not `hidden`. Raises ToolLookupError for another name."""
         return lookup("group", name, self._groups_without(hidden), " A group is defined with `add_group`.")
 
-    def _groups_without(self, hidden: Container[str]) -> Mapping[str, Group]:
+    def _groups_without(self, hidden: Collection[str]) -> Mapping[str, Group]:
         return {name: group for name, group in self.groups.items() if name not in hidden} if hidden else self.groups
 
     def toolset(self, name: str) -> Toolset:
@@ -260,7 +260,7 @@ class ToolStore:
             self.groups = {key: group for key, group in self.groups.items() if key != name}
             self._remove_entries(lambda entry: entry.group == name)
 
-    def set_groups(self, switches: GroupSwitches, active: Mapping[str, bool], hidden: Container[str] = ()) -> None:
+    def set_groups(self, switches: GroupSwitches, active: Mapping[str, bool], hidden: Collection[str] = ()) -> None:
         """Switch all of these groups or none.
 
         Raises ToolLookupError for an unknown group and for one that is `hidden`, ToolkitError for the basic group off.
@@ -268,7 +268,7 @@ class ToolStore:
         with self._lock:
             switches.group_overrides = {**switches.group_overrides, **self._to_group_overrides(active, hidden)}
 
-    def _to_group_overrides(self, active: Mapping[str, bool], hidden: Container[str] = ()) -> dict[int, bool]:
+    def _to_group_overrides(self, active: Mapping[str, bool], hidden: Collection[str] = ()) -> dict[int, bool]:
         known = self._groups_without(hidden)
         overrides = {lookup("group", name, known).unique_id: is_active for name, is_active in active.items()}
         for name, is_active in active.items():

@@ -133,7 +133,7 @@ class ToolkitTool(ToolSpec):
     @property
     def state(self) -> MutableMapping[str, Any]:
         """The state of the toolkit or session that the tool belongs to."""
-        return self._view.session_state.state
+        return self._view.session_state.state  # type: ignore[return-value]  # mutable unless the host has chosen another
 
     @state.setter
     def state(self, state: Mapping[str, Any]) -> None:
@@ -147,7 +147,7 @@ class ToolkitTool(ToolSpec):
 
     def _add_binding(self, binding: Binding, default: Any) -> None:  # noqa: ARG002  # the binding has a copy of it
         self._view.refuse_change("bind")
-        self._view.store.bind(binding.with_stored_default(self._view.session_state.state), self._entry)
+        self._view.store.bind(binding.with_stored_default(self.state), self._entry)
 
     def unbind(self, param: str) -> Self:
         """Remove a binding that was made here. Bindings of the toolkit and of the spec stay.

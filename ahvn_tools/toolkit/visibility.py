@@ -220,7 +220,7 @@ class StoreView:
         """Return the groups that are not here: they have tools, and none of these matches the selections."""
         if not self.selections:
             return frozenset()
-        shown, hidden = {BASIC_GROUP}, set()
+        shown, hidden = {BASIC_GROUP}, set[str]()
         for entry in list(self.store.entries.values()):
             if entry.group not in shown:
                 (shown if self.is_selected(entry) else hidden).add(entry.group)
