@@ -66,6 +66,8 @@ class Entry:
 
     executor: Executor | None = None
     """The executor of the toolkit that it comes from; the one of its own toolkit has priority."""
+    preset_names: Collection[str] = _NO_NAMES
+    """Parameters that are preset in all tools with which it was added; it may lack some of them."""
 
     def __init__(
         self,
@@ -258,7 +260,7 @@ class Entry:
         labels, accepted_parameters = self._labels, self._accepted_parameters
         refused_names = base.refused_names
         if base.template.inputs.accepts_other_names:
-            refused_names = refused_names.union(toolkit_bindings)
+            refused_names = refused_names.union(toolkit_bindings, self.preset_names)
         fixed = {**own_bindings, **self._preset}
         reaching = self._reaching_bindings(base, toolkit_bindings, fixed, accepted_parameters)
         bindings = _applicable_bindings(base, {**reaching, **fixed})

@@ -113,6 +113,17 @@ def test_a_name_that_an_inner_toolkit_binds_is_refused_in_the_outer_one():
     assert outermost.call("echo", {"tenant": "eve"}) == {"tenant": "eve"}
 
 
+async def test_a_name_that_is_preset_in_all_tools_of_an_addition_is_refused_by_those_without_it():
+    kit = Toolkit("k").add(echo({}), needs_tenant, preset={"tenant": "acme"})
+    service = Toolkit("service").add(echo({})).add(needs_tenant).to_fastmcp_server()
+    remote = await Toolkit("remote").aadd_mcp(service, preset={"*": {"tenant": "acme"}})
+    assert kit.call("needs_tenant") == await remote.acall("needs_tenant") == "acme"
+    for toolkit in (kit, remote, Toolkit("outer").add(kit)):
+        assert code(await toolkit.aexec("echo", {"tenant": "eve"})) == "invalid_parameters"
+        assert await toolkit.acall("echo", {"team": "a"}) == {"team": "a"}
+    await remote.aremove_mcp()
+
+
 def test_arguments_that_a_middleware_has_made_of_others_are_checked_too():
     async def unpack(call: Call, next: Next) -> ToolResult:
         return await next(replace(call, arguments=json.loads(call.arguments["q"])))
