@@ -24,6 +24,9 @@ _NO_BINDINGS: Mapping[str, Binding] = MappingProxyType({})
 class CompiledTool:
     """An immutable pair of template and bindings; its plan and its definition are made when first read."""
 
+    _variants: Mapping[frozenset[str], CompiledTool] = MappingProxyType({})
+    """Its forms without some parameters; replaced whenever there is another."""
+
     def __init__(
         self, template: ToolTemplate, bindings: Mapping[str, Binding], *, refused_names: frozenset[str] = frozenset()
     ) -> None:
@@ -33,7 +36,6 @@ class CompiledTool:
         self.bindings = MappingProxyType(dict(bindings)) if bindings else _NO_BINDINGS
         self.made_plan: Plan | None = None
         """The plan once it was made. A direct call reads it, because a property costs a tenth of the call."""
-        self._variants: dict[frozenset[str], CompiledTool] = {}
 
     @property
     def plan(self) -> Plan:
@@ -89,12 +91,12 @@ class CompiledTool:
         names = names.difference(self.bindings)
         if not names:
             return self
-        if names not in self._variants:
-            if len(self._variants) >= MAX_VARIANTS:
-                self._variants = {}
+        if (variant := self._variants.get(names)) is None:
             absent = {name: Binding.constant(name, UNSET) for name in names}
-            self._variants[names] = self._with(self.template, {**self.bindings, **absent})
-        return self._variants[names]
+            variant = self._with(self.template, {**self.bindings, **absent})
+            others = self._variants if len(self._variants) < MAX_VARIANTS else {}
+            self._variants = {**others, names: variant}
+        return variant
 
     def with_binding(self, binding: Binding) -> CompiledTool:
         """Return the tool with one binding added or replaced."""

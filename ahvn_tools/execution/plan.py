@@ -13,7 +13,7 @@ from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolkitEr
 from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
-from ahvn_tools.schema.inputs import NOT_ACCEPTED, ParameterKind, Validator
+from ahvn_tools.schema.inputs import NOT_ACCEPTED, Inputs, ParameterKind, Validator
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.state import MISSING, UNSET, BlockingStateError, StateKey
 from ahvn_tools.template import Isolation, ToolTemplate, is_duration
@@ -53,9 +53,7 @@ class Plan:
         """A parameter that must be bound before the tool is used, because its type has no schema."""
         if unbound:
             self.validate, self.validate_fast = self._refuse_unbound, None
-        self._refused_names = refused_names.difference(
-            self._declared_names, [parameter.property_name for parameter in self._parameters]
-        )
+        self._refused_names = refused_names and refused_names.difference(self._declared_names, _property_names(inputs))
         if self._refused_names:  # the fast check accepts only declared names
             self.validate = functools.partial(self._refuse_names, self.validate)
         self.secret_names = frozenset(
@@ -409,6 +407,11 @@ class Plan:
                     raise InvalidParametersError(
                         f"Invalid arguments: {parameter.name!r} may not contain {name!r}, which is another parameter."
                     )
+
+
+def _property_names(inputs: Inputs) -> list[str]:
+    """Return the names of all parameters in the schema."""
+    return [parameter.property_name for parameter in inputs.parameters.values()]
 
 
 def _has_async_resolvers(bound_parameters: tuple[BoundParameter, ...]) -> bool:
