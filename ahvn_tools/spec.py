@@ -130,7 +130,7 @@ class ToolSpec(ToolSources[P, R]):
         return state
 
     @state.setter
-    def state(self, state: MutableMapping[str, Any]) -> None:
+    def state(self, state: Mapping[str, Any]) -> None:
         if not isinstance(state, Mapping):
             raise TypeError(f"state must be a mapping such as a dict, not {type(state).__name__}.")
         self.state_scopes = (state,)
@@ -233,7 +233,7 @@ class ToolSpec(ToolSources[P, R]):
     def _clear_cache(self) -> None:
         """Compile the tool again. No change requires it: the compiled form is never stale."""
         with self._lock:
-            self.compiled = CompiledTool(self.compiled.template, self.compiled.bindings)
+            self.compiled = self.compiled.copy()
 
     def call(self, /, *args: P.args, **arguments: P.kwargs) -> R:
         """Call from sync code and return the value; positional arguments fill the visible parameters in order.

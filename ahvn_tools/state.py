@@ -124,7 +124,7 @@ class StateKey:
         holder[first] = value  # the only assignment, so that no other thread sees a part of the path
 
     def _write_error(self, step: str | int, holder: str) -> StateKeyError:
-        wanted = "a mapping" if isinstance(step, str) else "a list with that item"
+        wanted = "a dict or another mutable mapping" if isinstance(step, str) else "a list with that item"
         return StateKeyError(
             f"Cannot store a default under {self.text!r}: the state has {holder} where step {step!r} needs {wanted}. "
             "Set the value in the state first, or bind without a default."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import time
 import uuid
 import zlib
 from collections.abc import Mapping
@@ -112,10 +111,9 @@ class SavedProgram:
         ends = [request["expires_at"] for request in self.requests.values()]
         return None if None in ends else max(ends)
 
-    @property
-    def has_expired(self) -> bool:
-        """Whether it can no longer continue: later it is not known any more whether it has."""
-        return self.expires_at is not None and time.time() >= self.expires_at
+    def has_expired(self, now: float) -> bool:
+        """Return whether it can no longer continue: later it is not known any more whether it has."""
+        return self.expires_at is not None and now >= self.expires_at
 
     def find_call(self, request_id: str) -> int:
         """Return the id, in the sandbox, of the call that a request is for."""

@@ -12,7 +12,11 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError
 from ahvn_tools.execution.plan import Body, Plan
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.state import UNSET
 from ahvn_tools.template import ToolTemplate
+
+MAX_VARIANTS = 100
+"""How many forms without some parameters are kept of a tool."""
 
 _NO_BINDINGS: Mapping[str, Binding] = MappingProxyType({})
 
@@ -20,8 +24,15 @@ _NO_BINDINGS: Mapping[str, Binding] = MappingProxyType({})
 class CompiledTool:
     """An immutable pair of template and bindings; its plan and its definition are made when first read."""
 
-    def __init__(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> None:
+    _variants: Mapping[frozenset[str], CompiledTool] = MappingProxyType({})
+    """Its forms without some parameters; replaced whenever there is another."""
+
+    def __init__(
+        self, template: ToolTemplate, bindings: Mapping[str, Binding], *, refused_names: frozenset[str] = frozenset()
+    ) -> None:
+        """`refused_names`: arguments that are refused unless they are parameters, also where the schema is open."""
         self.template = template
+        self.refused_names = refused_names
         self.bindings = MappingProxyType(dict(bindings)) if bindings else _NO_BINDINGS
         self.made_plan: Plan | None = None
         """The plan once it was made. A direct call reads it, because a property costs a tenth of the call."""
@@ -30,7 +41,7 @@ class CompiledTool:
     def plan(self) -> Plan:
         """What the calls need."""
         if self.made_plan is None:
-            self.made_plan = Plan(self.template, self.bindings)
+            self.made_plan = Plan(self.template, self.bindings, self.refused_names)
         return self.made_plan
 
     @functools.cached_property
@@ -73,13 +84,32 @@ class CompiledTool:
     def with_options(self, options: Mapping[str, Any], body: Body) -> CompiledTool:
         """Return the tool with more options. Raises DefinitionError for options that do not fit."""
         template = self.template.with_options(options, body, self.bindings)
-        return CompiledTool(template, template.bindings)
+        return self._with(template, template.bindings)
+
+    def without_parameters(self, names: frozenset[str]) -> CompiledTool:
+        """Return the tool without optional parameters, for which a call has no value: the same object each time."""
+        names = names.difference(self.bindings)
+        if not names:
+            return self
+        if (variant := self._variants.get(names)) is None:
+            absent = {name: Binding.constant(name, UNSET) for name in names}
+            variant = self._with(self.template, {**self.bindings, **absent})
+            others = self._variants if len(self._variants) < MAX_VARIANTS else {}
+            self._variants = {**others, names: variant}
+        return variant
 
     def with_binding(self, binding: Binding) -> CompiledTool:
         """Return the tool with one binding added or replaced."""
-        return CompiledTool(self.template, {**self.bindings, binding.parameter: binding})
+        return self._with(self.template, {**self.bindings, binding.parameter: binding})
 
     def without_binding(self, parameter: str) -> CompiledTool:
         """Return the tool without one binding."""
         bindings = {name: binding for name, binding in self.bindings.items() if name != parameter}
-        return CompiledTool(self.template, bindings)
+        return self._with(self.template, bindings)
+
+    def copy(self) -> CompiledTool:
+        """Return the same tool, to be compiled again."""
+        return self._with(self.template, self.bindings)
+
+    def _with(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> CompiledTool:
+        return CompiledTool(template, bindings, refused_names=self.refused_names)

@@ -16,7 +16,7 @@ import contextvars
 import logging
 import queue
 import types
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
@@ -100,20 +100,27 @@ def _build_stack(middleware: Sequence[Middleware], run: Next) -> Next:
 class _Layer:
     """A middleware, with what it wraps as its `next`."""
 
-    __slots__ = ("_middleware", "_next")
+    __slots__ = ("middleware", "next")
 
     def __init__(self, middleware: Middleware, next: Next) -> None:  # noqa: A002  # as the parameter of a middleware
-        self._middleware, self._next = middleware, next
+        self.middleware, self.next = middleware, next
 
     async def __call__(self, call: Call) -> ToolResult:
-        awaitable: Any = self._middleware(call, self._next)
+        awaitable: Any = self.middleware(call, self.next)
         if not hasattr(awaitable, "__await__"):
-            raise MiddlewareResultError(self._middleware, call.name, "is no async function")
+            raise MiddlewareResultError(self.middleware, call.name, "is no async function")
         result = await awaitable
         if not isinstance(result, ToolResult):
             what = f"returned {type(result).__name__}, not a ToolResult"
-            raise MiddlewareResultError(self._middleware, call.name, what)
+            raise MiddlewareResultError(self.middleware, call.name, what)
         return result
+
+
+def inner_middleware(run: Next) -> Iterator[Middleware]:
+    """Yield the middleware that the `next` of a middleware runs, outermost first."""
+    while isinstance(run, _Layer):
+        yield run.middleware
+        run = run.next
 
 
 async def _run_cancellable(run: Next, call: Call) -> ToolResult:

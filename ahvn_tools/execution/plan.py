@@ -13,7 +13,8 @@ from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolkitEr
 from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
-from ahvn_tools.schema.inputs import NOT_ACCEPTED, ParameterKind
+from ahvn_tools.schema.inputs import NOT_ACCEPTED, Inputs, ParameterKind, Validator
+from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.state import MISSING, UNSET, BlockingStateError, StateKey
 from ahvn_tools.template import Isolation, ToolTemplate, is_duration
 
@@ -33,7 +34,9 @@ _KEYWORD_KINDS = (ParameterKind.POSITIONAL_OR_KEYWORD, ParameterKind.KEYWORD_ONL
 class Plan:
     """What the calls of a tool need, compiled once. A plan holds no state and no body, so specs share it."""
 
-    def __init__(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> None:
+    def __init__(
+        self, template: ToolTemplate, bindings: Mapping[str, Binding], refused_names: frozenset[str] = frozenset()
+    ) -> None:
         hidden = frozenset(bindings)
         self._inputs = inputs = template.inputs
         self.validate = inputs.validator(hidden)
@@ -50,6 +53,9 @@ class Plan:
         """A parameter that must be bound before the tool is used, because its type has no schema."""
         if unbound:
             self.validate, self.validate_fast = self._refuse_unbound, None
+        self._refused_names = refused_names and refused_names.difference(self._declared_names, _property_names(inputs))
+        if self._refused_names:  # the fast check accepts only declared names
+            self.validate = functools.partial(self._refuse_names, self.validate)
         self.secret_names = frozenset(
             name
             for p in self._parameters
@@ -383,15 +389,29 @@ class Plan:
             if p.name in values and (has_other_alias or p.name in arguments or p.property_name in arguments)
         }
 
+    def _refuse_names(self, validate: Validator, arguments: Arguments) -> Arguments:
+        """Return the validated arguments. Raises InvalidParametersError, also for those of refused names."""
+        if not self._refused_names.isdisjoint(arguments):
+            names = [name for name in arguments if name in self._refused_names]
+            raise InvalidParametersError(unknown_arguments(names, self._visible_names))
+        return validate(arguments)
+
     def _refuse_clashes(self, values: Arguments) -> None:
         """Refuse a variadic keyword with the name of a parameter: it would set that parameter, even a bound one."""
         names = {name for p in self._parameters for name in (p.name, p.body_name) if name is not None}
         for parameter in self._parameters:
             if parameter.kind is ParameterKind.VAR_KEYWORD:
+                for name in sorted(self._refused_names.intersection(values.get(parameter.name, ()))):
+                    raise InvalidParametersError(f"Invalid arguments: {parameter.name!r} may not contain {name!r}.")
                 for name in sorted(names.intersection(values.get(parameter.name, ())) - {parameter.name}):
                     raise InvalidParametersError(
                         f"Invalid arguments: {parameter.name!r} may not contain {name!r}, which is another parameter."
                     )
+
+
+def _property_names(inputs: Inputs) -> list[str]:
+    """Return the names of all parameters in the schema."""
+    return [parameter.property_name for parameter in inputs.parameters.values()]
 
 
 def _has_async_resolvers(bound_parameters: tuple[BoundParameter, ...]) -> bool:

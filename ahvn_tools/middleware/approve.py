@@ -22,6 +22,7 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.execution.convert import summarize_exception
+from ahvn_tools.execution.pipeline import inner_middleware
 from ahvn_tools.execution.questions import Question, QuestionApprover
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
@@ -32,6 +33,9 @@ from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
+
+_CONDITION: Final = "approval_condition"
+"""The attribute of a middleware that asks for approvals: its `when`."""
 
 _ARGUMENTS_PURPOSE: Final = "arguments of a call"
 REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
@@ -209,7 +213,24 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
             return _with_request(approved, await next(approved))
         return rejected_result(call.name, decision or "")
 
+    setattr(approve_call, _CONDITION, when)
     return inline(approve_call) if approver is None else approve_call
+
+
+async def needs_approval(call: Call, next: Next) -> tuple[bool, Call]:  # noqa: A002  # that of another middleware
+    """Return whether middleware inside of another one would ask about a call, and the call with its remaining time.
+
+    A middleware that answers calls by itself must not answer such a call.
+    """
+    for middleware in () if call.is_approved else inner_middleware(next):
+        when = getattr(middleware, _CONDITION, False)
+        if isinstance(when, bool):
+            is_selected = when
+        else:
+            is_selected, call = await _select(functools.partial(_selects, when), call)
+        if is_selected:
+            return True, call
+    return False, call
 
 
 def pending_result(request: ApprovalRequest, *further: ApprovalRequest) -> ToolResult:
@@ -295,6 +316,19 @@ async def _select(when: Callable[[Call], bool], call: Call) -> tuple[bool, Call]
     asked = functools.partial(call_host_function, when, call)
     is_selected, seconds = await run_before_body(call.plan, asked, _TOO_SLOW)
     return is_selected, replace(call, plan=call.plan.with_seconds(seconds))
+
+
+def _selects(when: Callable[[Call], bool], call: Call) -> bool:
+    """Return whether `when` selects a call with its arguments as they were sent, or as the tool will receive them."""
+    if when(call):
+        return True
+    try:
+        _asking_again(call, when).plan.validate(call.arguments)
+    except ApprovalRequiredError:
+        return True
+    except ToolCallError:  # the call fails
+        return False
+    return False
 
 
 def _asking_again(call: Call, when: Callable[[Call], bool]) -> Call:

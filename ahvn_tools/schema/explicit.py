@@ -56,7 +56,7 @@ class ExplicitSchemaInputs:
         }
         self.parameters = {**function.parameters, **self._others}
         self.runs_foreign_code = function.runs_foreign_code
-        self.has_name_patterns = self._explicit.has_name_patterns
+        self.accepts_other_names = self._explicit.accepts_other_names
         self.parameters_without_schema = function.parameters_without_schema
         if untyped.are_all:
             self.parameters = {**self._others, **function.parameters}

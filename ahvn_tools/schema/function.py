@@ -42,8 +42,6 @@ _EXACT_TYPES = (str, int, bool, bytes)
 class FunctionInputs:
     """A function's parameters. Schemas and validators are made on demand; pydantic builds the core schema once."""
 
-    has_name_patterns = False
-
     def __init__(
         self,
         name: str,
@@ -79,6 +77,7 @@ class FunctionInputs:
         self._types = _make_types(name, parameters, annotations, bound)
         self.parameters_without_schema = self._types.without_schema
         self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
+        self.accepts_other_names = any(p.kind is VAR_KEYWORD for p in parameters)
 
     @functools.cached_property
     def _core(self) -> ArgumentsCoreSchema:

@@ -75,8 +75,8 @@ class Inputs(Protocol):
         """Whether validation runs validators or default factories of other code, which may block."""
 
     @property
-    def has_name_patterns(self) -> bool:
-        """Whether `patternProperties` allows arguments that are no parameters."""
+    def accepts_other_names(self) -> bool:
+        """Whether callers may pass what is no parameter: an open schema allows it, or `**kwargs` takes it."""
 
     @property
     def parameters_without_schema(self) -> frozenset[str]:

@@ -35,7 +35,6 @@ from ahvn_tools.schema.root_parameters import (
     REFERENCEABLE_KEYWORDS,
     UnsealableError,
     find_parameter_schemas,
-    has_name_patterns,
     required_parameter_names,
     root_parameter_names,
     value_schema,
@@ -111,7 +110,7 @@ class SchemaInputs:
         self.parameters_without_schema = frozenset() if context_parameter is None else frozenset({context_parameter})
         self._compiled = compile_validator(self.schema(frozenset()))
         required = required_parameter_names(dict(schema), names)
-        self.has_name_patterns = has_name_patterns(dict(schema))
+        self.accepts_other_names = schema.get("additionalProperties") is not False or "patternProperties" in schema
         self.parameters: dict[str, Parameter] = {
             name: Parameter(
                 name=name,

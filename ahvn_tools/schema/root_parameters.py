@@ -73,11 +73,6 @@ def required_parameter_names(schema: JsonObject, names: Collection[str]) -> froz
     return frozenset(name for node in nodes for name in mentioned_names(node, declared=False)).intersection(names)
 
 
-def has_name_patterns(schema: JsonObject) -> bool:
-    """Return whether `patternProperties` of any part is about arguments that are not named."""
-    return any(members_of(node, "patternProperties") for node in _RootSchemas(schema).nodes)
-
-
 def find_parameter_schemas(schema: JsonObject, names: Collection[str]) -> dict[str, list[Any]]:
     """Return the schemas that are declared for each of these parameters."""
     found: dict[str, list[Any]] = {name: [] for name in names}

@@ -24,8 +24,8 @@ def to_approval_store(store: Any) -> ApprovalStore:
     if isinstance(store, ApprovalStore):
         return store
     raise ToolkitError(
-        "An approval_store is the path of a SQLite file, or an object with the methods `decide` and `count_attempt`, "
-        f"not a {type(store).__name__}."
+        "An approval_store is the path of a SQLite file, or an object with the methods `decide`, `forgotten_until` "
+        f"and `count_attempt`, not a {type(store).__name__}."
     )
 
 

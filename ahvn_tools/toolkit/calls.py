@@ -28,8 +28,6 @@ from ahvn_tools.execution.convert import body_error_detail, call_error_detail, e
 from ahvn_tools.execution.plan import Body, Plan
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots, to_roots
-from ahvn_tools.schema.problems import unknown_arguments
-from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.visibility import StoreView
@@ -236,7 +234,7 @@ def _find(
     entry = _find_entry(view, name, hides_unselected=options.is_served)
     if options.caller is not None and (refusal := entry.refuse_caller(options.caller)) is not None:
         raise ToolNotAvailableError(refusal, tool=name)
-    plan = entry.compiled_tool(view.store.bindings, view.store.timeout).plan
+    plan = view.compiled_tool(entry).plan
     if (unbound := plan.unbound_parameter) is not None:
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
@@ -250,8 +248,6 @@ def _find(
         raise InvalidParametersError("Invalid arguments: they are not an object. Pass a dict by parameter.", tool=name)
     if options.positional:
         arguments = plan.to_named_arguments(options.positional, arguments)
-    if view.store.bindings and not arguments.keys().isdisjoint(view.store.bindings) and _accepts_other_names(entry):
-        _refuse_bound_names(view, entry, arguments)
     if entry.find_secrets is not None:
         plan = plan.with_secrets(entry.find_secrets(view, arguments))
     return entry, plan, arguments
@@ -273,19 +269,6 @@ def _move(plan: Plan, executor: Executor | None, view: StoreView) -> Plan:
     return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
 
 
-def _accepts_other_names(entry: Entry) -> bool:
-    """Return whether the host has not chosen the names of all arguments: a server or a pattern of names has."""
-    return entry.server_access is not None or entry.spec.compiled.template.inputs.has_name_patterns
-
-
-def _refuse_bound_names(view: StoreView, entry: Entry, arguments: Arguments) -> None:
-    """Raise InvalidParametersError for arguments that are bound here and undeclared, even if the schema is open."""
-    parameters = entry.spec.compiled.template.inputs.parameters  # the plan refuses those of them that are bound
-    listed = frozenset(root_parameter_names(view.definition(entry).input_schema))
-    if names := [name for name in arguments.keys() - parameters.keys() - listed if name in view.store.bindings]:
-        raise InvalidParametersError(unknown_arguments(names, listed), tool=entry.name)
-
-
 def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     """Return the tool to call. Raises ToolNotFoundError, or ToolNotAvailableError for one that is not visible.
 
@@ -296,13 +279,13 @@ def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     if entry is None or (hides_unselected and not is_selected):
         near = near_misses(str(name), [entry.name for entry in view.visible_entries()])
         raise ToolNotFoundError(f"There is no tool {quote_name(name)}. {near}", tool=name)
-    if entry.group != BASIC_GROUP and not view.is_active(entry.group):
-        reason = f"its group {entry.group!r} is not active"
-        raise ToolNotAvailableError(f"The tool {name!r} is not available: {reason}.", tool=name)
-    if not is_selected:
+    if not is_selected:  # first: the group may have tools for other audiences only
         audiences = [selection.audience for selection in view.selections if selection.audience is not None]
         place = f"to the audience {audiences[-1]!r}" if audiences else "in this selection"
         raise ToolNotAvailableError(f"The tool {name!r} is not available {place}.", tool=name)
+    if entry.group != BASIC_GROUP and not view.is_active(entry.group):
+        reason = f"its group {entry.group!r} is not active"
+        raise ToolNotAvailableError(f"The tool {name!r} is not available: {reason}.", tool=name)
     if entry.is_imported and entry.is_blocked(view.store.bindings, view.store.timeout):
         from ahvn_tools.mcp.client.remote_tool import tool_changed_error  # slow, and few toolkits import tools
 

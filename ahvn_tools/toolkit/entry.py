@@ -34,6 +34,11 @@ DELEGATES: Final = "delegates"
 
 _HOW_TO_CALL: Final = {DIRECT: "directly", PROGRAMMATIC: "by a program"}
 
+SWITCHES_GROUPS: Final = "switches_groups"
+"""An attribute of a body whose parameters are the groups of the toolkit."""
+
+_MARKS: Final = (DELEGATES, SWITCHES_GROUPS)
+
 FIND_SECRETS: Final = "find_secrets"
 """An attribute of a body: a function of the StoreView and the arguments of a call, which returns the names of those
 that are secret in this call."""
@@ -61,6 +66,8 @@ class Entry:
 
     executor: Executor | None = None
     """The executor of the toolkit that it comes from; the one of its own toolkit has priority."""
+    preset_names: Collection[str] = _NO_NAMES
+    """Parameters that are preset in all tools with which it was added; it may lack some of them."""
 
     def __init__(
         self,
@@ -100,8 +107,8 @@ class Entry:
         """The tools whose names it may take with `on_duplicate="replace"`; None: any."""
         self.refusal: str | None = None
         """Why the toolkit does not use it although its server lists it: the name belongs to another tool."""
-        self.delegates = getattr(spec.body, DELEGATES, False) is True
-        """Whether it only calls another tool of the toolkit."""
+        self.delegates, self.switches_groups = (getattr(spec.body, mark, False) is True for mark in _MARKS)
+        """Whether it only calls another tool of the toolkit; whether its parameters are the groups of the toolkit."""
         self.group = entry_options.validate_name("group of a tool", options.get("group", BASIC_GROUP))
         self.tags = spec.tags | entry_options.to_name_set("tags of a tool", options.get("tags", ()))
         self.has_changed_tags = False
@@ -251,14 +258,22 @@ class Entry:
         ):
             return cache.compiled
         labels, accepted_parameters = self._labels, self._accepted_parameters
+        refused_names = base.refused_names
+        if base.template.inputs.accepts_other_names:
+            refused_names = refused_names.union(toolkit_bindings, self.preset_names)
         fixed = {**own_bindings, **self._preset}
         reaching = self._reaching_bindings(base, toolkit_bindings, fixed, accepted_parameters)
         bindings = _applicable_bindings(base, {**reaching, **fixed})
-        is_same_tool = cache is not None and cache.base is base and cache.labels is labels
-        if cache is not None and is_same_tool and _are_same(cache.applied_bindings, bindings):
+        if (
+            cache is not None
+            and cache.base is base
+            and cache.labels is labels
+            and cache.compiled.refused_names == refused_names
+            and _are_same(cache.applied_bindings, bindings)
+        ):
             compiled = cache.compiled  # the changed bindings concern other tools
         else:
-            compiled = self._compile(base, bindings, timeout)
+            compiled = self._compile(base, bindings, refused_names, timeout)
         self._cache = _CompiledCache(
             base, labels, toolkit_bindings, own_bindings, accepted_parameters, bindings, compiled
         )
@@ -290,7 +305,9 @@ class Entry:
             self.spec.body.require_acceptance(self.spec.body.name, unaccepted)  # type: ignore[attr-defined]  # a RemoteTool
         return selected
 
-    def _compile(self, base: CompiledTool, bindings: Bindings, timeout: float | None) -> CompiledTool:
+    def _compile(
+        self, base: CompiledTool, bindings: Bindings, refused_names: frozenset[str], timeout: float | None
+    ) -> CompiledTool:
         template, parameters = base.template, base.template.inputs.parameters
         added = {
             name: replace(binding, is_secret=binding.is_secret or parameters[name].is_secret)
@@ -307,13 +324,13 @@ class Entry:
             "keep_children": template.keep_children if self.keep_children is None else self.keep_children,
         }
         changed = {key: value for key, value in settings.items() if getattr(template, key) != value}
-        if not added and not changed:
+        if not added and not changed and refused_names == base.refused_names:
             return base
         options = {**template.options, **changed}
         if "ship" in changed:
             options["ship"] = [key.text for key in self.shipping["ship"]]
         template = replace(template, options=options, **changed)
-        return CompiledTool(template, {**base.bindings, **added})
+        return CompiledTool(template, {**base.bindings, **added}, refused_names=refused_names)
 
     def secret_keys(self, toolkit_bindings: Bindings, timeout: float | None) -> frozenset[StateKey]:
         """Return the state keys that are secret for it, or were secret for its spec."""

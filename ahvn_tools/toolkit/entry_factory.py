@@ -84,6 +84,8 @@ def to_entries(
         tool.to_entry(prefix + validate_name("name of a tool", name), {**own, **preset}, locks)
         for name, tool, own, preset in zip(names, added, own_options, presets, strict=True)
     ]
+    for entry in entries:
+        entry.preset_names = options.get("preset", {}).keys()
     if "on_duplicate" in options:
         on_duplicate = validate_on_duplicate(options["on_duplicate"])
         for entry in entries:

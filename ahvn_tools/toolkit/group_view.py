@@ -13,29 +13,29 @@ class GroupView:
     __slots__ = ("_view", "name")
 
     def __init__(self, view: StoreView, name: str) -> None:
-        """Raises ToolLookupError for an unknown group."""
+        """Raises ToolLookupError for a group that is not here."""
         self._view = view
-        self.name = view.store.group(name).name
+        self.name = view.group(name).name
 
     @property
     def description(self) -> str:
         """What the group is for."""
-        return self._view.store.group(self.name).description
+        return self._view.group(self.name).description
 
     @property
     def notes(self) -> str | None:
         """The notes for a model while the group is active."""
-        return self._view.store.group(self.name).notes
+        return self._view.group(self.name).notes
 
     @property
     def active(self) -> bool:
         """Whether the group is active here."""
-        return self._view.is_active(self._view.store.group(self.name).name)
+        return self._view.is_active(self._view.group(self.name).name)
 
     @property
     def tools(self) -> list[ToolSpec]:
         """The tools of the group here, active or not. They can be called only while the group is active."""
-        name = self._view.store.group(self.name).name
+        name = self._view.group(self.name).name
         return [ToolkitTool.create(self._view, entry) for entry in self._view.usable_entries() if entry.group == name]
 
     def __repr__(self) -> str:

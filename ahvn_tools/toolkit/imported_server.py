@@ -156,6 +156,7 @@ class ImportedServer:
         locks = self.store.locks
         entry = Entry(spec, local_name, origin, options, locks, server_access=access, server_name=self.server.name)
         entry.own_bindings = to_key_bindings(spec, local_name, single.get("binds", {}))
+        entry.preset_names = self.options.get("preset", {}).get("*", {}).keys()
         # a clash of a tool that comes later has no caller to raise to
         entry.on_duplicate = "keep" if self.refuses_clashes else self.options.get("on_duplicate")
         entry.replaceable = self.replaceable

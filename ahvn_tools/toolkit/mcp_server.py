@@ -22,7 +22,6 @@ from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
-from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
@@ -44,7 +43,8 @@ class ToolkitServerOptions(TypedDict, total=False):
     name: str
     """The toolkit's name by default."""
     instructions: str
-    """What the server says about itself to a client; the notes of its active groups by default."""
+    """What the server says about itself to a client; by default the notes of its active groups, of those that every
+    client may see."""
     version: str
     state: StateResolver
     """`(request) -> dict`, sync or async: the session state of each call, from its headers, claims or client."""
@@ -87,9 +87,11 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
         )
     if misplaced := options.get("fastmcp", {}).keys() & ("name", "instructions", "version", "auth"):
         raise ToolkitError(f"Pass {sorted(misplaced)} as options of the server, not inside `fastmcp`.")
-    notes = "\n\n".join(group.notes for group in view.groups().values() if group.is_active and group.notes)
+    server = ToolkitServer(view, options)
+    groups = server.view_for_any_client().groups().values()
+    notes = "\n\n".join(group.notes for group in groups if group.is_active and group.notes)
     return ServedToolsServer(
-        ToolkitServer(view, options),
+        server,
         options.get("name", toolkit_name),
         instructions=options.get("instructions", notes or None),
         version=options.get("version"),
@@ -141,7 +143,15 @@ class ToolkitServer:
         if entry is None or not view.is_selected(entry):
             return None
         audience, _ = await self._prepare_call(entry, request, lambda: self._resolve_audience(request))
-        return view.definition(entry) if audience is None or audience.matches(entry, view.definition) else None
+        view = view if audience is None else view.select(audience)
+        return view.definition(entry) if view.is_selected(entry) else None
+
+    def view_for_any_client(self) -> StoreView:
+        """Return the view that every client has: without the tools that are only for the audience of some."""
+        if self._audience is None:
+            return self._view
+        audience = self._audience if isinstance(self._audience, Selection) else _to_audience_selection(None)
+        return self._view.select(audience)
 
     def find_for_any_client(self, name: str) -> ToolDefinition | None:
         """Return a tool that any client may see."""
@@ -170,7 +180,7 @@ class ToolkitServer:
             return await self._open_session(request, await self._resolve("state", Mapping, request))
 
         (view, client), seconds = await self._prepare_call(entry, request, open_session)
-        if client.is_anonymous and entry is not None and isinstance(entry.spec, GroupsTool):
+        if client.is_anonymous and entry is not None and entry.switches_groups:
             raise ToolNotAvailableError(
                 "Groups cannot be switched: the server cannot distinguish this client from others and stores nothing.",
                 tool=name,

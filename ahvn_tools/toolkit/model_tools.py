@@ -21,7 +21,7 @@ from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions, validate_options
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.entry import DELEGATES
+from ahvn_tools.toolkit.entry import DELEGATES, SWITCHES_GROUPS
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.group import Group
 from ahvn_tools.toolkit.store import ToolStore
@@ -94,7 +94,10 @@ def inner_call(call: ToolCall) -> ToolCall | None:
 
 
 class GroupsTool(ToolSpec):
-    """Switches the groups of a toolkit. Its parameters are the groups that exist when it is listed."""
+    """Switches the groups of a toolkit. Its parameters are the groups that exist when it is listed.
+
+    A session or a selection leaves out those that are not in it: see `StoreView.compiled_tool`.
+    """
 
     def __init__(self, store: ToolStore, options: ToolOptions) -> None:
         self._store, self._options = store, validate_options(options)
@@ -125,10 +128,11 @@ def _to_template(groups: Mapping[str, Group], options: Mapping[str, Any]) -> Any
     def set_groups(group_: ToolContext, **switches: bool) -> str:
         """Choose the groups of tools that you need now. Groups that you leave out are switched off."""
         toolkit = require_toolkit(group_)
-        active = {_group_name(parameter): is_active for parameter, is_active in switches.items()}
+        active = {_group_name(parameter): True for parameter, is_active in switches.items() if is_active}
         toolkit.set_groups({name: False for name in toolkit.groups if name != BASIC_GROUP} | active)
         return _active_groups_text(toolkit)
 
+    setattr(set_groups, SWITCHES_GROUPS, True)
     kind = inspect.Parameter.KEYWORD_ONLY
     context = inspect.Parameter("group_", kind, annotation=ToolContext)  # no group is called so: names are not empty
     set_groups.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect.signature reads first

@@ -77,7 +77,8 @@ def resumed_batch(
     requests: dict[int, ApprovalRequest] = {}
     programs: dict[int, ResumedProgram] = {}
     decided: list[ApprovalRequest] = []
-    signer = RequestSigner(view.store.secret_key)
+    signer, forgotten_until = RequestSigner(view.store.secret_key), view.store.approval_store.forgotten_until()
+    now = max(time.time(), forgotten_until)  # what was forgotten has expired, also if the clock was set back
     for index, (call, result) in enumerate(run.results):
         chosen = [request for request in pending_requests(result.meta) if request.call_id in decisions]
         if not chosen:
@@ -86,9 +87,9 @@ def resumed_batch(
         requests[index] = chosen[0]
         decided_calls = [(request, decisions[request.call_id]) for request in chosen]
         continued = (
-            _continue(view, signer, call, *decided_calls[0])
+            _continue(view, signer, now, call, decided_calls[0])
             if chosen[0].program is None
-            else _continue_program(view, signer, call, decided_calls)
+            else _continue_program(view, signer, now, call, decided_calls)
         )
         if isinstance(continued, ResumedProgram):
             programs[index] = continued
@@ -97,6 +98,7 @@ def resumed_batch(
         else:
             calls[index] = continued
         decided += [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
+    decided = [one for one in decided if one.expires_at is None or one.expires_at > forgotten_until]  # nor can these
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
@@ -164,10 +166,11 @@ def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict
 
 
 def _continue(
-    view: StoreView, signer: RequestSigner, call: ToolCall, request: ApprovalRequest, decision: _Decision
+    view: StoreView, signer: RequestSigner, now: float, call: ToolCall, decided: tuple[ApprovalRequest, _Decision]
 ) -> ToolCall | ToolResult:
     """Return the call to run or, if it does not run, its result. Raises ToolkitError for what does not fit."""
-    _require_valid(view, signer, request, decision)
+    request, decision = decided
+    _require_valid(view, signer, now, request, decision)
     if not decision.is_approved:
         return replace(rejected_result(request.tool, decision.reason), id=call.id)
     requested = call if request.tool == call.name else model_tools.inner_call(call) or call
@@ -178,11 +181,15 @@ def _continue(
 
 
 def _continue_program(
-    view: StoreView, signer: RequestSigner, call: ToolCall, decided: Sequence[tuple[ApprovalRequest, _Decision]]
+    view: StoreView,
+    signer: RequestSigner,
+    now: float,
+    call: ToolCall,
+    decided: Sequence[tuple[ApprovalRequest, _Decision]],
 ) -> ToolResult | ResumedProgram:
     """Return the program to continue or, if it does not, the result of its call. Raises as `_continue` does."""
     for request, decision in decided:
-        _require_valid(view, signer, request, decision)
+        _require_valid(view, signer, now, request, decision)
     first, decision = decided[0]
     if not all(signer.has_signed(request) for request, _ in decided):
         if any(own.is_approved for _, own in decided):
@@ -195,7 +202,7 @@ def _continue_program(
         saved = SavedProgram.from_json(first.program or {})
     except ToolkitError as error:
         return changed_result(str(error), call)
-    if saved.has_expired:
+    if saved.has_expired(now):
         return replace(rejected_result(call.name, decision.reason), id=call.id)
     return ResumedProgram(
         program=saved,
@@ -228,13 +235,15 @@ def _to_json(tool: str, arguments: JsonObject) -> JsonObject:
     raise ToolkitError(f"The arguments of {tool!r} are not JSON data without secrets, as those of a program must be.")
 
 
-def _require_valid(view: StoreView, signer: RequestSigner, request: ApprovalRequest, decision: _Decision) -> None:
+def _require_valid(
+    view: StoreView, signer: RequestSigner, now: float, request: ApprovalRequest, decision: _Decision
+) -> None:
     """Raise ToolkitError for a request of another session, and for one that cannot be approved."""
     if signer.has_signed(request):
         _require_session(view, request)
     elif decision.is_approved:
         raise ToolkitError(_CHANGED)
-    if decision.is_approved and request.expires_at is not None and time.time() >= request.expires_at:
+    if decision.is_approved and request.expires_at is not None and now >= request.expires_at:
         raise ToolkitError(
             "The request has expired: it was not approved in time. Reject it, so that the model can ask again; "
             "Toolkit(…, approval_expiry=…) sets how long requests can be approved."

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.background_calls import BackgroundCalls
 from ahvn_tools.toolkit.entry import Entry
 
@@ -101,7 +102,7 @@ class SessionState:
     __slots__ = ("_session_id", "state", "switches")
 
     def __init__(
-        self, state: MutableMapping[str, Any], session_id: str | None = None, switches: GroupSwitches | None = None
+        self, state: Mapping[str, Any], session_id: str | None = None, switches: GroupSwitches | None = None
     ) -> None:
         """Use this state; without `switches` begin with nothing switched."""
         self.state = state
@@ -115,6 +116,14 @@ class SessionState:
             if self._session_id is None:
                 self._session_id = uuid.uuid4().hex
             return self._session_id
+
+    def mutable_state(self) -> MutableMapping[str, Any]:
+        """Return the state, to change it. Raises ToolkitError for one that can only be read."""
+        if isinstance(self.state, MutableMapping):
+            return self.state
+        raise ToolkitError(
+            f"The state is a {type(self.state).__name__}, which cannot be changed: pass dict(state) as the state."
+        )
 
     def continue_session(self, session_id: str | None) -> None:
         """Take over the id of an earlier session, if this one has none yet."""

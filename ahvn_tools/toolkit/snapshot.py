@@ -46,8 +46,10 @@ def load_state_dict(view: StoreView, data: Any, *, strict: bool) -> None:
     toolsets = toolsets if view.is_toolkit else {}
     groups = {name: is_active for name, is_active in data.get("groups", {}).items() if name in view.store.groups}
     state = _merge_state(view.session_state.state, data.get("state", {}))
+    target = view.session_state.mutable_state() if state else None
     view.store.restore(view.session_state.switches, groups, toolsets)
-    view.session_state.state.update(state)
+    if target is not None:
+        target.update(state)
 
 
 def _to_json(value: Any, path: str, omitted: list[str], ancestors: frozenset[int] = frozenset()) -> Any:

@@ -13,7 +13,7 @@ from typing import Final
 
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.regular_file import open_regular
-from ahvn_tools.toolkit.approval_store import KEPT_SECONDS, Requests
+from ahvn_tools.toolkit.approval_store import KEPT_SECONDS, MIN_KEPT, Requests
 
 LOCK_SECONDS: Final = 30.0
 """How long one process waits for another that writes to the file."""
@@ -35,11 +35,15 @@ class SQLiteApprovalStore:
                     "CREATE TABLE IF NOT EXISTS approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "
                     "attempts INTEGER NOT NULL DEFAULT 0, is_decided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
                 )
+                connection.execute("CREATE INDEX IF NOT EXISTS expiries ON approvals (expires_at)")
+                connection.execute("CREATE TABLE IF NOT EXISTS forgotten (until INTEGER NOT NULL)")
 
     def decide(self, requests: Requests) -> bool:
-        """Mark all of these requests as decided, unless one already is."""
+        """Mark all of these requests as decided, unless one already is or may have been."""
         with self._errors(), self._transaction() as connection:
-            connection.execute("DELETE FROM approvals WHERE expires_at < ?", (time.time() - KEPT_SECONDS,))
+            until = _forget_expired(connection)
+            if any(end is not None and end <= until for end in requests.values()):
+                return False
             for request in requests.items():
                 marked = connection.execute(
                     "INSERT INTO approvals (request_id, expires_at, is_decided) VALUES (?, ?, 1) "
@@ -50,6 +54,11 @@ class SQLiteApprovalStore:
                     connection.execute("ROLLBACK")
                     return False
         return True
+
+    def forgotten_until(self) -> int:
+        """Return the latest expiry of the requests that any process has forgotten."""
+        with self._errors(), self._transaction() as connection:
+            return _read_forgotten(connection)
 
     def count_attempt(self, request_id: str, expires_at: int | None) -> int:
         """Count one more attempt of a request."""
@@ -87,6 +96,25 @@ class SQLiteApprovalStore:
                 f"The approval_store {str(self.path)!r} cannot be used ({error}). Pass the path of a SQLite file on a "
                 "local disk that this process may write to."
             ) from error
+
+
+def _forget_expired(connection: sqlite3.Connection) -> int:
+    """Forget expired requests, and return the latest expiry of all that were ever forgotten."""
+    [(last,)] = connection.execute(
+        "SELECT max(expires_at) FROM approvals WHERE expires_at <= ? AND expires_at < "
+        "(SELECT expires_at FROM approvals WHERE expires_at IS NOT NULL ORDER BY expires_at DESC LIMIT 1 OFFSET ?)",
+        (time.time() - KEPT_SECONDS, MIN_KEPT - 1),
+    )
+    if last is not None:
+        connection.execute("DELETE FROM approvals WHERE expires_at <= ?", (last,))
+        connection.execute("INSERT INTO forgotten (until) VALUES (?)", (last,))
+        connection.execute("DELETE FROM forgotten WHERE until < (SELECT max(until) FROM forgotten)")
+    return _read_forgotten(connection)
+
+
+def _read_forgotten(connection: sqlite3.Connection) -> int:
+    [(until,)] = connection.execute("SELECT coalesce(max(until), 0) FROM forgotten")
+    return int(until)
 
 
 def _set_wal_mode(connection: sqlite3.Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -225,9 +225,12 @@ class ToolStore:
         """Return a tool. Raises ToolLookupError for an unknown name."""
         return lookup("tool", name, self.entries)
 
-    def group(self, name: str) -> Group:
-        """Return a group. Raises ToolLookupError for an unknown name."""
-        return lookup("group", name, self.groups, " A group is defined with `add_group`.")
+    def group(self, name: str, hidden: Collection[str] = ()) -> Group:
+        """Return a group that is not `hidden`. Raises ToolLookupError for another name."""
+        return lookup("group", name, self._groups_without(hidden), " A group is defined with `add_group`.")
+
+    def _groups_without(self, hidden: Collection[str]) -> Mapping[str, Group]:
+        return {name: group for name, group in self.groups.items() if name not in hidden} if hidden else self.groups
 
     def toolset(self, name: str) -> Toolset:
         """Return a toolset. Raises ToolLookupError for an unknown name."""
@@ -257,13 +260,17 @@ class ToolStore:
             self.groups = {key: group for key, group in self.groups.items() if key != name}
             self._remove_entries(lambda entry: entry.group == name)
 
-    def set_groups(self, switches: GroupSwitches, active: Mapping[str, bool]) -> None:
-        """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
-        with self._lock:
-            switches.group_overrides = {**switches.group_overrides, **self._to_group_overrides(active)}
+    def set_groups(self, switches: GroupSwitches, active: Mapping[str, bool], hidden: Collection[str] = ()) -> None:
+        """Switch all of these groups or none.
 
-    def _to_group_overrides(self, active: Mapping[str, bool]) -> dict[int, bool]:
-        overrides = {lookup("group", name, self.groups).unique_id: is_active for name, is_active in active.items()}
+        Raises ToolLookupError for an unknown group and for one that is `hidden`, ToolkitError for the basic group off.
+        """
+        with self._lock:
+            switches.group_overrides = {**switches.group_overrides, **self._to_group_overrides(active, hidden)}
+
+    def _to_group_overrides(self, active: Mapping[str, bool], hidden: Collection[str] = ()) -> dict[int, bool]:
+        known = self._groups_without(hidden)
+        overrides = {lookup("group", name, known).unique_id: is_active for name, is_active in active.items()}
         for name, is_active in active.items():
             if not _validate_is_active(name, is_active) and name == BASIC_GROUP:
                 raise ToolkitError(f"The group {name!r} is always active.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import types
-from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
@@ -133,10 +133,10 @@ class ToolkitTool(ToolSpec):
     @property
     def state(self) -> MutableMapping[str, Any]:
         """The state of the toolkit or session that the tool belongs to."""
-        return self._view.session_state.state
+        return self._view.session_state.state  # type: ignore[return-value]  # mutable unless the host has chosen another
 
     @state.setter
-    def state(self, state: MutableMapping[str, Any]) -> None:
+    def state(self, state: Mapping[str, Any]) -> None:
         raise ToolkitError(
             f"The state of a tool in a toolkit cannot be set to a {type(state).__name__}: set `toolkit.state`."
         )
@@ -147,7 +147,7 @@ class ToolkitTool(ToolSpec):
 
     def _add_binding(self, binding: Binding, default: Any) -> None:  # noqa: ARG002  # the binding has a copy of it
         self._view.refuse_change("bind")
-        self._view.store.bind(binding.with_stored_default(self._view.session_state.state), self._entry)
+        self._view.store.bind(binding.with_stored_default(self.state), self._entry)
 
     def unbind(self, param: str) -> Self:
         """Remove a binding that was made here. Bindings of the toolkit and of the spec stay.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
@@ -75,7 +75,7 @@ class Toolkit(ToolkitServers):
         self,
         name: str,
         *,
-        state: MutableMapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
         middleware: Sequence[Middleware] = (),
         approver: Approver | None = None,
         secret_key: str | bytes | None = None,

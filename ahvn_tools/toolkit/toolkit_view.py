@@ -103,11 +103,14 @@ class ToolkitView(ToolkitCalls):
 
     @property
     def state(self) -> MutableMapping[str, Any]:
-        """The values of bound parameters, read at each call: the session's own state, or the toolkit's."""
-        return self._view.session_state.state
+        """The values of bound parameters, read at each call: the session's own state, or the toolkit's.
+
+        It is the mapping that was passed: one that cannot be changed is only read.
+        """
+        return self._view.session_state.state  # type: ignore[return-value]  # mutable unless the host has chosen another
 
     @state.setter
-    def state(self, state: MutableMapping[str, Any]) -> None:
+    def state(self, state: Mapping[str, Any]) -> None:
         self._view.session_state.state = validate_state(state)
 
     @property
@@ -118,7 +121,7 @@ class ToolkitView(ToolkitCalls):
     def session(
         self,
         /,
-        state: MutableMapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
         *,
         session_id: str | None = None,
         roots: Roots | None = None,
@@ -129,8 +132,8 @@ class ToolkitView(ToolkitCalls):
         A call reads the session's state first, then the toolkit's, then the tool's own. The session uses `state` itself
         and no copy; `values` are put into it. Tools that are added to the toolkit later appear in the session, too.
         `roots` are the folders that tools may use here, in place of the toolkit's; a value of that name goes into the
-        state: `session({"roots": …})`. Raises TypeError for a state that is not a mutable mapping, ToolkitError for a
-        value named `id` and for roots that are no paths.
+        state: `session({"roots": …})`. Raises TypeError for a state that is no mapping, ToolkitError for values beside
+        a state that cannot be changed, for a value named `id` and for roots that are no paths.
         """
         if "id" in values:
             raise ToolkitError(
@@ -138,9 +141,9 @@ class ToolkitView(ToolkitCalls):
                 "session({'id': …})."
             )
         own_roots = None if roots is None else to_roots(roots)
-        if state is not None:
-            validate_state(state).update(values)
-        session_state = SessionState(values if state is None else state, session_id)
+        session_state = SessionState(validate_state({} if state is None else state), session_id)
+        if values:
+            session_state.mutable_state().update(values)
         return self._with_view(self._view.session(session_state, roots=own_roots))
 
     def select(self, *, inactive: bool = False, **selection: Unpack[SelectionOptions]) -> Self:
@@ -155,13 +158,13 @@ class ToolkitView(ToolkitCalls):
 
     @property
     def groups(self) -> dict[str, bool]:
-        """The groups by name, and whether they are active here."""
+        """The groups by name, and whether they are active here. A selection has no group of whose tools it has none."""
         return {name: group.is_active for name, group in self._view.groups().items()}
 
     def group(self, name: str) -> GroupView:
         """Return a group as it is here: its `name`, `description`, `notes`, `tools`, and whether it is `active`.
 
-        Raises ToolLookupError for an unknown group.
+        Raises ToolLookupError for a group that is not here.
         """
         return GroupView(self._view, name)
 
@@ -212,7 +215,7 @@ class ToolkitView(ToolkitCalls):
 
     def set_groups(self, active: Mapping[str, bool]) -> Self:
         """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
-        self._view.store.set_groups(self._view.session_state.switches, active)
+        self._view.set_groups(active)
         return self
 
     def finish_with(self, tool: str, model: type[BaseModel] | None) -> Self:
@@ -337,8 +340,8 @@ class ToolkitView(ToolkitCalls):
         return [ToolkitTool.create(self._view, entry) for entry in self._view.search(query, k)]
 
 
-def validate_state(state: Any) -> MutableMapping[str, Any]:
-    """Return a state. Raises TypeError unless it is a mutable mapping."""
-    if not isinstance(state, MutableMapping):
+def validate_state(state: Any) -> Mapping[str, Any]:
+    """Return a state. Raises TypeError unless it is a mapping."""
+    if not isinstance(state, Mapping):
         raise TypeError(f"state must be a mapping such as a dict, not {type(state).__name__}.")
     return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,8 +136,11 @@ class StoreView:
 
     def including(self, names: Iterable[str]) -> StoreView:
         """Return this view with these tools, whether or not they match its selections."""
+        return self._with_selections(tuple(selection.including(names) for selection in self.selections))
+
+    def _with_selections(self, selections: tuple[Selection, ...]) -> StoreView:
         view = copy.copy(self)
-        view.selections = tuple(selection.including(names) for selection in self.selections)
+        view.selections = selections
         return view
 
     def refuse_change(self, action: str) -> None:
@@ -147,12 +150,23 @@ class StoreView:
             raise ToolkitError(f"A {kind} cannot change the toolkit: {action} on the toolkit itself.")
 
     def compiled_tool(self, entry: Entry) -> CompiledTool:
-        """Return the compiled tool for calls here."""
-        return entry.compiled_tool(self.store.bindings, self.store.timeout)
+        """Return the compiled tool for calls here. The tool that switches groups has those that are here."""
+        compiled = entry.compiled_tool(self.store.bindings, self.store.timeout)
+        if not entry.switches_groups or not (hidden := self.hidden_groups()):
+            return compiled
+        parameters = compiled.template.inputs.parameters.values()
+        return compiled.without_parameters(frozenset(p.name for p in parameters if p.property_name in hidden))
 
     def definition(self, entry: Entry) -> ToolDefinition:
         """Return the definition that a model receives."""
-        definition, structured_output = self.compiled_tool(entry).definition, self.structured_output(entry)
+        return self._complete_definition(entry, self.compiled_tool(entry))
+
+    def _definition_with_all_groups(self, entry: Entry) -> ToolDefinition:
+        """Return the definition for the `where` of a selection, which decides what groups are here."""
+        return self._complete_definition(entry, entry.compiled_tool(self.store.bindings, self.store.timeout))
+
+    def _complete_definition(self, entry: Entry, compiled: CompiledTool) -> ToolDefinition:
+        definition, structured_output = compiled.definition, self.structured_output(entry)
         if structured_output is not None:
             definition = structured_output.definition(definition)
         listing = self.store.search_listing
@@ -192,8 +206,29 @@ class StoreView:
         return {group.name: overrides[group.unique_id] for group in groups if group.unique_id in overrides}
 
     def groups(self) -> dict[str, Group]:
-        """Return the groups by name, active or not as they are here."""
-        return {name: replace(group, is_active=self.is_active(name)) for name, group in self.store.groups.items()}
+        """Return the groups here by name, active or not as they are here."""
+        hidden, groups = self.hidden_groups(), self.store.groups
+        return {
+            name: replace(group, is_active=self.is_active(name)) for name, group in groups.items() if name not in hidden
+        }
+
+    def group(self, name: str) -> Group:
+        """Return a group that is here. Raises ToolLookupError for another name."""
+        return self.store.group(name, self.hidden_groups())
+
+    def hidden_groups(self) -> frozenset[str]:
+        """Return the groups that are not here: they have tools, and none of these matches the selections."""
+        if not self.selections:
+            return frozenset()
+        shown, hidden = {BASIC_GROUP}, set[str]()
+        for entry in list(self.store.entries.values()):
+            if entry.group not in shown:
+                (shown if self.is_selected(entry) else hidden).add(entry.group)
+        return frozenset(hidden - shown)
+
+    def set_groups(self, active: Mapping[str, bool]) -> None:
+        """Switch all of these groups or none. Raises as `ToolStore.set_groups` does, also for a group not here."""
+        self.store.set_groups(self.session_state.switches, active, self.hidden_groups())
 
     def is_visible(self, entry: Entry) -> bool:
         """Return whether a tool is listed and may be called."""
@@ -258,7 +293,8 @@ class StoreView:
         else:
             compiled = [entry.spec.compiled for entry in entries.values()]
             revision = self.store.bindings_revision, [*entries.values()], compiled
-            tools = map(self.compiled_tool, entries.values())
+            public = self._with_selections((Selection(audience=""),))  # all audiences share the index
+            tools = map(public.compiled_tool, entries.values())
             names = self.store.search_index.rank(query, k, revision, tools, visible)
         return [visible[name] for name in dict.fromkeys([query.strip(), *names]) if name in visible][:k]
 
@@ -301,7 +337,7 @@ class StoreView:
                 return False
         if selection.any_of is not None and not any(self._matches(part, entry) for part in selection.any_of):
             return False
-        return selection.matches(entry, self.definition)
+        return selection.matches(entry, self._definition_with_all_groups)
 
 
 def _refuse_separate_audiences(store: ToolStore, selection: Selection) -> None:

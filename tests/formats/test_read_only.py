@@ -433,8 +433,9 @@ class Changes(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 5), on=st.booleans())
     def switch(self, index: int, on: bool) -> None:
-        if "mail" in self.kit.groups:
-            self.views[index % len(self.views)].set_groups({"mail": on})
+        view = self.views[index % len(self.views)]
+        if "mail" in view.groups:
+            view.set_groups({"mail": on})
 
     @rule(name=NAMES, index=st.integers(0, 5), on=st.booleans())
     def finish_with(self, name: str, index: int, on: bool) -> None:

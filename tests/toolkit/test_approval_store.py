@@ -16,7 +16,7 @@ import pytest
 
 from ahvn_tools import ToolCall, Toolkit
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.approval_store import ApprovalStore, MemoryApprovalStore
+from ahvn_tools.toolkit.approval_store import MIN_KEPT, ApprovalStore, MemoryApprovalStore
 from ahvn_tools.toolkit.sqlite_approval_store import SQLiteApprovalStore
 
 KEY = "a key that all processes have"
@@ -55,17 +55,48 @@ def test_one_of_many_threads_decides(store):
     assert sorted(decided) == [False] * 7 + [True]
 
 
-def test_a_request_is_forgotten_a_day_after_it_has_expired(store, monkeypatch):
-    """It cannot be approved any more, so nothing needs to be remembered."""
+def test_all_but_the_last_requests_are_forgotten_a_day_after_they_have_expired(store, monkeypatch):
+    """They cannot be approved any more, whatever the clock does, so nothing needs to be remembered of each."""
     now = int(time.time())
     assert store.decide({f"old {number}": now for number in range(1200)})
-    assert store.decide({"late": now + 48 * 3600, "never": None})
-    monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
+    assert store.decide({f"late {number}": now + 25 * 3600 for number in range(MIN_KEPT)} | {"never": None})
+    monkeypatch.setattr(time, "time", lambda: now + 23 * 3600)
     assert store.decide({f"new {number}": None for number in range(1300)})
+    assert store.forgotten_until() == 0
+    monkeypatch.setattr(time, "time", lambda: now + 24 * 3600)
+    assert store.decide({f"newer {number}": None for number in range(4500)})
+    assert store.forgotten_until() == now
     assert store.count_attempt("new", None) == 1
-    assert not store.decide({"late": None})
+    assert not store.decide({"late 0": now + 25 * 3600})
     assert not store.decide({"never": None})
-    assert store.decide({"old 7": None})
+    assert not store.decide({"old 7": now})
+    assert not store.decide({"older": now - 1})
+    assert store.decide({"another": now + 1})
+
+
+def test_no_jump_of_the_clock_lets_a_decided_request_be_decided_again(store, monkeypatch):
+    """Not even of one that was made while the clock was wrong; and requests that are made later can be decided."""
+    now, year = int(time.time()), 365 * 24 * 3600
+    decided: dict[str, int] = {}
+    for step, at in enumerate([now, now + 10 * year, now + 200, now + 20 * year, now + 400, now + 600]):
+        monkeypatch.setattr(time, "time", lambda at=at: at)
+        requests = {f"{step}-{number}": at + 3600 + number % 100 for number in range(1 if step % 2 else 3000)}
+        assert store.decide(requests)
+        decided |= requests
+        assert not any(store.decide({name: end}) for name, end in decided.items() if name[2:] in {"0", "99", "2700"})
+    assert store.forgotten_until() < now + year
+
+
+def test_what_one_process_has_forgotten_no_other_decides_again(tmp_path, monkeypatch):
+    now = int(time.time())
+    first, second = (SQLiteApprovalStore(tmp_path / "approvals.db") for _ in range(2))
+    assert first.decide({f"a{number}": now + number for number in range(MIN_KEPT + 1)})
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now + 48 * 3600)
+        assert second.decide({"b": None})
+    assert first.forgotten_until() == second.forgotten_until() == now
+    assert not first.decide({"a0": now})
+    assert not SQLiteApprovalStore(first.path).decide({"a1": now + 1})
 
 
 def test_a_file_is_read_by_its_owner_only_and_by_the_next_process(tmp_path):
@@ -92,6 +123,26 @@ def ask(kit: Toolkit) -> Any:
     return run.pending[0].to_json()
 
 
+def test_an_approval_is_used_once_although_the_clock_jumps_forward_and_back(store, monkeypatch):
+    removed: list[str] = []
+    kit, now = kit_of(store, removed, approval_expiry=60), time.time()
+    used, undecided = ask(kit), ask(kit)
+    kit.resume(used, approved=True)
+    assert store.decide({f"other {number}": used["expires_at"] + 1 for number in range(4 * MIN_KEPT)})
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now + 48 * 3600)
+        assert store.decide({"another": None})
+        assert store.forgotten_until() == used["expires_at"]
+    for request in (used, undecided):
+        with pytest.raises(ToolkitError, match="The request has expired: it was not approved in time"):
+            kit.resume(request, approved=True)
+        assert kit.resume(request, approved=False).results[0][1].error.code == "rejected"
+    assert removed == ["/x"]
+    monkeypatch.setattr(time, "time", lambda: now + 5)
+    kit.resume(ask(kit), approved=True)
+    assert removed == ["/x", "/x"]
+
+
 async def test_two_toolkits_with_one_file_run_a_call_once(tmp_path):
     removed: list[str] = []
     first, second = (kit_of(tmp_path / "approvals.db", removed) for _ in range(2))
@@ -111,6 +162,9 @@ def test_a_store_of_the_host_decides():
         def decide(self, requests: Any) -> bool:
             self.asked.append(dict(requests))
             return False
+
+        def forgotten_until(self) -> int:
+            return 0
 
         def count_attempt(self, request_id: str, expires_at: int | None) -> int:
             return 1

@@ -6,6 +6,7 @@ import json
 import pickle
 
 import pytest
+from fastmcp import Client
 from mcp_types import TextContent
 
 from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult, tool
@@ -306,3 +307,89 @@ class TestGroupsTool:
         outer = Toolkit("outer").add(grouped_kit())
         outer.call("set_groups", {"web": True})
         assert outer.groups == {"basic": True, "web": True, "math": False}
+
+
+def pay(amount: int) -> int:
+    """Pay."""
+    return amount
+
+
+class TestGroupsOfAnotherAudience:
+    """A group whose tools are all for another audience does not exist for a view."""
+
+    @staticmethod
+    def kit() -> Toolkit:
+        toolkit = grouped_kit().add_group("money", "Wire transfers.", notes="Ask Canary first.", active=True)
+        toolkit.add_group("later", "It has no tool yet.").add(pay, group="money", audience="main")
+        return toolkit.add_search(["set_groups"])
+
+    @pytest.mark.parametrize(
+        "selection",
+        [{"audience": "sub"}, {"names": ["set_groups", "search", "add"]}, {"where": lambda tool: tool.name != "pay"}],
+    )
+    def test_nothing_shows_it(self, selection):
+        toolkit = self.kit()
+        selected = toolkit.select(**selection)
+        for view in (selected, selected.session(), toolkit.session().select(**selection)):
+            assert list(view.groups) == ["basic", "web", "math", "later"]
+            assert list(view["set_groups"].params) == ["web", "math", "later"]
+            assert "Canary" not in view.notes
+            texts = view.call("set_groups"), view.exec("set_groups", {"x": True}).text
+            shown = [view.to("openai"), view.to("prompt"), view.definitions(), view.search("wire transfers"), texts]
+            assert not any(word in repr(shown) for word in ("money", "Wire", "Canary"))
+
+    def test_those_who_have_a_tool_of_it_and_the_host_see_it(self):
+        toolkit = self.kit()
+        for view in (toolkit, toolkit.session(), toolkit.select(audience="main")):
+            assert list(view["set_groups"].params) == ["web", "math", "money", "later"]
+            assert view.group("money").notes == "Ask Canary first."
+        toolkit.add(count, group="money")
+        assert toolkit.select(audience="sub").groups["money"]
+
+    def test_to_switch_it_is_refused_in_the_words_for_an_unknown_group(self):
+        toolkit = self.kit()
+        sub = toolkit.session().select(audience="sub")
+
+        def texts(name: str) -> list[str]:
+            found, both = [sub.exec("set_groups", {name: True}).text], {"web": True, name: False}
+            for switch in (lambda: sub.activate(name), lambda: sub.set_groups(both), lambda: sub.group(name)):
+                with pytest.raises(ToolLookupError) as caught:
+                    switch()
+                found.append(str(caught.value))
+            return found
+
+        assert texts("money") == [text.replace("xyzzy", "money") for text in texts("xyzzy")]
+        assert sub.groups == {"basic": True, "web": False, "math": True, "later": False}
+
+    def test_a_call_leaves_it_as_it_is(self):
+        session = self.kit().session()
+        session.select(audience="sub").call("set_groups", {"web": True})
+        assert session.groups == {"basic": True, "web": True, "math": False, "money": True, "later": False}
+        session.select(audience="main").call("set_groups", {"web": True})
+        assert not session.groups["money"]
+
+    def test_the_error_of_a_tool_of_it_does_not_name_it(self):
+        toolkit = self.kit().deactivate("money")
+        assert toolkit.select(audience="sub").exec("pay", {"amount": 1}).text == (
+            "The tool 'pay' is not available to the audience 'sub'."
+        )
+
+    def test_another_toolkit_that_it_was_added_to_hides_it_too(self):
+        outer = Toolkit("outer").add(self.kit())
+        assert list(outer.select(audience="sub")["set_groups"].params) == ["web", "math", "later"]
+        assert list(outer.select(audience="main")["set_groups"].params) == ["web", "math", "money", "later"]
+
+    async def test_a_client_of_another_audience_does_not_see_it(self):
+        toolkit = self.kit()
+        server = toolkit.to_fastmcp_server(
+            audience=lambda request: request.meta.get("role") or "sub", session=lambda _: "s-1"
+        )
+        assert "Canary" not in (server.instructions or "")
+        assert "Canary" in (toolkit.to_fastmcp_server(audience="main").instructions or "")
+        async with Client(server) as client:
+            [listed] = [found for found in await client.list_tools() if found.name == "set_groups"]
+            assert list(listed.input_schema["properties"]) == ["web", "math", "later"]
+            with pytest.raises(Exception, match=r"unknown argument 'money' \(known: 'web', 'math', 'later'\)"):
+                await client.call_tool("set_groups", {"money": True})
+            result = await client.call_tool("set_groups", {"money": True}, meta={"role": "main"})
+            assert "Ask Canary first." in str(result.content)

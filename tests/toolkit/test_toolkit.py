@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,7 +15,15 @@ from mcp_types import Tool as WireTool
 from pydantic import BaseModel
 
 from ahvn_tools import ToolContext, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec, tool
-from ahvn_tools.errors import BindError, DefinitionError, PickleError, ToolkitError, ToolLookupError, ToolTimeoutError
+from ahvn_tools.errors import (
+    BindError,
+    DefinitionError,
+    PickleError,
+    StateKeyError,
+    ToolkitError,
+    ToolLookupError,
+    ToolTimeoutError,
+)
 from tests.toolkit.subjects import Notes, add, asearch, count, fail, search
 
 
@@ -618,7 +628,7 @@ def test_the_state_can_be_changed_and_replaced():
 
 
 @pytest.mark.parametrize("state", ["user", [("user", "ann")], 3])
-def test_a_state_must_be_a_mutable_mapping(state):
+def test_a_state_must_be_a_mapping(state):
     kit = Toolkit("k")
     with pytest.raises(TypeError, match="state must be a mapping"):
         kit.state = state
@@ -626,6 +636,53 @@ def test_a_state_must_be_a_mutable_mapping(state):
         Toolkit("k", state=state)
     with pytest.raises(TypeError, match="state must be a mapping"):
         kit.session(state)
+
+
+class ReadOnly(Mapping[str, Any]):
+    """A mapping of the host that can only be read."""
+
+    def __init__(self, **values: Any) -> None:
+        self.values_by_name = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+
+@pytest.mark.parametrize("kind", [ReadOnly, lambda **values: MappingProxyType(values)])
+async def test_a_state_that_is_only_read_may_be_read_only(kind):
+    state = kind(user="ann")
+    kit = Toolkit("k", state=state).add(search).bind("user")
+    session = kit.session(kind(user="bob"))
+    assert kit.state is state
+    assert kit.call("search", {"query": "q"}) == await kit.acall("search", {"query": "q"}) == "ann:q:3"
+    assert session.call("search", {"query": "q"}) == await session.acall("search", {"query": "q"}) == "bob:q:3"
+    assert [result.value for result in session.stream("search", {"query": "q"})] == ["bob:q:3"]
+    assert session.state_dict()["state"] == {"user": "bob"}
+    assert session.load_state_dict(kit.session().state_dict()) is session
+    kit.state = kind(user="cy")
+    assert kit.call("search", {"query": "q"}) == "cy:q:3"
+
+
+@pytest.mark.parametrize("kind", [ReadOnly, lambda **values: MappingProxyType(values)])
+def test_a_write_to_a_read_only_state_says_what_to_pass_and_changes_nothing(kind):
+    kit = Toolkit("k", state=kind(user="ann")).add(search).bind("user").add_group("math")
+    session = kit.session(kind())
+    with pytest.raises(ToolkitError, match=r"which cannot be changed: pass dict\(state\) as the state"):
+        kit.session(kind(), user="bob")
+    with pytest.raises(ToolkitError, match=r"which cannot be changed: pass dict\(state\) as the state"):
+        session.load_state_dict(kit.session(user="bob").activate("math").state_dict())
+    assert not session.groups["math"]
+    with pytest.raises(
+        StateKeyError, match=r"needs a dict or another mutable mapping\. Set the value in the state first"
+    ):
+        kit.bind("limit", default=5)
+    assert session.call("search", {"query": "q", "limit": 2}) == "ann:q:2"
 
 
 # travelling

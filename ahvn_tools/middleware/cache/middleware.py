@@ -22,6 +22,7 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import run_before_body, run_resolvers
 from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.middleware.approve import needs_approval
 from ahvn_tools.middleware.cache.key import UncacheableValueError, keyed_digest
 from ahvn_tools.middleware.cache.store import InFlight, ResultStore
 from ahvn_tools.middleware.factory import remember_options
@@ -49,7 +50,8 @@ def cache(
     Only for tools whose annotations say `readOnlyHint` or `idempotentHint`, tools named in `tools`, or `all_tools`;
     never for a tool that takes a ToolContext or that FastMCP injects into. Calls are equal if tool, arguments, bound
     values and session are; `shared=True` ignores the session. A call with a value that has no reliable identity is not
-    cached, and neither are errors. A cached result is a copy with `meta["cached"]`, without chunks.
+    cached, and neither are errors. A cached result is a copy with `meta["cached"]`, without chunks. Outside of
+    `approve`, a call that needs an approval is answered only when it was approved.
 
     Of equal calls at the same time only the first runs. The others wait for it, until it has run for `max_wait` seconds
     and no longer than their own timeout. If it fails, each of them runs; if it is cancelled, one takes its place. A
@@ -63,6 +65,9 @@ def cache(
 
     async def cache_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if call.plan.depends_on_context or isinstance(call.body, InjectedBody) or not is_repeatable(call):
+            return await next(call)
+        is_to_be_approved, call = await needs_approval(call, next)
+        if is_to_be_approved:
             return await next(call)
         values, seconds = await _resolve_bound_values(call)
         call.scope.bound_values = {name: value for name, value in values.items() if value is not MISSING}

@@ -13,9 +13,19 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from ahvn_tools import ToolContext, ToolError, Toolkit, ToolRegistry, ToolSpec, ToolSpecError, reg_toolspec
+from ahvn_tools import (
+    ApprovalRequest,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    Toolkit,
+    ToolRegistry,
+    ToolSpec,
+    ToolSpecError,
+    reg_toolspec,
+)
 from ahvn_tools.errors import ToolTimeoutError
-from ahvn_tools.middleware import inline
+from ahvn_tools.middleware import approve, inline
 from ahvn_tools.middleware.cache import store
 from ahvn_tools.middleware.cache.middleware import cache
 from ahvn_tools.middleware.limit import limit
@@ -669,3 +679,98 @@ def test_users_whose_visible_fields_are_equal_do_not_share_a_result(user_of):
     ann, bob = kit.session(user=user_of("ann")), kit.session(user=user_of("bob"))
     assert [session.call("look") for session in (ann, bob, ann, bob)] == ["letters of ann", "letters of bob"] * 2
     assert len(runs) == 2
+
+
+# approval
+
+
+def asked_kit(*, outside: list[Any], inside: list[Any], **options: Any) -> tuple[Toolkit, Counter, list[Any]]:
+    """Return a toolkit with middleware around and inside of the approval, what its tool does, and what was asked."""
+    counter, asked = Counter(), []
+
+    def decide(request: ApprovalRequest) -> bool:
+        asked.append(request.arguments.get("query"))
+        return True
+
+    kit = Toolkit("kit", middleware=outside, approver=decide)
+    kit.add(ToolSpec.from_function(counter.look, name="look", **READ), middleware=inside, **options)
+    return kit, counter, asked
+
+
+@pytest.mark.parametrize("rule", [True, lambda arguments: arguments["query"] == "tea"])
+def test_outside_of_the_approval_it_answers_no_call_that_needs_one(rule):
+    kit, counter, asked = asked_kit(outside=[cache()], inside=[], requires_approval=rule)
+    for _ in range(2):
+        assert kit.session(session_id="s").exec("look", {"query": "tea"}).meta.get("cached") is None
+    assert (counter.runs, asked) == (2, ["tea", "tea"])
+
+
+def test_inside_of_the_approval_it_answers_what_was_approved():
+    kit, counter, asked = asked_kit(outside=[], inside=[cache()], requires_approval=True)
+    assert [kit.exec("look", {"query": "tea"}).meta.get("cached") for _ in range(2)] == [None, True]
+    assert (counter.runs, asked) == (1, ["tea", "tea"])
+
+
+@pytest.mark.parametrize("is_outside", [True, False])
+def test_calls_that_need_no_approval_are_cached_in_any_order(is_outside):
+    order = {"outside": [cache()], "inside": []} if is_outside else {"outside": [], "inside": [cache()]}
+    kit, counter, asked = asked_kit(**order, requires_approval=lambda arguments: arguments["query"] != "tea")
+    assert [kit.exec("look", {"query": "tea"}).meta.get("cached") for _ in range(2)] == [None, True]
+    assert (counter.runs, asked) == (1, [])
+
+
+def test_outside_of_approve_as_a_middleware_it_answers_what_that_does_not_select():
+    is_night = False
+    counter, asked = Counter(), []
+
+    def decide(request: ApprovalRequest) -> str:
+        asked.append(request.tool)
+        return "Not at night."
+
+    kit = Toolkit("kit", middleware=[cache(), approve(decide, when=lambda _: is_night)], middleware_timeout=60)
+    kit.add(ToolSpec.from_function(counter.look, name="look", **READ))
+    assert [kit.exec("look").meta.get("cached") for _ in range(2)] == [None, True]
+    is_night = True
+    assert kit.exec("look").error.code == "rejected"
+    assert (counter.runs, asked) == (1, ["look"])
+
+
+def test_an_approval_that_the_validated_arguments_need_is_asked_for():
+    def look(*, deep: bool) -> str:
+        """Look."""
+        return f"{deep}"
+
+    shared = cache()
+    free = Toolkit("free", middleware=[shared])
+    kit = Toolkit("kit", middleware=[shared])
+    spec = ToolSpec.from_function(look, name="look", **READ)
+    free.add(spec)
+    kit.add(spec, requires_approval=lambda arguments: arguments["deep"] is True)
+    assert free.call("look", {"deep": "yes"}) == "True"
+    assert kit.exec("look", {"deep": "yes"}).error.code == "approval_required"
+    assert kit.exec("look", {"deep": "no"}).value == "False"
+    assert kit.exec("look", {"deep": "no"}).meta["cached"]
+
+
+async def test_equal_calls_at_once_are_each_asked_for_and_an_approved_call_is_answered():
+    kit, counter, asked = asked_kit(outside=[cache()], inside=[], requires_approval=True)
+    await asyncio.gather(*(kit.aexec("look", {"query": "tea"}) for _ in range(3)))
+    assert (counter.runs, len(asked)) == (3, 3)
+    waiting = Toolkit("kit", middleware=[cache()])
+    waiting.add(ToolSpec.from_function(counter.alook, name="look", **READ), requires_approval=True)
+    session = waiting.session()
+    for _ in range(2):
+        run = await session.arun([ToolCall(id="c1", name="look", arguments={"query": "tea"})])
+        assert [request.tool for request in run.pending] == ["look"]
+        done = await session.aresume(run, approved=True)
+        assert done.results[0][1].value == "guest:tea"
+    assert counter.runs == 4
+
+
+def test_in_the_background_and_for_a_model_that_searches_it_answers_no_call_that_needs_an_approval():
+    kit, counter, asked = asked_kit(outside=[cache()], inside=[], requires_approval=True)
+    kit.add_search()
+    for _ in range(2):
+        assert kit.wait(kit.start("look", {"query": "tea"}), 30).result.error is None
+        assert kit.exec("call_tool", {"name": "look", "arguments": {"query": "tea"}}).error is None
+    assert (counter.runs, len(asked)) == (4, 4)
