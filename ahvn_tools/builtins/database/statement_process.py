@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from ahvn_tools.builtins.database.deadline import POLL_SECONDS, Deadline
@@ -19,7 +21,26 @@ _START: Final = "import sys; sys.path[:] = {path!r}; from ahvn_tools.builtins.da
 
 def perform_in_process(engine: str, target: str, request: Request, context: ToolContext) -> JsonObject:
     """Return the answer. Raises ToolError, also if the process ends without one, and CallCancelledError."""
-    deadline = Deadline(request.limits.timeout, context)
+    output = b""
+    try:
+        output = _run(engine, target, request, Deadline(request.limits.timeout, context))
+    finally:
+        if not output and engine == "sqlite" and request.may_write:
+            _roll_back(target, request)
+    answer: JsonObject = json.loads(output)
+    raise_error_of(answer)
+    return answer
+
+
+def _roll_back(target: str, request: Request) -> None:
+    """Let SQLite undo a change whose process was killed: no connection that only reads could open the file before."""
+    reading = replace(request, query="SELECT 1 FROM sqlite_master LIMIT 1", parameters=None)
+    with suppress(ToolError):  # the next connection that may write undoes it
+        _run("sqlite", target, reading, Deadline(request.limits.timeout, ToolContext()))
+
+
+def _run(engine: str, target: str, request: Request, deadline: Deadline) -> bytes:
+    """Return the output of the process, which is never empty."""
     data = json.dumps({"engine": engine, "target": target, "request": request.to_json()})
     process = subprocess.Popen(  # noqa: S603  # this interpreter
         [sys.executable, "-I", "-c", _START.format(path=[*map(os.path.abspath, sys.path)])],
@@ -34,9 +55,7 @@ def perform_in_process(engine: str, target: str, request: Request, context: Tool
         process.communicate()
     if not output:
         raise ToolError("The database has ended without an answer: the statement may need too much memory.")
-    answer: JsonObject = json.loads(output)
-    raise_error_of(answer)
-    return answer
+    return output
 
 
 def _communicate(process: subprocess.Popen[bytes], data: bytes, deadline: Deadline) -> bytes:
