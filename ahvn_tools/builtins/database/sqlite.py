@@ -29,6 +29,9 @@ _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 
+_MAX_WAIT: Final = 1_000_000.0
+"""Seconds for a lock. SQLite counts milliseconds in 32 bits."""
+
 _READS: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _WRITES: Final = {
     getattr(sqlite3, f"SQLITE_{name}")
@@ -204,8 +207,9 @@ def _connect(path: Path, limits: Limits, *, may_write: bool) -> sqlite3.Connecti
 
     While another connection has locked the file it waits, longer than this process may run.
     """
+    wait = min(limits.timeout * 2, _MAX_WAIT)
     target = f"file:{quote(str(path))}?mode={'rwc' if may_write else 'ro'}"
     try:
-        return sqlite3.connect(target, uri=True, timeout=limits.timeout * 2, isolation_level=None, cached_statements=0)
+        return sqlite3.connect(target, uri=True, timeout=wait, isolation_level=None, cached_statements=0)
     except sqlite3.Error:
         raise ToolError("The database file cannot be opened.") from None

@@ -208,7 +208,6 @@ def test_change_that_was_killed_is_undone(sqlite_file: Path, run_query) -> None:
     assert "stopped after 1 seconds" in result.text
     assert run_query(Database(sqlite_file), "SELECT count(*) FROM cups").structured_content["rows"] == [[3]]
     assert sqlite_file.read_bytes() == before
-    assert [path.name for path in sqlite_file.parent.iterdir()] == ["teas.db"]
 
 
 def test_change_of_another_program_that_was_killed_is_undone_by_a_writer(sqlite_file: Path, run_query) -> None:
@@ -282,7 +281,7 @@ def test_locked_file_is_waited_for(sqlite_file: Path, run_query) -> None:
         result = run_query(Database(sqlite_file, timeout=0.2), "SELECT 1 FROM teas")
         assert "stopped after 0.2 seconds" in result.text
         threading.Timer(0.1, connection.rollback).start()
-        assert not run_query(Database(sqlite_file, timeout=60), "SELECT 1 FROM teas").is_error
+        assert not run_query(Database(sqlite_file, timeout=3e6), "SELECT 1 FROM teas").is_error
 
 
 @pytest.mark.parametrize(
