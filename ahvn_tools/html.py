@@ -1,10 +1,15 @@
-"""HTML for notebooks: texts, tables and images. Every text is escaped, and no page is loaded from elsewhere."""
+"""HTML for notebooks: texts, tables and images. Every text is escaped, and no page is loaded from elsewhere.
+
+Invisible characters are shown as escapes: one that changes the direction would reorder what a person reads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
+
+from ahvn_tools import invisible
 
 MAX_TEXT_CHARS = 5_000
 """How much of a text is shown."""
@@ -28,7 +33,7 @@ class Html(str):
 def text(value: str) -> Html:
     """Return a text with its line breaks; a long one is cut."""
     cut = f"\n… {len(value) - MAX_TEXT_CHARS:,} more characters" if len(value) > MAX_TEXT_CHARS else ""
-    shown = escape(value[:MAX_TEXT_CHARS] + cut)
+    shown = escape(invisible.escape(value[:MAX_TEXT_CHARS] + cut))
     return Html(f'<span style="white-space: pre-wrap">{shown}</span>' if "\n" in shown else shown)
 
 

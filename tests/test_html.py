@@ -40,6 +40,25 @@ class TestParts:
         assert page.count("&lt;script&gt;") == 10
         assert 'base64,"' not in page
 
+    @pytest.mark.parametrize("mark", ["\u202e", "\u2067", "\u200f", "\u061c", "\u200b"], ids=ascii)
+    def test_what_changes_the_direction_or_is_invisible_is_shown_as_an_escape(self, mark):
+        evil = f"gnp{mark}exe"
+        page = html.lines([evil, html.code(evil), html.table([evil], [[evil]]), html.bindings({evil: evil})])
+        page += html.block(TextContent(type="text", text=evil)) + html.block(SimpleNamespace(type=evil))
+        page += html.block(image(mime_type=evil))
+        page += ToolResult({evil: evil})._repr_html_()
+        page += ToolResult(error=ErrorDetail(code="tool_error", message=evil))._repr_html_()
+        schema = {"type": "object", "properties": {"name": {"type": "string", "description": evil, "default": evil}}}
+        spec = ToolSpec.from_schema("greet", schema, lambda name="": name, description=evil)
+        page += spec._repr_html_() + Toolkit(evil).add(spec, tags={evil})._repr_html_()
+        page += Run(results=[(ToolCall(id="c", name="greet", arguments={evil: 1}), ToolResult(evil))])._repr_html_()
+        assert mark not in page
+        assert page.count(ascii(mark).strip("'")) >= 15
+
+    def test_text_of_another_direction_and_emoji_stay(self):
+        for words in ("שלום", "مرحبا", "می\u200cخواهم", "👩\u200d💻", "a\r\nb\tc"):
+            assert words in html.text(words)
+
     def test_a_long_text_is_cut(self):
         shown = html.text("x" * (html.MAX_TEXT_CHARS + 1_234))
         assert shown.count("x") == html.MAX_TEXT_CHARS

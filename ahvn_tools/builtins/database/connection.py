@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import sqlite3
+import os
+import tempfile
 import threading
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ahvn_tools.after_fork import reset_after_fork
-from ahvn_tools.builtins.database.deadline import POLL_SECONDS, Deadline
 from ahvn_tools.builtins.database.request import Request
-from ahvn_tools.builtins.database.sqlite import SQLiteSession, connect_file, connect_memory
 from ahvn_tools.builtins.database.statement import UnreachableError
 from ahvn_tools.builtins.database.statement_process import perform_in_process
 from ahvn_tools.builtins.database.target import Target, Url
+from ahvn_tools.builtins.processes.private_folder import delete_own_folder, private_folder
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.json_types import JsonObject
 
 
 class DatabaseConnection:
-    """Connects for each request. Only a database in memory has one connection, because it ends with it.
+    """Connects for each request. A database without a path is a file in a private folder.
 
-    Pickles do not contain a URL with a password, and no connection.
+    Pickles do not contain a URL with a password, and no such database.
     """
 
     _target: Target | None = None
@@ -34,13 +36,14 @@ class DatabaseConnection:
         self._set_up()
 
     def _set_up(self) -> None:
-        self._memory: sqlite3.Connection | None = None
+        self._temporary: Path | None = None
+        self._delete_temporary: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
         reset_after_fork(self._forget)
 
     def _forget(self) -> None:
-        """Start without a connection in a forked process: a database in memory is that of its process."""
-        self._memory, self._lock = None, threading.Lock()
+        """Start with an empty database in a forked process."""
+        self._temporary, self._lock = None, threading.Lock()
 
     @property
     def target(self) -> Target:
@@ -59,38 +62,26 @@ class DatabaseConnection:
         """Return the answer. Raises ToolError with the text of the database, without the URL and the password."""
         target = self.target
         try:
-            if target.engine != "sqlite":
-                return perform_in_process(target.engine, target.location, request, context)
-            return self._perform_here(target, request, context)
+            return perform_in_process(target.engine, target.location or self._temporary_file(), request, context)
         except ToolError as error:
             explanation = error.explanation and target.mask(error.explanation)
             raise type(error)(target.mask(error.message), explanation=explanation) from None
 
-    def _perform_here(self, target: Target, request: Request, context: ToolContext) -> JsonObject:
-        deadline = Deadline(request.limits.timeout, context)
-        if not target.location:
-            return self._perform_in_memory(request, deadline)
-        connection = connect_file(Path(target.location), may_write=request.may_write)
-        try:
-            return _perform(connection, request, deadline)
-        finally:
-            connection.close()
-
-    def _perform_in_memory(self, request: Request, deadline: Deadline) -> JsonObject:
-        while not self._lock.acquire(timeout=POLL_SECONDS):
-            deadline.check()
-        try:
-            self._memory = self._memory or connect_memory()
-            return _perform(self._memory, request, deadline)
-        finally:
-            self._lock.release()
+    def _temporary_file(self) -> str:
+        """Return the file of a database without a path, which is empty at first."""
+        with self._lock:
+            if self._temporary is None:
+                folder = Path(tempfile.mkdtemp(prefix="database-", dir=private_folder.path))
+                self._delete_temporary = weakref.finalize(self, delete_own_folder, folder, os.getpid())
+                self._temporary = folder / "temporary.db"
+                self._temporary.touch()
+            return str(self._temporary)
 
     def close(self) -> None:
-        """Close the connection to a database in memory, which is empty afterwards."""
+        """Delete a database without a path; the next request gets an empty one."""
         with self._lock:
-            memory, self._memory = self._memory, None
-        if memory is not None:
-            memory.close()
+            self._delete_temporary()
+            self._temporary = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the URL, unless it contains a secret."""
@@ -103,11 +94,3 @@ class DatabaseConnection:
 
     def __repr__(self) -> str:
         return f"<DatabaseConnection to {self._target or 'a database'}>"
-
-
-def _perform(connection: sqlite3.Connection, request: Request, deadline: Deadline) -> JsonObject:
-    session = SQLiteSession(connection, request.limits, deadline, may_write=request.may_write)
-    try:
-        return request.perform(session)
-    finally:
-        session.close()

@@ -13,7 +13,6 @@ from typing import Any, Final
 import psycopg
 from psycopg import pq
 
-from ahvn_tools.builtins.database.deadline import timeout_error
 from ahvn_tools.builtins.database.memory_limit import limit_memory
 from ahvn_tools.builtins.database.placeholders import number_placeholders
 from ahvn_tools.builtins.database.statement import (
@@ -23,6 +22,7 @@ from ahvn_tools.builtins.database.statement import (
     RowWindow,
     Statement,
     UnreachableError,
+    timeout_error,
 )
 from ahvn_tools.errors import ToolError
 

@@ -51,6 +51,10 @@ def _open(engine: str, target: str, request: Request) -> Session:
         from ahvn_tools.builtins.database.postgresql import PostgreSQLSession
 
         return PostgreSQLSession(target, request.limits, may_write=request.may_write)
+    if engine == "sqlite":
+        from ahvn_tools.builtins.database.sqlite import SQLiteSession
+
+        return SQLiteSession(Path(target), request.limits, may_write=request.may_write)
     from ahvn_tools.builtins.database.other_dialects import OtherSession
 
     return OtherSession(target, request.limits)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 from ahvn_tools.builtins.database.cells import plain_cell
-from ahvn_tools.builtins.database.deadline import POLL_SECONDS, Deadline
+from ahvn_tools.builtins.database.memory_limit import limit_memory
 from ahvn_tools.builtins.database.statement import (
     InvalidStatementError,
     Limits,
@@ -24,22 +21,16 @@ from ahvn_tools.builtins.database.statement import (
 )
 from ahvn_tools.errors import ToolError
 
-MAX_VALUE_BYTES: Final = 1_000_000
-"""The longest value that a statement may read or make."""
 MAX_COLUMNS: Final = 100
-"""The most columns of a result; each may hold a value of `MAX_VALUE_BYTES`."""
+"""The most columns of a result."""
 _LIMITS: Final = {
-    sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
     sqlite3.SQLITE_LIMIT_COLUMN: MAX_COLUMNS,
-    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
-    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 100,
-    sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 500,
-    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 20,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
+
+_MAX_WAIT: Final = 1_000_000.0
+"""Seconds for a lock. SQLite counts milliseconds in 32 bits."""
 
 _READS: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _WRITES: Final = {
@@ -65,51 +56,43 @@ _PRAGMAS_WITHOUT_ARGUMENT: Final = {
 }
 """Pragmas that read without an argument and write with one."""
 
-T = TypeVar("T")
-
 
 class SQLiteSession:
-    """One connection to a SQLite file, or the one connection to a database in memory."""
+    """One connection, in a process of its own: SQLite interrupts no function, and one of them may run for minutes."""
 
-    def __init__(self, connection: sqlite3.Connection, limits: Limits, deadline: Deadline, *, may_write: bool) -> None:
-        """Restrict the connection to what one call may do."""
-        self._connection = connection
+    def __init__(self, path: Path, limits: Limits, *, may_write: bool) -> None:
+        """Open the file, then limit what the statement may do and the memory of this process."""
         self._limits = limits
-        self._deadline = deadline
         self._denied: set[int] = set()
         self._may_write = may_write
+        self._connection = connection = _connect(path, limits, may_write=may_write)
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
-        self._is_done = threading.Event()
-        self._watcher = threading.Thread(target=self._interrupt_at_end, name="database deadline", daemon=True)
         connection.execute(f"PRAGMA query_only = {'OFF' if may_write else 'ON'}")
-        for name, sides in _TRIMS.items():
-            connection.create_function(name, 2, functools.partial(_trim, **sides), deterministic=True)
-        self._repeat(
-            lambda: connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-        )  # before the limit of columns
+        connection.execute(f"PRAGMA hard_heap_limit = {limits.max_memory}")
+        with self._explained_errors():
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # before the limit of columns
         for limit, value in _LIMITS.items():
             connection.setlimit(limit, value)
         connection.set_authorizer(self._authorize)
-        self._watcher.start()
+        limit_memory(limits.max_memory)
 
     def run(self, statement: Statement) -> Rows:
         """Run the statement of a model."""
-        parameters = statement.parameters or ()
-        return self._repeat(lambda: self._read(statement.query, parameters))
-
-    def _read(self, query: str, parameters: Mapping[str, Any] | Sequence[Any]) -> Rows:
-        with contextlib.closing(self._connection.execute(query, parameters)) as cursor:
+        with self._explained_errors():
+            cursor = self._connection.execute(statement.query, statement.parameters or ())
             names = [plain_cell(column[0], self._limits.max_width)[0] for column in cursor.description or ()]
             window = RowWindow(names, self._limits)
             for row in cursor:
-                if not window.add(row) or self._deadline.is_over:
+                if not window.add(row):
                     break
-            self._deadline.check()
-            return window.finish(changed=cursor.rowcount if cursor.rowcount >= 0 and not names else None)
+            changed = cursor.rowcount if cursor.rowcount >= 0 and not names else None
+            cursor.close()
+            return window.finish(changed=changed)
 
     def fetch(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a short query of our own."""
-        return self._repeat(lambda: self._connection.execute(query, parameters).fetchall())
+        with self._explained_errors():
+            return self._connection.execute(query, parameters).fetchall()
 
     def tables(self) -> list[tuple[str | None, str, str]]:
         """Return the tables and views, without the parts of virtual tables."""
@@ -163,41 +146,32 @@ class SQLiteSession:
         return '"' + name.replace('"', '""') + '"'
 
     def close(self) -> None:
-        """Take what belongs to this call from the connection, and close the connection if it is to a file."""
-        self._is_done.set()
-        self._watcher.join()
-        self._connection.set_authorizer(None)
+        """Close the connection."""
+        self._connection.close()
 
-    def _interrupt_at_end(self) -> None:
-        """Interrupt the connection at the deadline: SQLite ends its statement at the next row.
-
-        A progress handler would count instructions, and one instruction may call a function that takes seconds.
-        """
-        while not self._is_done.wait(POLL_SECONDS):
-            if self._deadline.is_over:
-                self._connection.interrupt()
-
-    def _repeat(self, action: Callable[[], T]) -> T:
-        """Return the result of an action; while another connection holds its lock, try again."""
-        while True:
-            self._denied.clear()
-            try:
-                return action()
-            except sqlite3.Error as error:
-                code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-                self._deadline.check()
-                if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                    raise self._explain(error) from None
-                time.sleep(POLL_SECONDS)
-            except (OverflowError, UnicodeError) as error:
-                raise ToolError(f"SQLite cannot take the query or a parameter: {type(error).__name__}.") from None
-            except MemoryError:
-                raise ToolError("The result is too large. Select fewer columns, or shorter values.") from None
+    @contextlib.contextmanager
+    def _explained_errors(self) -> Iterator[None]:
+        self._denied.clear()
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._explain(error) from None
+        except (OverflowError, UnicodeError) as error:
+            raise ToolError(f"SQLite cannot take the query or a parameter: {type(error).__name__}.") from None
 
     def _explain(self, error: sqlite3.Error) -> ToolError:
         """Return SQLite's message for the model."""
-        message = str(error)
-        if self._denied & _WRITES or getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+        message, code = str(error), getattr(error, "sqlite_errorcode", 0)
+        if code == sqlite3.SQLITE_READONLY_ROLLBACK:
+            return NotReadOnlyError(
+                "A program was ended while it changed this database. A program that may write must open it once."
+            )
+        if code == sqlite3.SQLITE_NOTADB:
+            return ToolError(
+                "The file is no SQLite database.",
+                explanation="A DuckDB file has a name that ends in .duckdb or .ddb, or the URL 'duckdb:///path'.",
+            )
+        if self._denied & _WRITES or code & 0xFF == sqlite3.SQLITE_READONLY:
             return NotReadOnlyError("This database is read-only here: only statements that read may run.")
         if self._denied:
             return ToolError(
@@ -206,7 +180,7 @@ class SQLiteSession:
         if "You can only execute one statement" in message:
             return ToolError("The query has several statements. Pass one statement at a time.")
         if "string or blob too big" in message:
-            return ToolError(f"A value is larger than {MAX_VALUE_BYTES:,} bytes. Use substr() to read a part of it.")
+            return ToolError("The statement makes a value that is too large for SQLite. Make it shorter.")
         return InvalidStatementError(f"SQLite refuses the statement: {message[:1000]}")
 
     def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
@@ -228,47 +202,14 @@ class SQLiteSession:
         return self._may_write and action in _WRITES
 
 
-def connect_file(path: Path, *, may_write: bool) -> sqlite3.Connection:
-    """Return a connection that cannot write, unless it may, in autocommit."""
-    mode = "rwc" if may_write else "ro"
+def _connect(path: Path, limits: Limits, *, may_write: bool) -> sqlite3.Connection:
+    """Return a connection that cannot write, unless it may, in autocommit.
+
+    While another connection has locked the file it waits, longer than this process may run.
+    """
+    wait = min(limits.timeout * 2, _MAX_WAIT)
+    target = f"file:{quote(str(path))}?mode={'rwc' if may_write else 'ro'}"
     try:
-        return _connect(f"file:{quote(str(path))}?mode={mode}")
+        return sqlite3.connect(target, uri=True, timeout=wait, isolation_level=None, cached_statements=0)
     except sqlite3.Error:
         raise ToolError("The database file cannot be opened.") from None
-
-
-def connect_memory() -> sqlite3.Connection:
-    """Return a connection to a new, empty database in memory."""
-    return _connect(":memory:")
-
-
-def _connect(target: str) -> sqlite3.Connection:
-    return sqlite3.connect(
-        target, uri=True, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=0
-    )
-
-
-_TRIMS: Final[Mapping[str, Mapping[str, bool]]] = {
-    "trim": {"at_start": True, "at_end": True},
-    "ltrim": {"at_start": True, "at_end": False},
-    "rtrim": {"at_start": False, "at_end": True},
-}
-
-
-def _trim(text: Any, characters: Any, *, at_start: bool, at_end: bool) -> str | None:
-    """Trim in linear time: SQLite's own function compares each character with each, and cannot be interrupted."""
-    if text is None or characters is None:
-        return None
-    text, trimmed = _text(text), frozenset(_text(characters))
-    start, end = 0, len(text)
-    while at_start and start < end and text[start] in trimmed:
-        start += 1
-    while at_end and end > start and text[end - 1] in trimmed:
-        end -= 1
-    return str(text[start:end])
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return f"{value:.15g}" if isinstance(value, float) else str(value)

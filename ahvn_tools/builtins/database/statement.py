@@ -22,6 +22,13 @@ class InvalidStatementError(ToolError):
     """The database cannot run a statement: it has a mistake, or reads what does not exist."""
 
 
+def timeout_error(timeout: float) -> ToolError:
+    """Return the error of a statement that was stopped after `timeout` seconds."""
+    return ToolError(
+        f"The statement was stopped after {timeout:g} seconds. Make it cheaper: read fewer rows with WHERE or LIMIT."
+    )
+
+
 class UnreachableError(ToolError):
     """There is no connection to the database; `explanation` has the reason for the developer."""
 

@@ -34,7 +34,7 @@ class Target:
 
     engine: Engine
     location: str
-    """An absolute path, empty for a database in memory, or a URL."""
+    """An absolute path, empty for a temporary database, or a URL."""
 
     @classmethod
     def parse(cls, url: str | PathLike[str]) -> Target:
@@ -94,9 +94,8 @@ def _path_of(rest: str) -> str:
 
 
 def _engine_of_file(path: str) -> Engine:
-    """Return the engine of a file by its first bytes, or by its name if it does not exist."""
-    file = Path(path)
-    if file.is_file():
-        with file.open("rb") as stream:
-            return "duckdb" if stream.read(12)[8:] == b"DUCK" else "sqlite"
-    return "duckdb" if file.suffix.lower() in _DUCKDB_SUFFIXES else "sqlite"
+    """Return the engine of a file by its name.
+
+    Its content is not read: closing the file would release the locks of a SQLite connection of this process.
+    """
+    return "duckdb" if Path(path).suffix.lower() in _DUCKDB_SUFFIXES else "sqlite"

@@ -65,10 +65,10 @@ class Database(ToolRegistry):
         """Raise DefinitionError for a database that cannot be read-only, and for one that does not exist.
 
         `url` is a URL (`sqlite:///path`, `duckdb:///path`, `postgresql://user:password@host/name`, or one of
-        SQLAlchemy), the path of a SQLite or DuckDB file, or a function that returns one of them. `approve` is for
-        statements that are no reads: each of them is risky. `max_rows` and `max_width` limit what a model reads: rows,
-        and characters of a value. `timeout` is in seconds, for one call. `max_memory` is in bytes, for a statement
-        on another database than SQLite.
+        SQLAlchemy), the path of a SQLite file, or of a DuckDB file that ends in .duckdb or .ddb, or a function that
+        returns one of them. `approve` is for statements that are no reads: each of them is risky. `max_rows` and
+        `max_width` limit what a model reads: rows, and characters of a value. `timeout` is in seconds, for one call.
+        `max_memory` is in bytes, for the process of a statement.
         """
         self.read_only = read_only
         self.approval = Approval(approve)
@@ -141,7 +141,7 @@ class Database(ToolRegistry):
         return specs
 
     def close(self) -> None:
-        """Close what is open: the connection to a database in memory."""
+        """Delete the database of `sqlite://`."""
         self._connection.close()
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ def _check_target(target: Target, *, read_only: bool) -> Target:
         )
     if not target.location and (read_only or target.engine == "duckdb"):
         raise DefinitionError(
-            "A database in memory is empty. Pass a file; 'sqlite://' also works with read_only=False."
+            "A database without a path is empty. Pass a file; 'sqlite://' also works with read_only=False."
         )
     if read_only and target.is_file and not Path(target.location).is_file():
         raise DefinitionError("There is no database at this path. Pass the path of a file, or read_only=False.")

@@ -42,12 +42,14 @@ _VISIBLE: Final = """
 _OWN: Final = "t.scope = 2 AND t.tenant = :tenant AND t.user = :user"
 # These queries consist of constants only; values are always passed as parameters.
 _SEARCH: Final = f"""
-    SELECT t.name, t.tags, snippet(knowledge_index, 1, '**', '**', ' … ', :excerpt_words)
-    FROM knowledge_index JOIN knowledge_texts t ON t.id = knowledge_index.rowid
-    WHERE knowledge_index MATCH :words AND {_VISIBLE} AND t.scope BETWEEN :min_scope AND :max_scope
-    AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
-                    WHERE wanted.value NOT IN (SELECT owned.value FROM json_each(t.tags) owned))
-    ORDER BY bm25(knowledge_index, 3.0, 1.0, 2.0), t.id LIMIT :limit OFFSET :offset
+    SELECT found.name, found.tags, substr(texts.body, 1, :searched_chars)
+    FROM (SELECT t.id, t.name, t.tags, bm25(knowledge_index, 3.0, 1.0, 2.0) AS score
+          FROM knowledge_index JOIN knowledge_texts t ON t.id = knowledge_index.rowid
+          WHERE knowledge_index MATCH :words AND {_VISIBLE} AND t.scope BETWEEN :min_scope AND :max_scope
+          AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
+                          WHERE wanted.value NOT IN (SELECT owned.value FROM json_each(t.tags) owned))
+          ORDER BY score, t.id LIMIT :limit OFFSET :offset) found
+    JOIN knowledge_texts texts ON texts.id = found.id ORDER BY found.score, found.id
 """  # noqa: S608
 _READ: Final = f"""
     SELECT t.scope, substr(t.body, :start + 1, :length), length(t.body) FROM knowledge_texts t
@@ -73,7 +75,8 @@ _PUT_DOCUMENT: Final = """
 """
 
 _WAIT_SECONDS: Final = 0.01
-_INSTRUCTIONS_PER_CHECK: Final = 100_000
+_INSTRUCTIONS_PER_CHECK: Final = 1_000
+"""Few, because one instruction may read a long text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +145,7 @@ class TextStore:
             time.sleep(_WAIT_SECONDS)
 
     def search(self, owner: Owner, context: ToolContext, **values: Any) -> list[tuple[str, str, str]]:
-        """Return name, tags as JSON and excerpt of each text that is found."""
+        """Return name, tags as JSON and the beginning of each text that is found."""
         with self.connect(context, may_write=False) as connection:
             return connection.execute(_SEARCH, {**vars(owner), **values}).fetchall()
 

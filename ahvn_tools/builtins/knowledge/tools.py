@@ -6,6 +6,8 @@ import functools
 import itertools
 import json
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -26,8 +28,12 @@ OWNER: Final = {"tenant": "tenant", "user": "user"}
 NOTE_PREFIX: Final = "note://"
 MAX_WORDS: Final = 50
 """Words of a query that are searched for."""
+MAX_WORD: Final = 100
+"""Characters of such a word. FTS5 might take a long one for a phrase of very many words, which takes minutes."""
 MAX_EXCERPT_WORDS: Final = 64
-"""A limit of FTS5."""
+SEARCHED_CHARS: Final = 200_000
+"""How much of a text is searched for an excerpt."""
+_WORD: Final = re.compile(r"[^\W_]+")
 _SCOPES: Final = {"all": (0, 2), "documents": (0, 1), "notes": (2, 2)}
 _READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 _ADDS: Final = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
@@ -156,19 +162,20 @@ class Knowledge(ToolRegistry):
         Returns:
             The name of each text, with which it can be read, and an excerpt of it.
         """
+        words = query_words(query)
         first, last = _SCOPES[source]
         rows = self.store.search(
             Owner(tenant=tenant, user=user),
             context,
-            words=match_any(query),
-            excerpt_words=self.excerpt_words,
+            words=" OR ".join(f'"{word}"' for word in words),
+            searched_chars=SEARCHED_CHARS,
             limit=limit,
             offset=offset,
             tags=json.dumps(tags),
             min_scope=first,
             max_scope=last,
         )
-        return [Hit(name, " ".join(excerpt.split()), json.loads(owned)) for name, owned, excerpt in rows]
+        return [Hit(name, excerpt(body, words, self.excerpt_words), json.loads(owned)) for name, owned, body in rows]
 
     @reg_toolspec(binds=OWNER, annotations=_READS, tags={"knowledge", "read"})
     def read(
@@ -286,12 +293,50 @@ class Knowledge(ToolRegistry):
         return "<Knowledge>"
 
 
-def match_any(query: str) -> str:
-    """Return the FTS5 expression for texts with any word of the query.
-
-    Each word is quoted: AND, NEAR, `*`, quotes and column names are plain words and signs here, never syntax.
-    """
-    words = dict.fromkeys(word for word in re.findall(r"\w+", query) if word.strip("_"))
+def query_words(query: str) -> list[str]:
+    """Return the words of a query: AND, NEAR, `*`, quotes and column names are plain words and signs here."""
+    words = dict.fromkeys(word[:MAX_WORD] for word in _WORD.findall(query))
     if not words:
         raise ToolError("The query has no words. Pass at least one word or number to search for.")
-    return " OR ".join(f'"{word}"' for word in itertools.islice(words, MAX_WORDS))
+    return [*itertools.islice(words, MAX_WORDS)]
+
+
+def excerpt(text: str, words: Iterable[str], size: int) -> str:
+    """Return the first passage of `size` words that has the most of these words, and mark them.
+
+    FTS5 has such a function, but its time is quadratic in the number of words that are found, and nothing ends it.
+    """
+    wanted = set(map(_without_accents, words))
+    parts = [(part.start(), part.end(), _without_accents(part[0])) for part in _WORD.finditer(text)]
+    hits = [index for index, (_, _, word) in enumerate(parts) if word in wanted]
+    first = min(_best_start([(index, parts[index][2]) for index in hits], size), max(len(parts) - size, 0))
+    shown = parts[first : first + size]
+    pieces, position = [] if not first else ["… "], shown[0][0] if first else 0
+    for start, end, word in shown:
+        marked = f"**{text[start:end]}**" if word in wanted else text[start:end]
+        pieces += [text[position:start], marked]
+        position = end
+    pieces.append(text[position:] if first + size >= len(parts) else " …")
+    return " ".join("".join(pieces).split())
+
+
+def _best_start(hits: Sequence[tuple[int, str]], size: int) -> int:
+    """Return the position of the first hit after which `size` words have the most different hits."""
+    counts: Counter[str] = Counter()
+    best, best_start, end = 0, 0, 0
+    for start, word in hits:
+        while end < len(hits) and hits[end][0] < start + size:
+            counts[hits[end][1]] += 1
+            end += 1
+        if len(+counts) > best:
+            best, best_start = len(+counts), start
+        counts[word] -= 1
+    return best_start
+
+
+def _without_accents(word: str) -> str:
+    """Return a word as the index compares it."""
+    if word.isascii():
+        return word.lower()
+    parts = unicodedata.normalize("NFD", word.lower())
+    return "".join(part for part in parts if not unicodedata.combining(part))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ahvn_tools.builtins.files import beneath
-from ahvn_tools.builtins.processes.bubblewrap_probe import ISOLATION, TEMPORARY_SIZE, find_bubblewrap
+from ahvn_tools.builtins.processes.bubblewrap_probe import TEMPORARY_SIZE, find_bubblewrap, isolation_arguments
 from ahvn_tools.builtins.processes.confinement import Confinement
 from ahvn_tools.builtins.processes.private_folder import private_folder
 from ahvn_tools.errors import ToolError
@@ -57,15 +57,16 @@ def bubblewrap_command(
     mounts = _mounts(Path(command[0]), absolute_folder, confinement)
     with ExitStack() as stack:
         mount_arguments, descriptors = _open_all(_in_order(mounts), stack)
+        isolation, more_descriptors = isolation_arguments(stack)
         arguments = [
             _trusted_bubblewrap(confinement),
-            *ISOLATION,
+            *isolation,
             *(["--share-net"] if confinement.network else []),
             *mount_arguments,
             *_home(environment),
             *("--chdir", str(absolute_folder), "--", *command),
         ]
-        yield SandboxedCommand(arguments, descriptors)
+        yield SandboxedCommand(arguments, (*descriptors, *more_descriptors))
 
 
 def _trusted_bubblewrap(confinement: Confinement) -> str:

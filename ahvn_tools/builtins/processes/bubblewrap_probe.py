@@ -6,12 +6,14 @@ import functools
 import os
 import subprocess
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from ahvn_tools.builtins.processes.system_call_filter import open_system_call_filter
 from ahvn_tools.builtins.processes.trusted_program import is_in_untrusted
 
-ISOLATION = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+_ISOLATION: Final = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 """No other process, user, network or terminal is visible; and the sandbox ends with its supervisor."""
 TEMPORARY_SIZE = ("--size", "1000000000")
 """Bytes of the next folder that is in memory."""
@@ -38,16 +40,28 @@ def find_bubblewrap(*, untrusted: Sequence[Path] = ()) -> str | None:
     return None
 
 
+def isolation_arguments(stack: ExitStack) -> tuple[list[str], list[int]]:
+    """Return the arguments that isolate a program, and the descriptors in them, which `stack` closes."""
+    descriptor = open_system_call_filter()
+    if descriptor is None:
+        return [*_ISOLATION], []
+    stack.callback(os.close, descriptor)
+    return [*_ISOLATION, "--seccomp", str(descriptor)], [descriptor]
+
+
 @functools.cache
 def _works(program: str) -> bool:
     """Start a sandbox that shows an open folder, which versions without the fix of CVE-2024-42472 cannot."""
     mounts = [*TEMPORARY_SIZE, "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]  # noqa: S108
-    root = os.open("/", os.O_RDONLY)
-    command = [program, *ISOLATION, "--ro-bind-fd", str(root), "/", *mounts, "--", "true"]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False, timeout=20, pass_fds=[root])  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    finally:
-        os.close(root)
+    with ExitStack() as stack:
+        root = os.open("/", os.O_RDONLY)
+        stack.callback(os.close, root)
+        isolation, descriptors = isolation_arguments(stack)
+        command = [program, *isolation, "--ro-bind-fd", str(root), "/", *mounts, "--", "true"]
+        try:
+            done = subprocess.run(  # noqa: S603
+                command, capture_output=True, check=False, timeout=20, pass_fds=[root, *descriptors]
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
     return done.returncode == 0

@@ -36,9 +36,10 @@ class PrivateFolder:
         with self._lock:
             if self._path is None or not self._path.is_dir():
                 self._path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
-                _lock_folder(self._path)  # open until this process ends
-                remove_abandoned_folders(self._path.parent)
-                atexit.register(_remove, self._path, os.getpid())
+                if os.name == "posix":  # pragma: no branch  # Windows has no such locks
+                    _lock_folder(self._path)  # open until this process ends
+                    remove_abandoned_folders(self._path.parent)
+                atexit.register(delete_own_folder, self._path, os.getpid())
             return self._path
 
     @property
@@ -59,7 +60,8 @@ class PrivateFolder:
         self._path, self._lock = None, threading.Lock()
 
 
-def _remove(path: Path, process: int) -> None:
+def delete_own_folder(path: Path, process: int) -> None:
+    """Delete a folder that this process has made; a forked copy of it leaves the folder."""
     if os.getpid() == process:
         delete_folder(path)
 

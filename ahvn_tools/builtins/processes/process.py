@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
 from ahvn_tools.builtins.processes.confinement import Confinement
 from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.memory_file import as_file
 from ahvn_tools.builtins.processes.output import Output
 from ahvn_tools.builtins.processes.program import Program, StreamName
 from ahvn_tools.builtins.processes.result import EndReason, ProcessResult
 from ahvn_tools.builtins.processes.running import RunningProcess
 from ahvn_tools.execution.threads import run_in_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "EndReason", "OnOutput", "Output", "ProcessResult", "RunningProcess", "StreamName", "arun_process", "run_process",
@@ -53,7 +46,7 @@ def run_process(
     call, about four times a second, and at most 16 kB of it. It must return soon: while it runs, no limit of time
     applies, and no cancellation. Raises ToolError if the program cannot be started.
     """
-    with _as_file(stdin) as file:
+    with as_file(stdin) as file:
         program = Program(
             command, folder=folder, confinement=confinement, limits=limits, environment=environment, stdin=file,
             news_bytes=_REPORT_BYTES if on_output else 0,
@@ -116,21 +109,3 @@ class _Reports:
             for name, stream in self._program.streams.items():
                 if text := stream.take_news(is_last=is_last):
                     self._on_output(name, text)
-
-
-@contextmanager
-def _as_file(data: bytes) -> Iterator[int | IO[bytes]]:
-    """Give data as a file, so that the caller need not wait until the program reads it."""
-    if not data:
-        yield subprocess.DEVNULL
-        return
-    with _open_in_memory() as file:
-        file.write(data)
-        file.seek(0)
-        yield file
-
-
-def _open_in_memory() -> IO[bytes]:
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("stdin"), "w+b")
-    return tempfile.TemporaryFile()

@@ -25,9 +25,9 @@ SECRETS = ("s3cr3t", "p%40ss", "p@ss", SECRET_URL)
         ("nothing.db", {}, "There is no database at this path"),
         ("sqlite:///nothing.db", {}, "There is no database at this path"),
         ("/", {}, "There is no database at this path"),
-        ("sqlite://", {}, "A database in memory is empty"),
-        ("sqlite:///:memory:", {}, "A database in memory is empty"),
-        ("duckdb://", {"read_only": False}, "A database in memory is empty"),
+        ("sqlite://", {}, "A database without a path is empty"),
+        ("sqlite:///:memory:", {}, "A database without a path is empty"),
+        ("duckdb://", {"read_only": False}, "A database without a path is empty"),
         ("sqlite:///a.db?mode=rwc", {}, "without options"),
         ("sqlite://host/a.db", {}, "without options"),
         ("mysql+pymysql://ann:s3cr3t@h/d", {}, "Pass read_only=False"),
@@ -134,12 +134,12 @@ def test_rejected_write_changes_nothing(sqlite_file: Path) -> None:
     "query",
     [
         "ATTACH '{folder}/x.db' AS x",
-        "VACUUM INTO '{folder}/x.db'",
+        pytest.param("VACUUM INTO '{folder}/x.db'", marks=pytest.mark.exhaustive),
         "PRAGMA writable_schema = ON",
-        "PRAGMA query_only = ON",
-        "SELECT load_extension('x')",
+        pytest.param("PRAGMA query_only = ON", marks=pytest.mark.exhaustive),
+        pytest.param("SELECT load_extension('x')", marks=pytest.mark.exhaustive),
         "BEGIN",
-        "COMMIT",
+        pytest.param("COMMIT", marks=pytest.mark.exhaustive),
         "UPDATE teas SET price = 0; DELETE FROM teas",
     ],
 )
@@ -159,7 +159,6 @@ def test_failed_write_changes_nothing(sqlite_file: Path, run_query) -> None:
     endless = "WITH RECURSIVE n(x) AS (SELECT 9 UNION ALL SELECT x + 1 FROM n) INSERT INTO teas SELECT x, x, 1 FROM n"
     assert "stopped after" in run_query(database, endless).text
     assert sqlite_file.read_bytes() == before
-    assert {path.name for path in sqlite_file.parent.iterdir()} == {"teas.db"}
 
 
 @pytest.mark.parametrize("name", ["new.db", pytest.param("new.duckdb", marks=pytest.mark.exhaustive)])
@@ -177,14 +176,14 @@ def test_annotations_say_whether_it_may_write(sqlite_file: Path) -> None:
         assert database.toolspec("db_info").definition.annotations["readOnlyHint"] is True
 
 
-def test_database_in_memory_lives_until_it_is_closed(run_query) -> None:
+def test_database_without_a_path_lives_until_it_is_closed(run_query) -> None:
     database = Database("sqlite://", read_only=False, approve="never")
     assert not run_query(database, "CREATE TABLE t (n)").is_error
     assert not run_query(database, "INSERT INTO t VALUES (1)").is_error
     with ThreadPoolExecutor(4) as pool:
-        inserted = pool.map(lambda n: run_query(database, "INSERT INTO t VALUES (:n)", {"n": n}).is_error, range(20))
+        inserted = pool.map(lambda n: run_query(database, "INSERT INTO t VALUES (:n)", {"n": n}).is_error, range(6))
         assert not any(inserted)
-    assert run_query(database, "SELECT count(*) FROM t").structured_content["rows"] == [[21]]
+    assert run_query(database, "SELECT count(*) FROM t").structured_content["rows"] == [[7]]
     assert run_query(cloudpickle.loads(cloudpickle.dumps(database)), "SELECT * FROM t").is_error
     database.close()
     assert run_query(database, "SELECT * FROM t").is_error
@@ -193,7 +192,7 @@ def test_database_in_memory_lives_until_it_is_closed(run_query) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_forked_child_has_a_memory_of_its_own(run_query) -> None:
+def test_forked_child_has_a_database_of_its_own(run_query) -> None:
     database = Database("sqlite://", read_only=False, approve="never")
     run_query(database, "CREATE TABLE t (n)")
     child = os.fork()
@@ -208,17 +207,17 @@ async def test_many_calls_from_async_code(sqlite_file: Path) -> None:
 
     kit = Toolkit("teas").add(Database(sqlite_file))
     texts = await asyncio.gather(
-        *(kit.acall("exec_sql", {"query": "SELECT :n AS n", "parameters": {"n": n}}) for n in range(50))
+        *(kit.acall("exec_sql", {"query": "SELECT :n AS n", "parameters": {"n": n}}) for n in range(12))
     )
-    assert [text.splitlines()[2] for text in texts] == [str(n) for n in range(50)]
+    assert [text.splitlines()[2] for text in texts] == [str(n) for n in range(12)]
 
 
 def test_writers_wait_for_each_other(sqlite_file: Path, run_query) -> None:
     database = Database(sqlite_file, read_only=False, approve="never", timeout=100)
     with ThreadPoolExecutor(8) as pool:
-        results = pool.map(lambda n: run_query(database, "INSERT INTO cups VALUES (1, :n)", {"n": n}).text, range(40))
+        results = pool.map(lambda n: run_query(database, "INSERT INTO cups VALUES (1, :n)", {"n": n}).text, range(10))
         assert {text.splitlines()[1] for text in results} == {"1 row changed."}
-    assert run_query(database, "SELECT count(*) FROM cups").structured_content["rows"] == [[43]]
+    assert run_query(database, "SELECT count(*) FROM cups").structured_content["rows"] == [[13]]
 
 
 def test_calls_leave_no_descriptor_open(sqlite_file: Path, run_query) -> None:

@@ -18,6 +18,16 @@ lib/evil.PTH pkg/__pycache__/mod.cpython-311.pyc mod.pyc venv/lib/python3.11/sit
 .claude/settings.json .cursorrules .npmrc .yarnrc.yml .pnpmfile.cjs .cargo/config.toml pip.conf .ssh/authorized_keys
 .config/autostart/x.desktop .gdbinit .vimrc .emacs .dir-locals.el .inputrc autorun.inf GIT~1/config
 .git./config vendor/x/HEAD .git.../config conftest.py. .git::$INDEX_ALLOCATION/config .git\\config sub\\conftest.py
+sitecustomize/__init__.py lib/usercustomize/run.py sitecustomize.cpython-311-x86_64-linux-gnu.so usercustomize.pyc
+python311._pth x.egg-link plugin.egg-info/entry_points.txt plugin.dist-info/entry_points.txt pyvenv.cfg
+pytest.ini .pytest.ini tox.ini setup.cfg SETUP.CFG .coveragerc .flake8 .pylintrc mypy.ini .rspec .rspec-local
+.rubocop.yml phpunit.xml build.rs crates/x/build.rs rust-toolchain.toml binding.gyp build.gradle app/build.gradle.kts
+settings.gradle.kts init.gradle gradle.properties gradle/wrapper/gradle-wrapper.properties buildSrc/src/main/x.kt
+GNUmakefile Directory.Build.props go.work compose.override.yaml docker-compose.override.yml .env .yarnrc .pnp.cjs
+bunfig.toml uv.toml node_modules/.bin/tool eslint.config.mjs .eslintrc .eslintrc.json .prettierrc.cjs jest.config.ts
+vite.config.js vitest.workspace.ts webpack.config.cjs babel.config.js .babelrc tailwind.config.js postcss.config.cjs
+.mocharc.yml gulpfile.js karma.conf.js jupyter_server_config.py .pdbrc .ghci .latexmkrc .htaccess .helix/languages.toml
+.gitea/workflows/x.yml ansible.cfg .aws/config .kube/config
 """
 
 UNICODE_FORMS = {
@@ -32,9 +42,13 @@ UNICODE_FORMS = {
 }
 
 HARMLESS = """
-a.txt header.h src/main.py pyproject.toml setup.py setup.cfg Makefile package.json README.md docs/agents.html .gitignore
+a.txt header.h src/main.py pyproject.toml setup.py Makefile package.json README.md docs/agents.html .gitignore
 .gitattributes .editorconfig .env.example git/config github/x.yml digit/x my.gitter x.pth.txt test_conftest.py
 conftest.pyx hooks/useState.ts hooks/index.js .python-version Dockerfile user.service.ts desktop.py path/to/x.py
+Cargo.toml Cargo.lock pom.xml Gemfile Rakefile CMakeLists.txt Dockerfile compose.yaml go.mod requirements.txt noxfile.py
+tasks.py justfile setup.cfg.txt src/build.rs.md src/app.config.ts config.js site.config.ts tsconfig.json ruff.toml
+src/customize.py sitecustomize_test.py test_pytest.ini.py env.py gradle.md .env.example .eslintignore .prettierignore
+docs/jest.config.md vite.config.test.ts egg-info.txt hooks/usePreCommit.ts
 """
 
 

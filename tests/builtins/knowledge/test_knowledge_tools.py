@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,35 @@ def test_hit_has_excerpt_and_tags(ann) -> None:
     hit = ann.call("search", {"query": "tripod"})[0]
     assert "**tripod**" in hit["excerpt"]
     assert hit["tags"] == ["space", "tools"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "excerpt"),
+    [
+        ("Tea is hot, and milk is white.", "tea", "**Tea** is hot …"),
+        ("One two three four tea five six seven.", "tea", "… **tea** five six …"),
+        ("tea a b c d tea e milk f g", "milk tea", "… **tea** e **milk** …"),
+        ("a b c d T\u00e9a (tea).", "tea", "… d **T\u00e9a** (**tea**)."),
+        ("The TEA\n\n\tand tea_pot", "t\u00e9a", "… **TEA** and **tea** …"),
+        ("a b c d e f g", "name", "a b c …"),
+        ("a b", "name", "a b"),
+        ("", "name", ""),
+    ],
+)
+def test_excerpt_has_the_most_different_words(tmp_path, text, query, excerpt) -> None:
+    knowledge = Knowledge(tmp_path / "k.db", excerpt_words=3)
+    knowledge.replace_documents([("name", text)])
+    ann = Toolkit("knowledge").add(knowledge).session(tenant="acme", user="ann")
+    assert [hit["excerpt"] for hit in ann.call("search", {"query": query})] == [excerpt]
+
+
+@pytest.mark.parametrize("query", ["a", "a_" * 50_000, "ab" * 50_000, "a" + "\U00010570a" * 10_000])
+def test_search_in_a_long_text_takes_a_short_time(ann, query) -> None:
+    """Its time is not quadratic in the words that are found."""
+    ann.call("add", {"title": "long", "text": "a " * 50_000})
+    started = time.monotonic()
+    found(ann, query)
+    assert time.monotonic() - started < 6
 
 
 def test_pages_have_every_text_once(ann, knowledge) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from ahvn_tools import Toolkit
+from ahvn_tools.builtins import PythonRunner, Shell, Workspace
 from ahvn_tools.builtins.processes import bubblewrap_probe
 from ahvn_tools.builtins.processes.bubblewrap_probe import find_bubblewrap
 from ahvn_tools.builtins.processes.confinement import Confinement, choose_sandbox
@@ -40,6 +44,75 @@ while True:
     for name in ("new", "link"):
         os.rename(name, ".git")
         os.rename(".git", name)
+"""
+
+
+_LEAVE_RIGHTS = r"""
+import ctypes, mmap, os, platform, stat, struct
+libc = ctypes.CDLL(None, use_errno=True)
+
+def new(name):
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o755))
+    return name
+
+def calls_of_x32():
+    libc.syscall(0x40000000 + 90, new("x32").encode(), 0o6755)
+
+def calls_of_32_bits():
+    memory = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40, 7)  # below 4 GB
+    memory[100:] = new("int80").encode().ljust(3996, b"\0")
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    code = b"\x53\xb8" + struct.pack("<I", 15) + b"\xbb" + struct.pack("<I", address + 100) + b"\xb9"
+    memory[:19] = code + struct.pack("<I", 0o6755) + b"\xcd\x80"
+    memory[19:21] = b"\x5b\xc3"
+    ctypes.CFUNCTYPE(ctypes.c_int)(address)()
+
+def capability_in_another_namespace():
+    libc.unshare(0x10000000)
+    for name, text in (("setgroups", b"deny"), ("uid_map", b"0 0 1"), ("gid_map", b"0 0 1")):
+        try:
+            os.write(os.open(f"/proc/self/{name}", os.O_WRONLY), text)
+        except OSError:
+            pass
+    give_capability("namespace")
+
+def give_capability(name):
+    os.setxattr(new(name), "security.capability", struct.pack("<IIIII", 0x02000001, 1 << 7, 0, 0, 0))
+
+def open_how():
+    libc.syscall(437, -100, b"openat2", struct.pack("<QQQ", os.O_CREAT | os.O_WRONLY, 0o6755, 0), 24)
+
+def open_nameless():
+    file = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o6755)
+    os.link(f"/proc/self/fd/{file}", "nameless", src_dir_fd=file, follow_symlinks=True)
+
+ATTACKS = [
+    lambda: os.chmod(new("chmod"), 0o4755), lambda: os.chmod(new("setgid"), 0o2755),
+    lambda: os.fchmod(os.open(new("fchmod"), os.O_RDWR), 0o6755),
+    lambda: libc.fchmodat(-100, new("fchmodat").encode(), 0o6755, 0),
+    lambda: libc.syscall(452, -100, new("fchmodat2").encode(), 0o6755, 0),
+    lambda: libc.syscall(452, -100, new("-nofollow").encode(), 0o6755, 0x100),
+    lambda: libc.creat(b"creat", 0o6755), lambda: os.open("open", os.O_CREAT | os.O_WRONLY, 0o6755),
+    lambda: libc.open(b"open-absolute", os.O_CREAT | os.O_WRONLY, 0o6755), open_how, open_nameless,
+    lambda: os.mknod("mknod", stat.S_IFREG | 0o6755), lambda: os.mkfifo("fifo", 0o6755),
+    lambda: os.mkdir("folder", 0o6755), lambda: os.chmod(".", 0o2755),
+    lambda: os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3)),
+    lambda: os.mknod("disk", stat.S_IFBLK | 0o666, os.makedev(8, 0)),
+    lambda: os.chown(new("owner"), 1, -1), lambda: os.chown(new("group"), -1, 1),
+    lambda: os.link("/usr/bin/su", "link"), lambda: give_capability("capability"), capability_in_another_namespace,
+]
+if platform.machine() == "x86_64":
+    ATTACKS += [calls_of_x32, calls_of_32_bits]
+for attack in ATTACKS:
+    child = os.fork()  # some end it by a signal
+    if child == 0:
+        try:
+            os.umask(0)
+            attack()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+print("all tried")
 """
 
 
@@ -391,6 +464,41 @@ class TestChoice:
     def test_an_unknown_word_is_a_mistake(self):
         with pytest.raises(DefinitionError, match="'auto', 'bubblewrap' or 'none', not 'docker'"):
             choose_sandbox("docker")
+
+    @needs_bubblewrap
+    def test_no_file_has_rights_that_outlive_the_sandbox(self, run, tmp_path):
+        """No setuid, setgid, device, capability, other owner or second name, in any way to make a file."""
+        if platform.machine() not in ("x86_64", "aarch64", "riscv64"):
+            pytest.skip(f"the system calls of {platform.machine()} are not filtered")
+        confinement = Confinement(sandbox="bubblewrap", writable=(tmp_path,))
+        result = run(sys.executable, "-c", _LEAVE_RIGHTS, folder=tmp_path, confinement=confinement)
+        assert "all tried" in result.stdout.text, result.stderr.text
+        paths = [tmp_path, *tmp_path.iterdir()]
+        assert {path.name for path in paths} >= {"chmod", "fchmod", "owner", "namespace"}
+        for path in paths:
+            status = path.lstat()
+            assert not status.st_mode & (stat.S_ISUID | stat.S_ISGID), path.name
+            assert stat.S_IFMT(status.st_mode) not in (stat.S_IFCHR, stat.S_IFBLK), path.name
+            assert (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid()), path.name
+            assert path.is_dir() or status.st_nlink == 1, path.name
+            assert "security.capability" not in os.listxattr(path, follow_symlinks=False), path.name
+
+    @needs_bubblewrap
+    @pytest.mark.parametrize("tool", ["shell_exec", "execute_python_code"])
+    def test_files_have_other_modes(self, tmp_path, tool):
+        code = {
+            "shell_exec": {"cmd": "touch a b; chmod 741 a; mkdir -m 1777 c; install -m 4755 b d"},
+            "execute_python_code": {
+                "code": "import os; [open(n, 'w') for n in 'ab']; os.chmod('a', 0o741); os.mkdir('c')\n"
+                "os.chmod('c', 0o1777); os.chmod('b', 0o4755)"
+            },
+        }[tool]
+        kit = Toolkit("code").add(Shell(tmp_path, sandbox="bubblewrap", approve="never"))
+        kit.add(PythonRunner(Workspace(tmp_path), sandbox="bubblewrap", approve="never"))
+        assert "Operation not permitted" in kit.exec(tool, code).text
+        assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o741
+        assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o1777
+        assert not [path for path in tmp_path.iterdir() if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)]
 
     @pytest.mark.parametrize("program", [None, "#!/bin/sh\nexit 1\n", "#!/bin/no-shell\n"])
     def test_bubblewrap_that_is_missing_or_forbidden_is_noticed(self, tmp_path, monkeypatch, program):
