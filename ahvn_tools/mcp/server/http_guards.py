@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, Final
 
@@ -71,6 +72,33 @@ class UniqueRequestIdGuard:
                 await self._app(scope, replay, send)
             finally:
                 self._running.discard(key)
+
+
+class ListeningStreamEnd:
+    """Ends the streams on which clients of older protocols listen for messages, as if the clients had left.
+
+    sse-starlette would end each stream instead, also that of a call.
+    """
+
+    def __init__(self, app: ASGIApp, are_closed: asyncio.Event) -> None:
+        self._app = app
+        self._are_closed = are_closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+
+        async def receive_until_closed() -> Message:
+            received = asyncio.ensure_future(receive())
+            closed = asyncio.ensure_future(self._are_closed.wait())
+            try:
+                await asyncio.wait({received, closed}, return_when=asyncio.FIRST_COMPLETED)
+                return received.result() if received.done() else {"type": "http.disconnect"}
+            finally:
+                received.cancel()
+                closed.cancel()
+
+        is_listening = scope["type"] == "http" and scope["method"] == "GET"
+        await self._app(scope, receive_until_closed if is_listening else receive, send)
 
 
 async def _receive_body(receive: Receive) -> list[Message]:
