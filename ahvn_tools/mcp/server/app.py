@@ -32,7 +32,7 @@ from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
-from ahvn_tools.mcp.server.http_guards import HostSyntaxGuard, ListeningStreamEnd, UniqueRequestIdGuard
+from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.running_calls import RunningCalls
 from ahvn_tools.mcp.server.standard_streams import claimed_stdin, claimed_stdout
@@ -117,7 +117,7 @@ class ServedToolsServer(FastMCP):
     ) -> StarletteWithLifespan:
         """Return the ASGI app, with the arguments of FastMCP's method."""
         guards = [
-            Middleware(HostSyntaxGuard),
+            Middleware(HeaderGuard),
             Middleware(UniqueRequestIdGuard),
             Middleware(ListeningStreamEnd, are_closed=self._are_streams_closed),
         ]

@@ -73,7 +73,8 @@ _DEFAULT_LEVEL: Final = "warning"
 async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRunOptions]) -> None:
     """Run a server until its client disconnects (stdio) or this task is cancelled; it then ends within seconds.
 
-    A second cancellation leaves no more time to the running calls. Raises ToolSpecError for an unknown transport or option, OSError for an address that is not available.
+    A second cancellation leaves no more time to the running calls. Raises ToolSpecError for an unknown transport or
+    option, OSError for an address that is not available.
     """
     unknown = options.keys() - ServerRunOptions.__annotations__.keys()
     if unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from mcp.shared.message import SessionMessage
 from mcp_types import CallToolRequestParams, CallToolResult, JSONRPCError, JSONRPCResponse, TextContent
@@ -127,7 +127,7 @@ class AnsweringStream:
         """Close the stream."""
         await self._stream.aclose()
 
-    async def __aenter__(self) -> AnsweringStream:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
