@@ -21,6 +21,7 @@ from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.running_calls import CANCEL_SECONDS, RunningCalls
 from ahvn_tools.mcp.server.server_log import log_to_stderr
 from ahvn_tools.mcp.server.standard_streams import line_buffered_stdout
+from ahvn_tools.template import is_duration
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,13 @@ MAX_PORT: Final = 65_535
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared, not bound
 """Addresses that mean every address of the machine, and no host name."""
 
-_HTTP_APP_OPTIONS = frozenset({"path", "host_origin_protection", "allowed_hosts", "allowed_origins"})
+_HTTP_APP_OPTIONS = frozenset({
+    "path",
+    "host_origin_protection",
+    "allowed_hosts",
+    "allowed_origins",
+    "session_idle_timeout",
+})  # fmt: skip
 """Options of FastMCP's `http_app` that are set here."""
 
 
@@ -55,6 +62,8 @@ class ServerRunOptions(TypedDict, total=False):
     """One or more host names, in addition to localhost and `host`, that clients may use for the server."""
     allowed_origins: str | Sequence[str]
     """Web pages that may call the server, such as `"https://app.example"`."""
+    session_idle_timeout: float
+    """Seconds without a request or an open stream after which the session of a client ends, 1800 by default."""
     sockets: Sequence[socket.socket]
     """Sockets to listen on, instead of host and port."""
     http: dict[str, Any]
@@ -64,7 +73,12 @@ class ServerRunOptions(TypedDict, total=False):
     which each call that the middleware `log` sees is one, and `"warning"` for those of FastMCP and uvicorn."""
 
 
-_DEFAULTS: Final[ServerRunOptions] = {"host": "127.0.0.1", "port": 8000, "path": "/mcp"}
+_DEFAULTS: Final[ServerRunOptions] = {
+    "host": "127.0.0.1",
+    "port": 8000,
+    "path": "/mcp",
+    "session_idle_timeout": 1800.0,
+}
 
 _DEFAULT_LEVEL: Final = "warning"
 """The log level of FastMCP and uvicorn."""
@@ -95,11 +109,13 @@ def _check_options(options: ServerRunOptions) -> None:
     """Raise ToolSpecError for options on which uvicorn or FastMCP would fail without an explanation."""
     untyped: Mapping[str, Any] = options  # a caller may pass anything
     path, host, port, level = (untyped.get(name) for name in ("path", "host", "port", "log_level"))
+    idle: Any = options["session_idle_timeout"]
     repeated = options.get("http", {}).keys() & _HTTP_APP_OPTIONS
     for is_valid, rule in (
         (isinstance(path, str) and path.startswith("/"), f"`path` must start with a slash, not be {path!r}"),
         (isinstance(host, str), f"`host` must be a string, not a {type(host).__name__}"),
         (isinstance(port, int) and 0 <= port <= MAX_PORT, f"`port` must be from 0 to {MAX_PORT}, not {port!r}"),
+        (is_duration(idle) and idle > 0, f"`session_idle_timeout` must be a positive number of seconds, not {idle!r}"),
         (level is None or level in LOG_LEVELS, f"`log_level` must be one of {', '.join(LOG_LEVELS)}, not {level!r}"),
         (not repeated, f"pass {sorted(repeated)} as options of the server, not inside `http`"),
     ):
@@ -118,12 +134,15 @@ async def _run_stdio(server: FastMCP, log_level: str) -> None:
 
 
 async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
+    http_options = options.get("http", {})
+    if not http_options.get("stateless_http"):  # where there are no sessions, mcp 2.0 refuses the option
+        http_options = {**http_options, "session_idle_timeout": options["session_idle_timeout"]}
     app = server.http_app(
         options["path"],
         host_origin_protection=True,
         allowed_hosts=_list_allowed_hosts(options),
         allowed_origins=_to_list(options.get("allowed_origins")),
-        **options.get("http", {}),
+        **http_options,
     )
     level, seconds = options.get("log_level") or _DEFAULT_LEVEL, math.ceil(CLOSE_SECONDS)
     config = uvicorn.Config(app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=seconds)
