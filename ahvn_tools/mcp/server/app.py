@@ -85,9 +85,17 @@ class ServedToolsServer(FastMCP):
     """
 
     def __init__(
-        self, served_tools: ServedTools, name: str, *, tasks: bool | str | None = None, **options: Any
+        self,
+        served_tools: ServedTools,
+        name: str,
+        *,
+        tasks: bool | str | None = None,
+        tasks_per_client: int | None = None,
+        **options: Any,
     ) -> None:
         """Serve these tools; `tasks` is True or the URL where tasks are kept, `options` are those of FastMCP.
+
+        `tasks_per_client` is how many tasks of one client may wait or run.
 
         Raises DefinitionError when the extra of tasks is not installed, ToolSpecError for another value of `tasks`.
         """
@@ -99,8 +107,9 @@ class ServedToolsServer(FastMCP):
         self.running_calls = RunningCalls()
         self._are_streams_closed = asyncio.Event()
         self._install_handlers()
-        self._tasks = None if tasks in (None, False) else _create_tasks(tasks, name, served_tools, self._get_tool)
-        if self._tasks is not None:
+        self._tasks: Tasks | None = None
+        if tasks not in (None, False):
+            self._tasks = _create_tasks(tasks, name, tasks_per_client, served_tools, self._get_tool)
             self.add_extension(self._tasks)
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:
@@ -235,14 +244,21 @@ class ServedToolsServer(FastMCP):
         return None if definition is None else self._to_spec_tool(definition).parameters
 
 
-def _create_tasks(tasks: Any, name: str, served_tools: ServedTools, find_tool: FindTool) -> Tasks:
+def _create_tasks(
+    tasks: Any, name: str, per_client: int | None, served_tools: ServedTools, find_tool: FindTool
+) -> Tasks:
     try:
         from ahvn_tools.mcp.server.task_store import to_url
         from ahvn_tools.mcp.server.tasks import Tasks
     except ModuleNotFoundError as missing:
         raise DefinitionError('tasks= needs fastmcp-tasks: pip install "ahvn-tools[tasks]"') from missing
     return Tasks(
-        to_url(tasks), name, task_tools=served_tools.task_tools, find_tool=find_tool, find_mode=served_tools.task_mode
+        to_url(tasks),
+        name,
+        per_client=per_client,
+        task_tools=served_tools.task_tools,
+        find_tool=find_tool,
+        find_mode=served_tools.task_mode,
     )
 
 

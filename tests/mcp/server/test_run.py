@@ -10,6 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 from fastmcp import Client
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ahvn_tools import Toolkit, aserve
 from ahvn_tools.errors import ToolkitError, ToolSpecError
@@ -157,10 +160,38 @@ async def test_a_session_with_a_running_call_does_not_end():
     async with asyncio.timeout(20), over_http(kit, session_idle_timeout=0.05) as url, httpx2.AsyncClient() as http:
         idle, busy = await open_session(http, url), await open_session(http, url)
         call = asyncio.create_task(http.post(url, headers=busy, json=call_of("wait")))
-        while (await http.post(url, headers=idle, json=call_of("wait", number=1))).status_code != 404:
-            await asyncio.sleep(0.2)
+        while (await http.post(url, headers=idle, json=call_of("wait", number=1))).status_code != 404:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)  # each request keeps the session, if it has not ended
         released.set()
         assert "done" in (await call).text
+
+
+class NoGet:
+    """ASGI middleware: no client can hold its session with an open stream."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_get = scope["type"] == "http" and scope["method"] == "GET"
+        await (Response(status_code=405) if is_get else self._app)(scope, receive, send)
+
+
+async def test_an_imported_tool_runs_once_after_its_session_has_ended():
+    numbers: list[int] = []
+
+    def append(number: int) -> None:
+        """Append a number."""
+        numbers.append(number)
+
+    options = {"session_idle_timeout": 0.05, "http": {"middleware": [Middleware(NoGet)]}}
+    async with asyncio.timeout(20), over_http(Toolkit("list").add(append), **options) as url:
+        gateway = await Toolkit("gateway").aadd_mcp(Client(url, mode="legacy"), name="remote")
+        for number in range(3):
+            assert (await gateway.aexec("append", {"number": number})).error is None
+            await asyncio.sleep(0.15)  # the session ends meanwhile
+        await gateway.aremove_mcp("remote")
+    assert numbers == [0, 1, 2]
 
 
 async def open_session(http: httpx2.AsyncClient, url: str) -> dict[str, str]:
