@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
-import signal
-import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.cli.sources import SourceOptions, open_toolkit
-from ahvn_tools.mcp.client.server_process import kill_all_groups
+from ahvn_tools.mcp.client.server_process import killed_by_sigterm
 
 if TYPE_CHECKING:  # the command line is parsed without pydantic
     import socket
@@ -64,7 +61,7 @@ def run(
         tasks = _read_environment(tasks, "URL")
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
-    with _no_server_left_by_sigterm(), open_toolkit(request.sources, request.source_options) as loaded:
+    with killed_by_sigterm(), open_toolkit(request.sources, request.source_options) as loaded:
         kit = _select_groups(loaded, request.groups)
         options: dict[str, Any] = {
             "name": request.name or kit.name,
@@ -89,24 +86,6 @@ def run(
             serve_toolkit(kit, "http", host=http.host, port=http.port, **options)
         except OSError as error:
             raise cannot_listen(http, error) from error
-
-
-@contextlib.contextmanager
-def _no_server_left_by_sigterm() -> Generator[None]:
-    """Let SIGTERM end the MCP servers that this process has started, also while they are started or closed."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
-        yield
-        return
-
-    def end(number: int, _frame: object) -> None:
-        kill_all_groups()
-        os._exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def cannot_listen(http: HTTPOptions, error: OSError) -> CommandError:

@@ -111,9 +111,10 @@ def _handle_signals(handler: _SignalHandler) -> Generator[_SignalHandler]:
 
 def _list_signals() -> list[signal.Signals]:
     """Return the signals that end a server. The host may use SIGHUP for something else, and `nohup` ignores it."""
-    hangup = getattr(signal, "SIGHUP", None)
-    handles_hangup = hangup is not None and signal.getsignal(hangup) is signal.SIG_DFL
-    return [signal.SIGTERM, signal.SIGINT, *([hangup] if handles_hangup else [])]
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signals.append(signal.SIGHUP)
+    return signals
 
 
 def _close_loop(loop: asyncio.AbstractEventLoop) -> None:
