@@ -17,6 +17,7 @@ from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.results import ToolResult
+from ahvn_tools.template import is_count
 from ahvn_tools.toolkit import calls, check
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
@@ -60,6 +61,8 @@ class ToolkitServerOptions(TypedDict, total=False):
     tasks: bool | str | None
     """True or `"memory://"`: clients may call tools that have the option `task` as MCP tasks, which are kept in memory;
     the URL of a Redis: they are kept there. Needs the extra `tasks`. None and False: there are no tasks."""
+    tasks_per_client: int
+    """How many tasks of one client over HTTP may wait or run: by default half as many as run at once."""
     auth: Any
     """A FastMCP auth provider or token verifier, for HTTP."""
     fastmcp: Mapping[str, Any]
@@ -80,6 +83,8 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
             raise ToolkitError(
                 f"{entry.name!r} only runs as a task: serve it with tasks=True, or add it with task='optional'."
             )
+    if (per_client := options.get("tasks_per_client")) is not None and not is_count(per_client):
+        raise ToolkitError(f"`tasks_per_client` of a server must be a whole number, at least 1, not {per_client!r}.")
     if (auth := options.get("auth")) is not None and not hasattr(auth, "verify_token"):
         raise ToolkitError(
             f"`auth` of a server is a FastMCP auth provider or token verifier, such as JWTVerifier, "
@@ -96,6 +101,7 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
         instructions=options.get("instructions", notes or None),
         version=options.get("version"),
         tasks=tasks,
+        tasks_per_client=per_client,
         auth=auth,
         **options.get("fastmcp", {}),
     )

@@ -6,6 +6,7 @@ from typing import Any, Literal, Unpack
 
 from ahvn_tools.errors import DefinitionError, SyncCallError
 from ahvn_tools.execution.background_loop import running_loop
+from ahvn_tools.mcp.client import server_process
 from ahvn_tools.mcp.server import run, signals
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
@@ -34,7 +35,7 @@ def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOpt
     """
     if running_loop() is not None:
         raise SyncCallError("`serve` would block the running event loop; use `await aserve(…)`.")
-    signals.run_until_signal(aserve(thing, transport, **options))
+    signals.run_until_signal(aserve(thing, transport, **options), server_process.kill_all_groups)
 
 
 async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:

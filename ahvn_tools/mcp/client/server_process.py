@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
 
 from ahvn_tools.after_fork import reset_after_fork
 
@@ -33,6 +35,25 @@ def kill_all_groups() -> None:
     """Kill every server that is left."""
     for pid in list(_process_groups):
         kill_group(pid)
+
+
+@contextlib.contextmanager
+def killed_by_sigterm() -> Generator[None]:
+    """Let SIGTERM kill every server before it ends this process, unless the host handles it: most end by themselves."""
+    is_main_thread = threading.current_thread() is threading.main_thread()  # only this one can handle signals
+    if not is_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, _frame: object) -> None:
+        kill_all_groups()
+        os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 async def stop_process(process: asyncio.subprocess.Process, seconds: float) -> None:

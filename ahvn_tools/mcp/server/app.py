@@ -6,7 +6,7 @@ import asyncio
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastmcp import FastMCP
@@ -32,8 +32,9 @@ from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
-from ahvn_tools.mcp.server.http_guards import HostSyntaxGuard, UniqueRequestIdGuard
+from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.mcp.server.running_calls import RunningCalls
 from ahvn_tools.mcp.server.standard_streams import claimed_stdin, claimed_stdout
 from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
 from ahvn_tools.results import ToolResult
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from ahvn_tools.mcp.server.tasks import FindTool, Tasks  # they need an extra
 
 log = logging.getLogger(__name__)
+
+DISCONNECT_GRACE_SECONDS: Final = 0.5
+"""Seconds that running calls have to end when a client over stdio has closed its end; it may still read."""
 
 POLL_SECONDS: Final = 0.5
 """Seconds between two checks for changes while a client is subscribed: a change may come from any thread."""
@@ -81,9 +85,17 @@ class ServedToolsServer(FastMCP):
     """
 
     def __init__(
-        self, served_tools: ServedTools, name: str, *, tasks: bool | str | None = None, **options: Any
+        self,
+        served_tools: ServedTools,
+        name: str,
+        *,
+        tasks: bool | str | None = None,
+        tasks_per_client: int | None = None,
+        **options: Any,
     ) -> None:
         """Serve these tools; `tasks` is True or the URL where tasks are kept, `options` are those of FastMCP.
+
+        `tasks_per_client` is how many tasks of one client may wait or run.
 
         Raises DefinitionError when the extra of tasks is not installed, ToolSpecError for another value of `tasks`.
         """
@@ -92,24 +104,32 @@ class ServedToolsServer(FastMCP):
         self._spec_tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
         self._listen_handler = ListenHandler(PollingSubscriptionBus(served_tools.get_revision))
         self._message_reader: MessageReader | None = None
+        self.running_calls = RunningCalls()
+        self._are_streams_closed = asyncio.Event()
         self._install_handlers()
-        self._tasks = None if tasks in (None, False) else _create_tasks(tasks, name, served_tools, self._get_tool)
-        if self._tasks is not None:
+        self._tasks: Tasks | None = None
+        if tasks not in (None, False):
+            self._tasks = _create_tasks(tasks, name, tasks_per_client, served_tools, self._get_tool)
             self.add_extension(self._tasks)
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:
         """Return the tools that FastMCP's task extension may run."""
         return [*await super().get_tasks(), *([] if self._tasks is None else self._tasks.components())]
 
-    def close_subscriptions(self) -> None:
-        """End the streams of subscribed clients, which would delay the end of a server over HTTP."""
+    def close_streams(self) -> None:
+        """End the streams on which clients listen for messages, which would delay the end of a server over HTTP."""
         self._listen_handler.close()
+        self._are_streams_closed.set()
 
     def http_app(
         self, path: str | None = None, middleware: list[Middleware] | None = None, *arguments: Any, **options: Any
     ) -> StarletteWithLifespan:
         """Return the ASGI app, with the arguments of FastMCP's method."""
-        guards = [Middleware(HostSyntaxGuard), Middleware(UniqueRequestIdGuard)]
+        guards = [
+            Middleware(HeaderGuard),
+            Middleware(UniqueRequestIdGuard),
+            Middleware(ListeningStreamEnd, are_closed=self._are_streams_closed),
+        ]
         # a stored event would contain the placeholder
         sender = [] if options.get("event_store") is not None else [Middleware(large_results.LargeResultSender)]
         return super().http_app(path, [*guards, *(middleware or ()), *sender], *arguments, **options)
@@ -128,15 +148,22 @@ class ServedToolsServer(FastMCP):
         with claimed_stdin() as stdin, claimed_stdout() as stdout:
             token = set_transport("stdio")
             self._message_reader = stdin
-            streams: Any = {"stdin": stdin, "stdout": stdout}  # they have those methods of open files that are called
+            lines = None if stdin is None else self._read_lines(stdin)
+            streams: Any = {"stdin": lines, "stdout": stdout}  # they have those methods of open files that are called
             try:
                 with temporary_log_level(log_level):
                     async with self._lifespan_manager(), stdio_server(**streams) as (reader, writer):
                         options = self._mcp_server.create_initialization_options()
-                        await self._mcp_server.run(reader, writer, options)
+                        await self._mcp_server.run(reader, self.running_calls.wrap_stream(writer), options)
             finally:
                 self._message_reader = None
                 reset_transport(token)
+
+    async def _read_lines(self, reader: MessageReader) -> AsyncIterator[str]:
+        """Yield the lines of the client. When it closes its end, mcp answers nothing that still runs."""
+        async for line in reader:
+            yield line
+        await self.running_calls.stop(DISCONNECT_GRACE_SECONDS)
 
     def stop_reading(self) -> None:
         """End a server over stdio as its client would, from the thread of its event loop."""
@@ -195,11 +222,11 @@ class ServedToolsServer(FastMCP):
         return ToolResult(error=ErrorDetail(code=code, message=message))
 
     def _install_handlers(self) -> None:
-        """Answer `subscriptions/listen`, send large results in pieces, and look up the schema of a tool by its name.
+        """Answer `subscriptions/listen` and calls that are stopped, send large results in pieces, find schemas by name.
 
         With protocol 2026-07-28 over HTTP, mcp compares headers with the schema before each call and lists all tools to
         find it, unless it has this function. FastMCP 4 has no public API for these. Without the private attribute,
-        clients learn of a change with their next call, and calls are slow, not wrong.
+        clients learn of a change with their next call, calls are slow, and a server that is stopped answers no call.
         """
         mcp_server: Any = getattr(self, "_mcp_server", None)
         if hasattr(mcp_server, "add_request_handler"):
@@ -207,7 +234,8 @@ class ServedToolsServer(FastMCP):
                 "subscriptions/listen", SubscriptionsListenRequestParams, self._listen_handler
             )
             entry = mcp_server.get_request_handler("tools/call")
-            mcp_server.add_request_handler("tools/call", entry.params_type, large_results.wrap_handler(entry.handler))
+            handler = self.running_calls.wrap_handler(large_results.wrap_handler(entry.handler))
+            mcp_server.add_request_handler("tools/call", entry.params_type, handler)
         if hasattr(mcp_server, "get_tool_input_schema"):
             mcp_server.get_tool_input_schema = self._get_input_schema
 
@@ -216,14 +244,21 @@ class ServedToolsServer(FastMCP):
         return None if definition is None else self._to_spec_tool(definition).parameters
 
 
-def _create_tasks(tasks: Any, name: str, served_tools: ServedTools, find_tool: FindTool) -> Tasks:
+def _create_tasks(
+    tasks: Any, name: str, per_client: int | None, served_tools: ServedTools, find_tool: FindTool
+) -> Tasks:
     try:
         from ahvn_tools.mcp.server.task_store import to_url
         from ahvn_tools.mcp.server.tasks import Tasks
     except ModuleNotFoundError as missing:
         raise DefinitionError('tasks= needs fastmcp-tasks: pip install "ahvn-tools[tasks]"') from missing
     return Tasks(
-        to_url(tasks), name, task_tools=served_tools.task_tools, find_tool=find_tool, find_mode=served_tools.task_mode
+        to_url(tasks),
+        name,
+        per_client=per_client,
+        task_tools=served_tools.task_tools,
+        find_tool=find_tool,
+        find_mode=served_tools.task_mode,
     )
 
 

@@ -1,7 +1,8 @@
-"""ASGI middleware that refuses requests which FastMCP or mcp would mishandle: a malformed host, a request ID in use."""
+"""ASGI middleware: it refuses requests that FastMCP or mcp would mishandle, and ends streams with the server."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, Final
 
@@ -20,10 +21,25 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]]*)(:[0-9]{0,5})?"
 """A name or an address, and a port: RFC 3986, section 3.2. FastMCP compares only what precedes the first colon."""
 
 
-class HostSyntaxGuard:
-    """Answers a request whose `Host` is not a host and a port with the status 400.
+_SINGLE_HEADERS: Final = frozenset({
+    "authorization",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "origin",
+})  # fmt: skip
+"""The headers that decide how a request is served, and have one value."""
 
-    FastMCP 4 takes `localhost:80.evil.example` for localhost.
+
+class HeaderGuard:
+    """Answers a request with a repeated header, or whose `Host` is not a host and a port, with the status 400.
+
+    Whoever checks a header reads the first of two, and a proxy may have read the last one. FastMCP 4 takes
+    `localhost:80.evil.example` for localhost, and an empty `Origin` for none.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -31,9 +47,19 @@ class HostSyntaxGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        hosts = Headers(scope=scope).getlist("host") if scope["type"] == "http" else []
-        app = self._app if all(map(_HOST.fullmatch, hosts)) else PlainTextResponse("Invalid Host header", 400)
+        problem = _find_problem(Headers(scope=scope)) if scope["type"] == "http" else None
+        app = self._app if problem is None else PlainTextResponse(problem, 400)
         await app(scope, receive, send)
+
+
+def _find_problem(headers: Headers) -> str | None:
+    names = [name for name in headers if name in _SINGLE_HEADERS]
+    if len(names) > len(set(names)):
+        repeated = next(name for name in names if names.count(name) > 1)
+        return f"Repeated {repeated} header"
+    if not _HOST.fullmatch(headers.get("host", "")):
+        return "Invalid Host header"
+    return "Invalid Origin header" if not headers.get("origin", "-").strip() else None
 
 
 class UniqueRequestIdGuard:
@@ -71,6 +97,33 @@ class UniqueRequestIdGuard:
                 await self._app(scope, replay, send)
             finally:
                 self._running.discard(key)
+
+
+class ListeningStreamEnd:
+    """Ends the streams on which clients of older protocols listen for messages, as if the clients had left.
+
+    sse-starlette would end each stream instead, also that of a call.
+    """
+
+    def __init__(self, app: ASGIApp, are_closed: asyncio.Event) -> None:
+        self._app = app
+        self._are_closed = are_closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+
+        async def receive_until_closed() -> Message:
+            received = asyncio.ensure_future(receive())
+            closed = asyncio.ensure_future(self._are_closed.wait())
+            try:
+                await asyncio.wait({received, closed}, return_when=asyncio.FIRST_COMPLETED)
+                return received.result() if received.done() else {"type": "http.disconnect"}
+            finally:
+                received.cancel()
+                closed.cancel()
+
+        is_listening = scope["type"] == "http" and scope["method"] == "GET"
+        await self._app(scope, receive_until_closed if is_listening else receive, send)
 
 
 async def _receive_body(receive: Receive) -> list[Message]:

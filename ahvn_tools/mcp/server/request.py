@@ -93,6 +93,13 @@ class Request:
         return None if self._context is None else self._context.transport
 
     @property
+    def address(self) -> str | None:
+        """The address of the client over HTTP, or that in the `X-Forwarded-For` of a proxy on this machine."""
+        http_request = None if self._request_context is None else self._request_context.request
+        client = None if http_request is None else http_request.client
+        return None if client is None else client.host
+
+    @property
     def session_id(self) -> str | None:
         """What the requests of one client have in common; None where clients cannot be distinguished.
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import math
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
@@ -17,23 +18,34 @@ from uvicorn.config import LOG_LEVELS
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.mcp.server.app import ServedToolsServer
+from ahvn_tools.mcp.server.running_calls import CANCEL_SECONDS, RunningCalls
 from ahvn_tools.mcp.server.server_log import log_to_stderr
 from ahvn_tools.mcp.server.standard_streams import line_buffered_stdout
+from ahvn_tools.template import is_duration
 
 log = logging.getLogger(__name__)
 
-GRACEFUL_SHUTDOWN_SECONDS: Final = 2
+GRACE_SECONDS: Final = 2.0
 """Seconds that running calls have to end when a server is stopped."""
 
+FOLLOW_UP_SECONDS: Final = 0.5
+"""Seconds after a result in which a client may have a question about it."""
+
 CLOSE_SECONDS: Final = 1.0
-"""Seconds that a server then has to close its resources, before it is abandoned."""
+"""Seconds that a server then has to send its last answers and to close its resources, before it is cancelled."""
 
 MAX_PORT: Final = 65_535
 
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared, not bound
 """Addresses that mean every address of the machine, and no host name."""
 
-_HTTP_APP_OPTIONS = frozenset({"path", "host_origin_protection", "allowed_hosts", "allowed_origins"})
+_HTTP_APP_OPTIONS = frozenset({
+    "path",
+    "host_origin_protection",
+    "allowed_hosts",
+    "allowed_origins",
+    "session_idle_timeout",
+})  # fmt: skip
 """Options of FastMCP's `http_app` that are set here."""
 
 
@@ -50,6 +62,8 @@ class ServerRunOptions(TypedDict, total=False):
     """One or more host names, in addition to localhost and `host`, that clients may use for the server."""
     allowed_origins: str | Sequence[str]
     """Web pages that may call the server, such as `"https://app.example"`."""
+    session_idle_timeout: float
+    """Seconds without a request or an open stream after which the session of a client ends, 1800 by default."""
     sockets: Sequence[socket.socket]
     """Sockets to listen on, instead of host and port."""
     http: dict[str, Any]
@@ -59,7 +73,12 @@ class ServerRunOptions(TypedDict, total=False):
     which each call that the middleware `log` sees is one, and `"warning"` for those of FastMCP and uvicorn."""
 
 
-_DEFAULTS: Final[ServerRunOptions] = {"host": "127.0.0.1", "port": 8000, "path": "/mcp"}
+_DEFAULTS: Final[ServerRunOptions] = {
+    "host": "127.0.0.1",
+    "port": 8000,
+    "path": "/mcp",
+    "session_idle_timeout": 1800.0,
+}
 
 _DEFAULT_LEVEL: Final = "warning"
 """The log level of FastMCP and uvicorn."""
@@ -68,7 +87,8 @@ _DEFAULT_LEVEL: Final = "warning"
 async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRunOptions]) -> None:
     """Run a server until its client disconnects (stdio) or this task is cancelled; it then ends within seconds.
 
-    Raises ToolSpecError for an unknown transport or option, OSError for an address that is not available.
+    A second cancellation leaves no more time to the running calls. Raises ToolSpecError for an unknown transport or
+    option, OSError for an address that is not available.
     """
     unknown = options.keys() - ServerRunOptions.__annotations__.keys()
     if unknown:
@@ -89,11 +109,13 @@ def _check_options(options: ServerRunOptions) -> None:
     """Raise ToolSpecError for options on which uvicorn or FastMCP would fail without an explanation."""
     untyped: Mapping[str, Any] = options  # a caller may pass anything
     path, host, port, level = (untyped.get(name) for name in ("path", "host", "port", "log_level"))
+    idle: Any = options["session_idle_timeout"]
     repeated = options.get("http", {}).keys() & _HTTP_APP_OPTIONS
     for is_valid, rule in (
         (isinstance(path, str) and path.startswith("/"), f"`path` must start with a slash, not be {path!r}"),
         (isinstance(host, str), f"`host` must be a string, not a {type(host).__name__}"),
         (isinstance(port, int) and 0 <= port <= MAX_PORT, f"`port` must be from 0 to {MAX_PORT}, not {port!r}"),
+        (is_duration(idle) and idle > 0, f"`session_idle_timeout` must be a positive number of seconds, not {idle!r}"),
         (level is None or level in LOG_LEVELS, f"`log_level` must be one of {', '.join(LOG_LEVELS)}, not {level!r}"),
         (not repeated, f"pass {sorted(repeated)} as options of the server, not inside `http`"),
     ):
@@ -102,50 +124,68 @@ def _check_options(options: ServerRunOptions) -> None:
 
 
 async def _run_stdio(server: FastMCP, log_level: str) -> None:
-    def stop_reading() -> None:
+    def end() -> None:
         if isinstance(server, ServedToolsServer):
             server.stop_reading()
 
     with line_buffered_stdout():
         level = "debug" if log_level == "trace" else log_level  # uvicorn's own level
-        await _wait_until_stopped(server.run_stdio_async(show_banner=False, log_level=level), stop_reading)
+        await _wait_until_stopped(server, server.run_stdio_async(show_banner=False, log_level=level), end)
 
 
 async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
+    http_options = options.get("http", {})
+    if not http_options.get("stateless_http"):  # where there are no sessions, mcp 2.0 refuses the option
+        http_options = {**http_options, "session_idle_timeout": options["session_idle_timeout"]}
     app = server.http_app(
         options["path"],
         host_origin_protection=True,
         allowed_hosts=_list_allowed_hosts(options),
         allowed_origins=_to_list(options.get("allowed_origins")),
-        **options.get("http", {}),
+        **http_options,
     )
-    level, grace = options.get("log_level") or _DEFAULT_LEVEL, GRACEFUL_SHUTDOWN_SECONDS
-    config = uvicorn.Config(app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=grace)
+    level, seconds = options.get("log_level") or _DEFAULT_LEVEL, math.ceil(CLOSE_SECONDS)
+    config = uvicorn.Config(app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=seconds)
     uvicorn_server = _UvicornServer(config)
 
-    def request_exit() -> None:
+    def end() -> None:
         uvicorn_server.should_exit = True
         if isinstance(server, ServedToolsServer):
-            server.close_subscriptions()
+            server.close_streams()
 
     with _open_sockets(options) as sockets:
         _send_at_once(sockets)
         _print_addresses(server, sockets, options["path"])
-        await _wait_until_stopped(uvicorn_server.serve(sockets), request_exit)
+        await _wait_until_stopped(server, uvicorn_server.serve(sockets), end)
 
 
-async def _wait_until_stopped(serving: Coroutine[Any, Any, None], request_stop: Callable[[], None]) -> None:
-    """Run a server. When this task is cancelled, ask the server to stop, then cancel it, then abandon it."""
+async def _wait_until_stopped(server: FastMCP, serving: Coroutine[Any, Any, None], end: Callable[[], None]) -> None:
+    """Run a server. When this task is cancelled, let the calls end, then the server, then cancel it, then abandon it.
+
+    Until the calls have ended the server answers requests: some clients lose all their calls when one of them is not
+    answered.
+    """
     server_task = asyncio.create_task(serving)
     try:
         await asyncio.wait({server_task})
     except asyncio.CancelledError:
-        request_stop()
-        await asyncio.wait({server_task}, timeout=GRACEFUL_SHUTDOWN_SECONDS + CLOSE_SECONDS)
+        if isinstance(server, ServedToolsServer):
+            await _end_calls(server.running_calls)
+        end()
+        await asyncio.wait({server_task}, timeout=CLOSE_SECONDS)
         server_task.cancel()
         await asyncio.wait({server_task}, timeout=CLOSE_SECONDS)
         raise
     server_task.result()
+
+
+async def _end_calls(running_calls: RunningCalls) -> None:
+    stop_task = asyncio.create_task(running_calls.stop(GRACE_SECONDS, follow_up_seconds=FOLLOW_UP_SECONDS))
+    try:
+        await asyncio.wait({stop_task})
+    except asyncio.CancelledError:
+        running_calls.cancel()
+        await asyncio.wait({stop_task}, timeout=CANCEL_SECONDS)
 
 
 class _UvicornServer(uvicorn.Server):

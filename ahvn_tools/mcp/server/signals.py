@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from types import FrameType
 from typing import Any, Final
 
@@ -17,18 +17,23 @@ log = logging.getLogger(__name__)
 FORCED_EXIT_SECONDS: Final = 5.0
 """Seconds after SIGTERM at which the process exits, whatever blocks it."""
 
+HURRIED_EXIT_SECONDS: Final = 2.0
+"""The same after a second signal."""
+
 CANCEL_SECONDS: Final = 0.5
 """Seconds that the remaining tasks have to end when the loop is closed."""
 
 
-def run_until_signal(work: Coroutine[Any, Any, None]) -> None:
-    """Run a server to its end. SIGTERM ends it and returns; Ctrl-C ends it and raises KeyboardInterrupt.
+def run_until_signal(work: Coroutine[Any, Any, None], kill_processes: Callable[[], None] = lambda: None) -> None:
+    """Run a server to its end. SIGTERM and SIGHUP end it and return; Ctrl-C ends it and raises KeyboardInterrupt.
 
-    A second signal exits the process at once; SIGTERM does so after `FORCED_EXIT_SECONDS`.
+    A signal cancels `work`, a second one cancels it again, and a third one exits the process. So does the time:
+    `FORCED_EXIT_SECONDS` after SIGTERM, `HURRIED_EXIT_SECONDS` after a second signal. Before such an exit
+    `kill_processes` is called, to end what the process has started.
     """
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
-    with _handle_signals(loop, task) as handler:
+    with _handle_signals(_SignalHandler(loop, task, kill_processes)) as handler:
         try:
             _run_to_completion(loop, task)
         except asyncio.CancelledError:
@@ -52,46 +57,64 @@ def _run_to_completion(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]
 
 
 class _SignalHandler:
-    """Cancels the server's task at the first signal and exits the process at the second."""
+    """Cancels the server's task at the first and the second signal, and exits the process at the third."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], kill_processes: Callable[[], None]
+    ) -> None:
         self._loop = loop
         self._task = task
+        self._kill_processes = kill_processes
+        self._exit_timer: threading.Timer | None = None
+        self._count = 0
         self.signal: int | None = None
-        self.exit_timer = threading.Timer(FORCED_EXIT_SECONDS, self._force_exit)
-        self.exit_timer.daemon = True
-
-    @property
-    def should_exit(self) -> bool:
-        """Whether a signal has arrived. sse-starlette reads this of the handler's owner, to end open streams."""
-        return self.signal is not None
+        """The first signal."""
 
     def handle_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the signature of `signal`
         """Handle a signal."""
-        if self.signal is not None:
+        self._count += 1
+        if self._count > 2:  # noqa: PLR2004  # the third
             self._force_exit()
-        self.signal = number
-        self.exit_timer.start()
+        self.signal = self.signal or number
+        self.cancel_exit()
+        self._exit_timer = threading.Timer(
+            FORCED_EXIT_SECONDS if self._count == 1 else HURRIED_EXIT_SECONDS, self._force_exit
+        )
+        self._exit_timer.daemon = True
+        self._exit_timer.start()
         self._loop.call_soon_threadsafe(self._task.cancel)
 
+    def cancel_exit(self) -> None:
+        """Let the process live on."""
+        if self._exit_timer is not None:
+            self._exit_timer.cancel()
+
     def _force_exit(self) -> None:
+        self._kill_processes()
         os._exit(128 + (self.signal or 0))  # a normal exit would wait for threads that do not end
 
 
 @contextlib.contextmanager
-def _handle_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> Generator[_SignalHandler]:
-    handler = _SignalHandler(loop, task)
+def _handle_signals(handler: _SignalHandler) -> Generator[_SignalHandler]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield handler
         return
-    previous = {number: signal.signal(number, handler.handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, handler.handle_signal) for number in _list_signals()}
     try:
         yield handler
     finally:
         for number, action in previous.items():
             signal.signal(number, action)
-        if handler.signal != signal.SIGTERM:
-            handler.exit_timer.cancel()
+        if handler.signal == signal.SIGINT:
+            handler.cancel_exit()
+
+
+def _list_signals() -> list[signal.Signals]:
+    """Return the signals that end a server. The host may use SIGHUP for something else, and `nohup` ignores it."""
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signals.append(signal.SIGHUP)
+    return signals
 
 
 def _close_loop(loop: asyncio.AbstractEventLoop) -> None:

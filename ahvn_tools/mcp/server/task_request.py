@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -21,6 +22,12 @@ SetStatus = Callable[[str], Awaitable[None]]
 def principal_of(request: Request) -> str | None:
     """Return an identifier of the user of the verified token; None without a token."""
     return request._principal_id  # noqa: SLF001  # a class of ours
+
+
+def client_of(request: Request) -> str | None:
+    """Return a digest of the user of the verified token or, without one, of the client's address; None without both."""
+    client = principal_of(request) or request.address
+    return None if client is None else hashlib.sha256(client.encode()).hexdigest()[:32]
 
 
 class TaskRequest(Request):

@@ -1,8 +1,12 @@
-"""The store of MCP tasks, in memory or in Redis: its URL, the owners of the tasks, and how many there are."""
+"""The store of MCP tasks, in memory or in Redis: its URL, the owners of the tasks, and how many a client has."""
 
 from __future__ import annotations
 
+import json
 import re
+import secrets
+import time
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -68,18 +72,61 @@ async def count_tasks(docket: Docket) -> int:
         return int(await redis.xlen(docket.stream_key)) + int(await redis.zcard(docket.queue_key))
 
 
-async def set_owner(docket: Docket, task_id: str, principal: str | None) -> None:
-    """Store which user has started a task; None: the client has no token."""
+@dataclass(frozen=True)
+class Place:
+    """What a task of a client counts as, from its creation to its end, towards the limit of the client."""
+
+    client: str
+    """A digest of what identifies the client."""
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    async def take(self, docket: Docket, limit: int) -> bool:
+        """Take this place, unless the client has `limit` others; return whether it is taken."""
+        await self.keep(docket)
+        async with docket.redis() as redis:
+            oldest = time.time() - _seconds(docket)
+            await redis.zremrangebyscore(self._key(docket), 0, oldest)  # of servers that were killed
+            if int(await redis.zcard(self._key(docket))) <= limit:
+                return True
+            await redis.zrem(self._key(docket), self.token)
+            return False
+
+    async def keep(self, docket: Docket) -> None:
+        """Keep this place for as long as FastMCP keeps a task that nobody asks for."""
+        async with docket.redis() as redis:
+            await redis.zadd(self._key(docket), {self.token: time.time()})
+            await redis.expire(self._key(docket), _seconds(docket))
+
+    async def leave(self, docket: Docket) -> None:
+        """Leave this place to another task."""
+        async with docket.redis() as redis:
+            await redis.zrem(self._key(docket), self.token)
+
+    def _key(self, docket: Docket) -> str:
+        return docket.key(f"client:{self.client}")
+
+
+async def set_owner(docket: Docket, task_id: str, principal: str | None, place: Place | None) -> None:
+    """Store which user has started a task, and its place; None: the client has no token."""
+    record = {"principal": principal or _ANONYMOUS, "place": None if place is None else asdict(place)}
     async with docket.redis() as redis:
-        await redis.set(_owner_key(docket, task_id), principal or _ANONYMOUS, ex=_seconds(docket))
+        await redis.set(_owner_key(docket, task_id), json.dumps(record), ex=_seconds(docket))
 
 
 async def is_owner(docket: Docket, task_id: str, principal: str | None) -> bool:
     """Return whether a user has started a task. Each request extends the lifetime of its record."""
     async with docket.redis() as redis:
-        owner: bytes | None = await redis.get(_owner_key(docket, task_id))
+        record: bytes | None = await redis.get(_owner_key(docket, task_id))
         await redis.expire(_owner_key(docket, task_id), _seconds(docket))
-    return owner is not None and owner.decode() == (principal or _ANONYMOUS)
+    return record is not None and json.loads(record)["principal"] == (principal or _ANONYMOUS)
+
+
+async def leave_place_of(docket: Docket, task_id: str) -> None:
+    """Leave the place of a task that was cancelled, which may never run."""
+    async with docket.redis() as redis:
+        record: bytes | None = await redis.get(_owner_key(docket, task_id))
+    if record is not None and (place := json.loads(record)["place"]) is not None:
+        await Place(**place).leave(docket)
 
 
 def _owner_key(docket: Docket, task_id: str) -> str:

@@ -9,7 +9,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from docket import CurrentExecution, Docket, Execution
@@ -38,7 +38,7 @@ from ahvn_tools.execution.deadline import cancel_and_wait
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server import task_store
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.mcp.server.task_request import TaskRequest, principal_of
+from ahvn_tools.mcp.server.task_request import TaskRequest, client_of, principal_of
 from ahvn_tools.mcp.server.task_store import MEMORY_URL, describe_url
 from ahvn_tools.mcp.server.tool import to_fastmcp_result
 from ahvn_tools.results import ToolResult
@@ -65,9 +65,19 @@ FindMode = Callable[[str], TaskMode | None]
 class Tasks(TasksExtension):
     """FastMCP's task extension for the tools that a server looks up for each request."""
 
-    def __init__(self, url: str, name: str, *, task_tools: TaskTools, find_tool: FindTool, find_mode: FindMode) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        per_client: int | None,
+        task_tools: TaskTools,
+        find_tool: FindTool,
+        find_mode: FindMode,
+    ) -> None:
         """Keep tasks at `url`; servers of one name at one Redis share them.
 
+        `per_client` tasks of one client may wait or run, by default half as many as run at once in this process.
         `find_mode` returns None for a tool that is not served by the functions here.
         """
         if url == MEMORY_URL:  # FastMCP's in-memory store is one per URL
@@ -75,8 +85,10 @@ class Tasks(TasksExtension):
         self.url = url
         super().__init__(url=url, name=name)
         self._task_tools, self._find_tool, self._find_mode = task_tools, find_tool, find_mode
+        self._per_client = per_client
         self._calls: set[asyncio.Task[FastMCPResult]] = set()
         self._docket: Docket
+        self._max_per_client: int
         self.is_running = False
         """Whether this server itself runs; the task extension of a mounted server does not."""
 
@@ -100,26 +112,39 @@ class Tasks(TasksExtension):
             return await call_next()
         if mode is None and not self.is_running:
             return await super().intercept_tool_call(params, context, call_next)
+        place = None
         if mode is not None:
             self._register(params.name)
-            params = params.model_copy(update={"arguments": _to_payload(params)})
+            client = client_of(Request.current())
+            place = None if client is None else task_store.Place(client)
+            params = params.model_copy(update={"arguments": _to_payload(params, place)})
         async with self._limit_waiting() as timeout:
 
             async def call_without_task() -> ToolCallOutcome:
                 timeout.reschedule(None)
                 return await call_next()
 
-            if mode is not None and await self._is_full(context):
-                return _error("limit_exceeded", f"Too many tasks wait. Call {quote_name(params.name)} again later.")
-            outcome = await super().intercept_tool_call(params, context, call_without_task)
+            if mode is not None and context.client_extension_settings(TASKS_EXTENSION_ID) is not None:
+                refusal = await self._find_refusal(place)
+                if refusal is not None:
+                    return _error("limit_exceeded", f"{refusal} Call {quote_name(params.name)} again later.")
+            outcome = None
+            try:
+                outcome = await super().intercept_tool_call(params, context, call_without_task)
+            finally:
+                if place is not None and not isinstance(outcome, CreateTaskResult):
+                    await place.leave(self._docket)
             if isinstance(outcome, CreateTaskResult):
-                await task_store.set_owner(self._docket, outcome.task_id, principal_of(Request.current()))
+                await task_store.set_owner(self._docket, outcome.task_id, principal_of(Request.current()), place)
             return outcome
 
-    async def _is_full(self, context: Context) -> bool:
-        """Return whether there are too many tasks for a call of a client that knows tasks."""
-        is_task = context.client_extension_settings(TASKS_EXTENSION_ID) is not None
-        return is_task and await task_store.count_tasks(self._docket) >= MAX_TASKS
+    async def _find_refusal(self, place: task_store.Place | None) -> str | None:
+        """Return why a call cannot become a task; if it can, its client has taken the place."""
+        if await task_store.count_tasks(self._docket) >= MAX_TASKS:
+            return "Too many tasks wait."
+        if place is not None and not await place.take(self._docket, self._max_per_client):
+            return f"{self._max_per_client} tasks of this client wait or run, which is the maximum."
+        return None
 
     def methods(self) -> Sequence[MethodBinding]:
         """Return FastMCP's methods, for the owner of the task alone.
@@ -127,16 +152,19 @@ class Tasks(TasksExtension):
         They wait for Redis for a limited time, and mask errors of the worker.
         """
 
-        def limit(handler: Any) -> Any:
+        def limit(binding: MethodBinding) -> Any:
             async def handle(request_context: Any, params: Any) -> Any:
                 self._check_task_request(request_context, params.task_id)
                 async with self._limit_waiting():
                     await self._require_owner(params.task_id)
-                    return _mask_error(await handler(request_context, params))
+                    answer = _mask_error(await binding.handler(request_context, params))
+                    if self.is_running and binding.method == "tasks/cancel":
+                        await task_store.leave_place_of(self._docket, params.task_id)
+                    return answer
 
             return handle
 
-        return [replace(binding, handler=limit(binding.handler)) for binding in super().methods()]
+        return [replace(binding, handler=limit(binding)) for binding in super().methods()]
 
     async def _require_owner(self, task_id: str) -> None:
         """Raise MCPError, as for an unknown task, unless the user has started it.
@@ -186,6 +214,7 @@ class Tasks(TasksExtension):
                 log.warning("Redis stores the headers and tokens of clients as text: set FASTMCP_TASKS_ENCRYPTION_KEY.")
             server: Any = self.server  # FastMCP has no public names for these
             self._docket, worker = server._docket, server._worker  # noqa: SLF001  # as above
+            self._max_per_client = self._per_client or max(1, worker.concurrency // 2)
             # another process may have started a task of a tool that was added while it ran
             worker.fallback_task = reentrant_task_fn(self._component("task", None).run, "task")
             stack.callback(self._stop)
@@ -205,27 +234,51 @@ class Tasks(TasksExtension):
 
     async def _run_task(self, payload: JsonObject, execution: Execution) -> FastMCPResult:
         """Run the call of a task, until this server stops."""
-        if self.is_running:
-            call = asyncio.create_task(self._call(payload, execution))
-            self._calls.add(call)
-            try:
-                while not (await asyncio.wait({call}, timeout=KEEP_SECONDS))[0]:
-                    await self._keep()
-            finally:
-                self._calls.discard(call)
-                await cancel_and_wait(call)
-            if not call.cancelled():
-                return call.result()
-        return _error("cancelled", f"The server was stopped while {quote_name(payload['name'])} ran.")
+        async with self._keep_place(payload["place"]) as place:
+            if self.is_running:
+                call = asyncio.create_task(self._call(payload, execution))
+                self._calls.add(call)
+                try:
+                    while not (await asyncio.wait({call}, timeout=KEEP_SECONDS))[0]:
+                        await self._keep(place)
+                finally:
+                    self._calls.discard(call)
+                    await cancel_and_wait(call)
+                if not call.cancelled():
+                    return call.result()
+            return _error("cancelled", f"The server was stopped while {quote_name(payload['name'])} ran.")
 
-    async def _keep(self) -> None:
+    @asynccontextmanager
+    async def _keep_place(self, fields: JsonObject | None) -> AsyncIterator[task_store.Place | None]:
+        """Let a task have its place, which it has left if it has asked its client something, until it ends."""
+        if fields is None:
+            yield None
+            return
+        place = task_store.Place(**fields)
+        async with self._limit_keeping():
+            await place.keep(self._docket)
+        try:
+            yield place
+        finally:
+            async with self._limit_keeping():
+                await place.leave(self._docket)
+
+    async def _keep(self, place: task_store.Place | None) -> None:
         """Ask for the task that runs, so that FastMCP does not forget it."""
         task = get_task_context()
         assert task is not None  # noqa: S101  # this runs in a task
+        async with self._limit_keeping():
+            await self._require_owner(task.task_id)
+            await tasks_get(self.server, task.task_id)
+            if place is not None:
+                await place.keep(self._docket)
+
+    @asynccontextmanager
+    async def _limit_keeping(self) -> AsyncIterator[None]:
+        """Ignore that the store of the tasks does not answer in time."""
         with contextlib.suppress(*_STORE_ERRORS, MCPError):
             async with asyncio.timeout(ANSWER_SECONDS):
-                await self._require_owner(task.task_id)
-                await tasks_get(self.server, task.task_id)
+                yield
 
     async def _call(self, payload: JsonObject, execution: Execution) -> FastMCPResult:
         """Run the call of a task as the client's request would have run it."""
@@ -263,10 +316,15 @@ class TaskRunner(Tool):
         return await self._run_task(arguments, execution)
 
 
-def _to_payload(params: CallToolRequestParams) -> JsonObject:
+def _to_payload(params: CallToolRequestParams, place: task_store.Place | None) -> JsonObject:
     """Return what is stored for a call."""
     request = snapshot_codec().encode(json.dumps(TaskRequest.to_snapshot(Request.current())))
-    return {"name": params.name, "arguments": params.arguments or {}, "request": request}
+    return {
+        "name": params.name,
+        "arguments": params.arguments or {},
+        "request": request,
+        "place": None if place is None else asdict(place),
+    }
 
 
 async def _read_context() -> Context:

@@ -1,8 +1,9 @@
-"""Malformed hosts and request IDs that are in use are refused; other requests are not affected."""
+"""Repeated headers, malformed hosts and request IDs that are in use are refused; other requests are not affected."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import httpx2
@@ -26,6 +27,42 @@ async def test_a_name_or_an_address_of_this_machine_is_a_host(host: str):
 async def test_no_other_text_is_a_host(host: str):
     async with over_http(Toolkit("safe").add(reversed_text)) as url:
         assert (await post_hello(url, Host=host)).status_code in {400, 421}
+
+
+async def test_repeated_and_foreign_headers_are_refused():
+    rows: list[tuple[int, list[tuple[str, str]]]] = [
+        (400, [("Origin", "http://localhost"), ("Origin", "https://evil.example")]),
+        (400, [("Origin", ""), ("origin", "https://evil.example")]),
+        (403, [("Origin", "http://localhost, https://evil.example")]),
+        (403, [("Origin", "http://localhost https://evil.example")]),
+        (403, [("Origin", "http://localhost\r\n https://evil.example")]),
+        (403, [("Origin", "null")]),
+        (403, [("ORIGIN", "https://evil.example")]),
+        (400, [("Origin", " ")]),
+        (400, [("Host", "localhost"), ("Host", "evil.example")]),
+        (421, [("Host", "localhost, evil.example")]),
+        (421, [("Host", "evil.example"), ("X-Forwarded-Host", "localhost")]),
+        (400, [("Authorization", "Bearer a"), ("Authorization", "Bearer b")]),
+        (400, [("MCP-Protocol-Version", "2025-06-18"), ("mcp-protocol-version", "2026-07-28")]),
+        (400, [("Mcp-Session-Id", "a"), ("Mcp-Session-Id", "b")]),
+        (200, [("X-Tag", "a"), ("X-Tag", "b"), ("ORIGIN", "HTTP://LOCALHOST:8000")]),
+    ]
+    async with over_http(Toolkit("safe").add(reversed_text)) as url:
+        assert [(await send_hello(url, headers), headers) for _, headers in rows] == rows
+
+
+async def send_hello(url: str, headers: list[tuple[str, str]]) -> int:
+    """Send exactly these headers, and a host if there is none; return the status."""
+    body = json.dumps(HELLO)
+    always = {**ACCEPTED, "Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"}
+    given = {name for name, _ in headers}
+    defaults = [pair for pair in {"Host": "localhost", **always}.items() if pair[0] not in given]
+    lines = [f"{name}: {value}" for name, value in [*defaults, *headers]]
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx2.URL(url).port)
+    writer.write("\r\n".join(["POST /mcp HTTP/1.1", *lines, "", body]).encode())
+    answer = await asyncio.wait_for(reader.read(), LONGEST)
+    writer.close()
+    return int(answer.split()[1])
 
 
 async def test_a_request_id_that_is_running_in_a_session_is_refused():

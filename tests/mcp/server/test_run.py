@@ -10,6 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 from fastmcp import Client
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ahvn_tools import Toolkit, aserve
 from ahvn_tools.errors import ToolkitError, ToolSpecError
@@ -82,6 +85,8 @@ async def test_the_name_that_a_server_listens_on_is_an_allowed_host():
         ({"host": None}, "`host` must be a string, not a NoneType"),
         ({"port": 70_000}, "`port` must be from 0 to 65535, not 70000"),
         ({"log_level": "loud"}, "`log_level` must be one of critical"),
+        ({"session_idle_timeout": 0}, "`session_idle_timeout` must be a positive number of seconds, not 0"),
+        ({"session_idle_timeout": "auto"}, "`session_idle_timeout` must be a positive number of seconds, not 'auto'"),
         ({"http": {"path": "/x"}}, r"pass \['path'\] as options of the server, not inside `http`"),
     ],
 )
@@ -117,6 +122,88 @@ async def test_an_unknown_transport_or_option_and_a_taken_port_are_errors():
         await run_server(to_toolkit(reversed_text).to_fastmcp_server(), "http", prot=1)  # type: ignore[call-arg]
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         await aserve(reversed_text, "http", port=taken.getsockname()[1])
+
+
+async def test_the_session_of_a_client_that_left_ends_with_its_background_calls():
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        """Work until cancelled."""
+        loop.call_soon_threadsafe(started.set)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            loop.call_soon_threadsafe(cancelled.set)
+            raise
+
+    loop = asyncio.get_running_loop()
+    kit = Toolkit("desk").add(work)
+    kit.add(*kit.background_tools())
+    async with asyncio.timeout(20), over_http(kit, session_idle_timeout=0.1) as url, httpx2.AsyncClient() as http:
+        headers = await open_session(http, url)
+        await http.post(url, headers=headers, json=call_of("start_call", name="work", arguments={}))
+        await started.wait()
+        await cancelled.wait()
+        answer = await http.post(url, headers=headers, json=call_of("work"))
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "Session not found")
+
+
+async def test_a_session_with_a_running_call_does_not_end():
+    released = asyncio.Event()
+
+    async def wait() -> str:
+        """Wait for the test."""
+        await released.wait()
+        return "done"
+
+    kit = Toolkit("desk").add(wait)
+    async with asyncio.timeout(20), over_http(kit, session_idle_timeout=0.05) as url, httpx2.AsyncClient() as http:
+        idle, busy = await open_session(http, url), await open_session(http, url)
+        call = asyncio.create_task(http.post(url, headers=busy, json=call_of("wait")))
+        while (await http.post(url, headers=idle, json=call_of("wait", number=1))).status_code != 404:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)  # each request keeps the session, if it has not ended
+        released.set()
+        assert "done" in (await call).text
+
+
+class NoGet:
+    """ASGI middleware: no client can hold its session with an open stream."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_get = scope["type"] == "http" and scope["method"] == "GET"
+        await (Response(status_code=405) if is_get else self._app)(scope, receive, send)
+
+
+async def test_an_imported_tool_runs_once_after_its_session_has_ended():
+    numbers: list[int] = []
+
+    def append(number: int) -> None:
+        """Append a number."""
+        numbers.append(number)
+
+    options = {"session_idle_timeout": 0.05, "http": {"middleware": [Middleware(NoGet)]}}
+    async with asyncio.timeout(20), over_http(Toolkit("list").add(append), **options) as url:
+        gateway = await Toolkit("gateway").aadd_mcp(Client(url, mode="legacy"), name="remote")
+        for number in range(3):
+            assert (await gateway.aexec("append", {"number": number})).error is None
+            await asyncio.sleep(0.15)  # the session ends meanwhile
+        await gateway.aremove_mcp("remote")
+    assert numbers == [0, 1, 2]
+
+
+async def open_session(http: httpx2.AsyncClient, url: str) -> dict[str, str]:
+    """Return the headers of a new session."""
+    answer = await http.post(url, json=HELLO, headers=ACCEPTED)
+    headers = {**ACCEPTED, "mcp-session-id": answer.headers["mcp-session-id"]}
+    await http.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
+    return headers
+
+
+def call_of(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
 async def test_a_server_can_listen_on_a_unix_socket(tmp_path: Path):

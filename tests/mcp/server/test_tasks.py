@@ -193,6 +193,41 @@ async def test_a_task_is_for_the_user_who_started_it():
         assert "Unknown tool" in unknown.content[0].text
 
 
+async def test_one_client_does_not_keep_another_waiting(monkeypatch):
+    monkeypatch.setenv("FASTMCP_DOCKET_CONCURRENCY", "4")
+    body = Body()
+    async with (
+        asyncio.timeout(20),
+        over_http(kit_of(body.wait, double), tasks=True, auth=StaticTokenVerifier(USERS)) as url,
+        Client(url, auth="token-a") as ann,
+        Client(url, auth="token-b") as bob,
+    ):
+        running = [await start(ann, "wait") for _ in range(2)]
+        refused = [await ann.call_tool("wait", raise_on_error=False) for _ in range(30)]
+        assert {result.content[0].text for result in refused} == {
+            "2 tasks of this client wait or run, which is the maximum. Call 'wait' again later."
+        }
+        assert (await (await start(bob, "double", number=4)).result()).data == {"doubled": 8}
+        await running[0].cancel()
+        running.append(await start(ann, "wait"))
+        body.released.set()
+        assert (await running[1].result()).data == (await running[2].result()).data == "released"
+        assert (await (await start(ann, "double", number=4)).result()).data == {"doubled": 8}
+
+
+async def test_clients_without_tokens_are_limited_by_their_address(monkeypatch):
+    monkeypatch.setenv("FASTMCP_DOCKET_CONCURRENCY", "1")
+    body = Body()
+    async with over_http(kit_of(body.wait), tasks=True, tasks_per_client=2) as url, Client(url) as client:
+        running, waiting = await start(client, "wait"), await start(client, "wait")
+        async with Client(url) as other:
+            assert (await other.call_tool("wait", raise_on_error=False)).is_error
+        await waiting.cancel()  # it has never run
+        body.released.set()
+        assert (await (await start(client, "wait")).result()).data == "released"
+        assert (await running.result()).data == "released"
+
+
 async def test_bound_values_are_not_stored():
     def use(key: Annotated[str, Secret], user: str, text: str) -> str:
         """Use the bound values."""
@@ -328,7 +363,7 @@ async def test_a_task_whose_request_is_lost_does_not_run(monkeypatch):
     kit = kit_of(body.wait, run)
     servers: list[Any] = []
     monkeypatch.setattr(TasksExtension, "settings", lambda self: servers.append(self.server) or {})
-    async with over_http(kit, tasks=True) as url, Client(url) as client:
+    async with over_http(kit, tasks=True, tasks_per_client=2) as url, Client(url) as client:
         await start(client, "wait")
         await asyncio.wait_for(body.started.wait(), 5)
         task = await start(client, "run")
