@@ -224,9 +224,13 @@ def _mask_url(scheme: str, rest: str) -> str:
     return _URL_PARAMETER.sub(_mask_url_parameter, rest)
 
 
+def is_secret_url_parameter(name: str) -> bool:
+    """Return whether the name of a parameter of a URL indicates a secret."""
+    return is_secret_name(name) or name.lower() in _SECRET_URL_PARAMETERS
+
+
 def _mask_url_parameter(match: re.Match[str]) -> str:
-    name = match[1]
-    return f"{name}={MASK}" if is_secret_name(name) or name.lower() in _SECRET_URL_PARAMETERS else match[0]
+    return f"{match[1]}={MASK}" if is_secret_url_parameter(match[1]) else match[0]
 
 
 def _mask_dsn_parameter(match: re.Match[str]) -> str:

@@ -64,7 +64,10 @@ class Plan:
         }
         """What the body uses for secret arguments that a call leaves out."""
         self._set_place(template)
-        self.is_keyword_callable = all(p.kind in _KEYWORD_KINDS and p.body_name is None for p in self._parameters)
+        self._takes_private_names = template.takes_private_names
+        self._bound_names = hidden
+        self._has_own_names = all(p.kind in _KEYWORD_KINDS and p.body_name is None for p in self._parameters)
+        self.is_keyword_callable = self._has_own_names and not self._takes_private_names
         resolvers = {binding.resolver for binding in bindings.values()}
         self.depends_on_context = resolve_context in resolvers
         """Whether the result of a call may depend on its ToolContext."""
@@ -346,10 +349,12 @@ class Plan:
         return {**named, **arguments}
 
     def to_args_kwargs(self, values: Arguments) -> tuple[list[Any], Arguments]:
-        """Return positional and keyword arguments, for bodies with other names or kinds of parameters."""
+        """Return the positional and keyword arguments of the body."""
         if self.is_keyword_callable:
             return [], values
-        positional: list[Any] = []
+        positional: list[Any] = [self._private_names()] if self._takes_private_names else []
+        if self._has_own_names:
+            return positional, values
         named: Arguments = {}
         if not values.keys() <= self._declared_names:  # an open schema
             named.update((name, value) for name, value in values.items() if name not in self._declared_names)
@@ -367,6 +372,11 @@ class Plan:
             else:
                 named[parameter.body_name or name] = values[name]
         return positional, named
+
+    def _private_names(self) -> frozenset[str]:
+        """Return the body's names of the parameters that are bound or secret."""
+        private = self._bound_names | self.secret_names
+        return frozenset(p.body_name or p.name for p in self._parameters if p.name in private)
 
     def name_by_property(self, values: Arguments) -> Arguments:
         """Return validated arguments by the names in the schema, with the defaults of a function."""

@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
@@ -27,6 +27,8 @@ _OPENING_KEYWORDS = frozenset({"$ref", "additionalProperties", "allOf", "anyOf",
 
 class HTTPBody:
     """Sends the request of one tool. It contains no credential, and can be pickled."""
+
+    takes_private_names: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -69,8 +71,11 @@ class HTTPBody:
     def __repr__(self) -> str:
         return f"<HTTPBody {self.name!r}>"
 
-    async def __call__(self, /, **arguments: Any) -> Any:
-        """Send the request and return the value of the response."""
+    async def __call__(self, private_names: frozenset[str] = frozenset(), /, **arguments: Any) -> Any:
+        """Send the request and return the value of the response.
+
+        No redirect takes a body with an argument of `private_names` to another origin.
+        """
         from ahvn_tools.sources.http.call import HTTPCall  # httpx2 is imported when a tool is called
 
         call = HTTPCall(
@@ -80,7 +85,7 @@ class HTTPBody:
             hidden=self.hidden,
             wants_json=self.wants_json,
         )
-        return await call.send(arguments)
+        return await call.send(arguments, private_names)
 
 
 def build_template(

@@ -59,7 +59,8 @@ class BuiltRequest:
     def to_httpx(self) -> httpx2.Request:
         """Return the request for httpx2. Raises ToolConnectionError for a host that is no name and no address."""
         query = "&".join(f"{name}={value}" for name, value in self.query)
-        headers = {**self.headers, "Cookie": "; ".join(self.cookies)} if self.cookies else self.headers
+        texts = {**self.headers, "Cookie": "; ".join(self.cookies)} if self.cookies else self.headers
+        headers = {name.encode(): text.encode("latin-1") for name, text in texts.items()}  # RFC 9110, section 5.5
         try:
             url = httpx2.URL(f"{self.url}?{query}" if query else self.url)
         except httpx2.InvalidURL:

@@ -18,7 +18,7 @@ from ahvn_tools.template import is_count, is_duration
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A name of a header or a cookie: RFC 9110, section 5.6.2."""
 
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
@@ -136,7 +136,9 @@ def _check_headers(name: str, request: HTTPRequest) -> None:
         raise DefinitionError(f"The Content-Type of {name!r} follows from its body: set body_type instead.")
     for header, value in request.headers.items():
         if not _HEADER_VALUE.fullmatch(value):
-            raise DefinitionError(f"The header {header!r} of {name!r} must be a text in one line of ASCII characters.")
+            raise DefinitionError(
+                f"The header {header!r} of {name!r} must be a text in one line of characters of Latin-1 (ISO 8859-1)."
+            )
         if is_secret_name(header):
             raise DefinitionError(
                 f"The header {header!r} of {name!r} is a credential, which is no plain text: use auth_method, or name "
