@@ -7,11 +7,12 @@ import functools
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ahvn_tools.redaction import MASK, MIN_MASKED_CHARS, is_secret_url_parameter
+from ahvn_tools.redaction import MASK, MIN_MASKED_CHARS, is_secret_name, is_secret_url_parameter
 
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9._~-]+")
 """Characters that every encoding of a text leaves as they are."""
@@ -79,12 +80,32 @@ class SecretTexts:
         self.add_all(texts, only_in_errors=only_in_errors)
 
     def add_url(self, url: str) -> None:
-        """Add the credentials in a URL. Other parameters of its query are masked in errors."""
-        parts = urlsplit(url)
+        """Add the credentials in a URL, if the text is one. Other parameters of its query are masked in errors."""
+        try:
+            parts = urlsplit(url if "://" in url else "")
+        except ValueError:
+            return
         user, has_password, password = map(unquote, parts.netloc.rpartition("@")[0].partition(":"))
         self.add_all([password, _base64(f"{user}:{password}")] if has_password else [user])
         for name, value in parse_qsl(parts.query):
             self.add(value, only_in_errors=not is_secret_url_parameter(name))
+
+    def add_variables(self, variables: Mapping[str, str]) -> None:
+        """Add the values of environment variables; those whose name does not say that they are secret, for errors."""
+        for name, value in variables.items():
+            self.add(value, only_in_errors=not is_secret_name(name))
+            self.add_url(value)
+
+    def add_command(self, words: Sequence[str]) -> None:
+        """Add the credentials in a command: in `--api-key=…`, `--api-key …`, `--header "Name: …"` and URLs."""
+        for word, following in zip_longest(words, words[1:], fillvalue=""):
+            name, has_value, value = word.partition("=")
+            if is_secret_name(name.lstrip("-")) and (has_value or word.startswith("-")):
+                self.add(value if has_value else following)
+            elif word in {"--header", "-H"}:
+                header, _, value = following.partition(":")
+                self.add_header(header, value.strip())
+            self.add_url(word)
 
     def mask(self, text: str, *, is_error: bool = False) -> str:
         """Return a text with `***` for the secrets."""
@@ -92,9 +113,9 @@ class SecretTexts:
             text = form.pattern.sub(MASK, text)
         return text
 
-    def mask_bytes(self, data: bytes) -> bytes:
+    def mask_bytes(self, data: bytes, *, is_error: bool = False) -> bytes:
         """Return data with `***` for the secrets, which are recognized in UTF-8."""
-        for form in self._find_forms(data.decode("latin-1"), is_error=False):
+        for form in self._find_forms(data.decode("latin-1"), is_error=is_error):
             data = re.sub(form.pattern.pattern.encode("utf-8", "surrogatepass"), MASK.encode(), data)
         return data
 

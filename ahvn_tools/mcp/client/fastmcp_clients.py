@@ -25,7 +25,7 @@ from mcp_types import ElicitResult
 
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.guarded_session import make_session_class
-from ahvn_tools.mcp.client.http import BoundedHTTPFactory
+from ahvn_tools.mcp.client.http import BoundedHTTPFactory, ObservedAuth
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
 
 FASTMCP_TIMEOUT = 86_400.0  # seconds; a connection has its own timeouts, and a shorter one here would end long calls
@@ -135,7 +135,7 @@ def make_http_client(
     url: str, settings: ClientSettings, *, headers: Mapping[str, str], auth: Any, is_sse: bool, verify: Any = None
 ) -> Client[Any]:
     """Return a client of a server over HTTP; `verify` is httpx2's, for the server's certificate."""
-    factory = BoundedHTTPFactory(settings.limits, settings.status, verify)
+    factory = BoundedHTTPFactory(settings, verify)
     kind = SSETransport if is_sse else StreamableHttpTransport
     return make_client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory), settings)
 
@@ -152,12 +152,18 @@ def clone(client: Client[Any], settings: ClientSettings) -> Client[Any]:
         return new  # FastMCP asks for exactly this type
     if isinstance(inner, StdioTransport):
         command = (inner.command, *inner.args)
+        settings.secrets.add_command(command)
+        settings.secrets.add_variables(inner.env or {})
         inner = make_stdio_transport(command, settings, env=inner.env, cwd=inner.cwd, log_file=inner.log_file)
     elif isinstance(inner, StreamableHttpTransport | SSETransport):
         inner = copy.copy(inner)
         inner.headers = {name.lower(): value for name, value in {**inner.headers, **settings.headers}.items()}
         if "authorization" in map(str.lower, settings.headers):
             inner.auth = None  # the client's own token would overwrite the call's
+        for name, value in inner.headers.items():
+            settings.secrets.add_header(name, value)
+        settings.secrets.add_url(inner.url)
+        inner.auth = None if inner.auth is None else ObservedAuth(inner.auth, settings.secrets)
     new.transport = ObservedTransport(inner, settings, is_own_client=False)
     return new
 

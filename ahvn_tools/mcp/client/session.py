@@ -64,8 +64,12 @@ class Session:
         """Whether a tool was verified since the client has connected."""
         self.end_reason: asyncio.Future[str] = self.loop.create_future()
         """Why the connection has ended."""
+        self._secrets = target.secrets.copy()
+        for name, value in settings.headers.items():
+            self._secrets.add_header(name, value)
         own = replace(
             settings,
+            secrets=self._secrets,
             elicitation=wrap_handler(settings.elicitation),
             sampling=wrap_handler(settings.sampling),
             on_message=self._handle_message,
@@ -105,7 +109,7 @@ class Session:
         try:
             await self._started.wait()
             if not self.was_ready():
-                raise ConnectionLostError(self.end_reason.result()) from errors.find_shown_cause(self._cause)
+                raise ConnectionLostError(self.end_reason.result()) from self._find_shown_cause(self._cause)
             request = asyncio.ensure_future(self._send(send))
             awaited: set[asyncio.Future[Any]] = {request, self.end_reason}
             try:
@@ -138,7 +142,10 @@ class Session:
         error = errors.to_call_error(cause, tool, self.status.error_status)
         if isinstance(error, ConnectionLostError) and (reason := self.status.find_failure()) is not None:
             error = ConnectionLostError(reason, is_unsent=error.is_unsent)
-        raise error from errors.find_shown_cause(cause)
+        raise error from self._find_shown_cause(cause)
+
+    def _find_shown_cause(self, error: BaseException | None) -> BaseException | None:
+        return errors.find_shown_cause(error, self._secrets)
 
     def retire(self) -> None:
         """Accept no new requests, and end after the last pending one."""
@@ -184,7 +191,8 @@ class Session:
         except Exception as error:  # noqa: BLE001  # whatever it is, there is no connection
             self._cause = error
             failure = self.status.find_failure()
-            self._mark_ended(failure or errors.describe_connect_error(error, self.status.error_status))
+            reason = failure or errors.describe_connect_error(error, self.status.error_status)
+            self._mark_ended(self._secrets.mask(reason, is_error=True))
         finally:
             self._mark_ended("the connection was closed")
             if watch_task is not None:

@@ -72,15 +72,14 @@ class HTTPResponse:
 
     def masked(self, secrets: SecretTexts) -> HTTPResponse:
         """Return the response without the secrets: the service may send back what it got."""
+        content_type = self.headers.get("content-type", "")
+        media_type = secrets.mask(content_type.partition(";")[0], is_error=True)  # an error shows it
         if not _is_text(self.media_type):
-            return replace(self, body=secrets.mask_bytes(self.body))
-        text = self.text
-        masked = secrets.mask(text, is_error=self.is_error)
-        if masked == text:
-            return self
-        content_type = f"{self.media_type or 'text/plain'}; charset=utf-8"
-        headers = httpx2.Headers({**self.headers, "content-type": content_type})
-        return replace(self, headers=headers, body=masked.encode("utf-8", "surrogatepass"))
+            headers = {**self.headers, "content-type": media_type} if content_type else self.headers
+            return replace(self, headers=httpx2.Headers(headers), body=secrets.mask_bytes(self.body))
+        masked = secrets.mask(self.text, is_error=self.is_error)
+        headers = {**self.headers, "content-type": f"{media_type or 'text/plain'}; charset=utf-8"}
+        return replace(self, headers=httpx2.Headers(headers), body=masked.encode("utf-8", "surrogatepass"))
 
 
 async def read_bounded(chunks: AsyncIterator[bytes], encoding: str, max_bytes: int) -> bytes:
