@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,20 +75,39 @@ def read(file: Path) -> Iterator[JsonObject]:
         raise ToolSpecError(f"Cannot replay {str(file)!r}: {error.strerror}. Record it first.") from error
 
 
-def dump_result(result: ToolResult, redactor: reporting.Redactor) -> JsonObject:
-    """Return a result as redacted JSON, without empty members; of a raw value, what models read."""
+def dump_results(results: Iterable[ToolResult], redactor: reporting.Redactor) -> list[JsonObject]:
+    """Return results as redacted JSON, without empty members; of a raw value, what models read.
+
+    They are redacted together, because a secret may be in several chunks of a stream.
+    """
+    return [_redact(parts, redactor) for parts in redactor.redact_joined([_to_json(result) for result in results])]
+
+
+def _redact(parts: JsonObject, redactor: reporting.Redactor) -> JsonObject:
+    """Return the redacted parts of a result; the names of members that a protocol defines stay, and its types."""
+    redacted: JsonObject = {
+        name: redactor(part, redact_keys=name in {"value", "structured_content"}) for name, part in parts.items()
+    }
+    if "error" in parts:
+        redacted["error"]["code"] = parts["error"]["code"]
+    for block, original in zip(redacted.get("blocks", ()), parts.get("blocks", ()), strict=True):
+        block["type"] = original["type"]
+    return redacted
+
+
+def _to_json(result: ToolResult) -> JsonObject:
     result = without_raw_value(result)
     error, blocks = result.error, result.blocks
     is_content = blocks is not None and result.value == list(blocks)
     parts = {
-        "value": None if is_content else redactor(reporting.as_json(result.value)),
+        "value": None if is_content else reporting.as_json(result.value),
         "is_content": is_content or None,
-        "structured_content": redactor(reporting.as_json(result.structured_content)),
-        "error": None if error is None else {"code": error.code, "message": redactor(error.message)},
-        "meta": redactor(reporting.as_json(_without_programs(result.meta)), redact_keys=False),
+        "structured_content": reporting.as_json(result.structured_content),
+        "error": None if error is None else {"code": error.code, "message": error.message},
+        "meta": reporting.as_json(_without_programs(result.meta)),
         "is_interrupted": result.is_interrupted or None,
         "is_unwrapped": result.is_unwrapped or None,
-        "blocks": None if blocks is None else [_dump_block(block, redactor) for block in blocks],
+        "blocks": None if blocks is None else [_dump_block(block) for block in blocks],
     }
     return {name: part for name, part in parts.items() if part is not None}
 
@@ -118,9 +137,9 @@ def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResul
     return ToolResult(**parts, id=id, is_last=is_last)
 
 
-def _dump_block(block: Any, redactor: reporting.Redactor) -> JsonObject:
-    plain: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {**redactor(plain, redact_keys=False), "type": plain["type"]}
+def _dump_block(block: Any) -> JsonObject:
+    dumped: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped
 
 
 def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:
