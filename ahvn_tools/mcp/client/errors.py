@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError, ToolConnectionError, ToolError
 from ahvn_tools.invisible import escape
 from ahvn_tools.redaction import clip, mask_credentials
-from ahvn_tools.secret_texts import SecretTexts
 
 # JSON-RPC's and MCP's error codes; `mcp_types` has them too, but importing it is slow.
 CONNECTION_CLOSED = -32000
@@ -127,7 +127,7 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
     return f"it cannot be reached ({type(root).__name__})"
 
 
-def find_shown_cause(error: BaseException | None, secrets: SecretTexts | None = None) -> BaseException | None:
+def find_shown_cause(error: BaseException | None, mask: Callable[[str], str]) -> BaseException | None:
     """Return an error if a traceback may show it; None if it, or an error behind it, names a URL or has a secret.
 
     httpx2's errors name the URL with its query, which may be a key. An MCPError has a text of the server. The errors of
@@ -139,9 +139,8 @@ def find_shown_cause(error: BaseException | None, secrets: SecretTexts | None = 
         if one is None or id(one) in seen:
             continue
         text, kind = str(one), type(one)
-        if ("://" in text and kind.__name__ != "MCPError") or kind.__module__.startswith(_LOGIN_MODULES):
-            return None
-        if secrets is not None and secrets.mask(text, is_error=True) != text:
+        names_url = "://" in text and kind.__name__ != "MCPError"
+        if names_url or kind.__module__.startswith(_LOGIN_MODULES) or mask(text) != text:
             return None
         seen.add(id(one))
         pending += [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]

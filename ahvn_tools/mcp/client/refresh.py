@@ -126,7 +126,7 @@ async def watch_list_changes(client: Any, on_list_changed: Callable[[], None]) -
         except SubscriptionLost:
             pass
         except Exception as error:  # calls work without a subscription, and a server may send anything in it
-            log.debug("A subscription to changes of tools has ended.", exc_info=find_shown_cause(error))
+            log.debug("A subscription to changes of tools has ended.", exc_info=find_shown_cause(error, str))
             if is_renewal:
                 on_list_changed()
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,7 +47,7 @@ class HTTPCall:
         built = self._build(sent)
         for item in request.security:
             built = sign(built, item, credentials, secrets)
-        with hidden_logged_data():
+        with hidden_logged_data(functools.partial(secrets.mask, is_error=True)):
             sender = Sender(
                 tool=self.tool,
                 options=self.options,
