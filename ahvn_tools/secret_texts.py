@@ -35,8 +35,8 @@ class SecretTexts:
     """
 
     def __init__(self) -> None:
-        self._forms: dict[str, _Form] = {}
-        """What is masked. It is replaced and never changed, because other threads may be reading it."""
+        self._forms: tuple[_Form, ...] = ()
+        """What is masked, longest first. It is replaced and never changed: other threads may be reading it."""
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -52,14 +52,14 @@ class SecretTexts:
 
         `only_in_errors` is for a value that may be no secret: it is masked in errors, and not in results.
         """
-        forms = dict(self._forms)
+        forms = {form.text: form for form in self._forms}
         for text in {secret, *secret.splitlines()}:
             if len(text) >= MIN_MASKED_CHARS:
                 encoded = _base64(text).rstrip("=")
                 for form in (text, encoded, encoded.replace("+", "-").replace("/", "_")):
                     if form not in forms or forms[form].is_only_in_errors:
                         forms[form] = _Form(form, is_only_in_errors=only_in_errors)
-        self._forms = forms
+        self._forms = tuple(sorted(forms.values(), key=lambda form: len(form.text), reverse=True))
 
     def add_all(self, secrets: Iterable[str], *, only_in_errors: bool = False) -> None:
         """Add several texts."""
@@ -109,14 +109,18 @@ class SecretTexts:
 
     def mask(self, text: str, *, is_error: bool = False) -> str:
         """Return a text with `***` for the secrets."""
-        for form in self._find_forms(text, is_error=is_error):
-            text = form.pattern.sub(MASK, text)
+        if len(text) < MIN_MASKED_CHARS:
+            return text
+        for form in self._forms:
+            if form.run in text and (is_error or not form.is_only_in_errors):
+                text = form.pattern.sub(MASK, text)
         return text
 
     def mask_bytes(self, data: bytes, *, is_error: bool = False) -> bytes:
         """Return data with `***` for the secrets, which are recognized in UTF-8."""
-        for form in self._find_forms(data.decode("latin-1"), is_error=is_error):
-            data = re.sub(form.pattern.pattern.encode("utf-8", "surrogatepass"), MASK.encode(), data)
+        for form in self._forms:
+            if form.run.encode() in data and (is_error or not form.is_only_in_errors):
+                data = re.sub(form.pattern.pattern.encode("utf-8", "surrogatepass"), MASK.encode(), data)
         return data
 
     def mask_json(self, value: Any, *, is_error: bool = False) -> Any:
@@ -134,11 +138,6 @@ class SecretTexts:
             return value if self.mask(str(value), is_error=is_error) == str(value) else MASK
         return value
 
-    def _find_forms(self, text: str, *, is_error: bool) -> list[_Form]:
-        """Return the forms that a text may contain, longest first."""
-        found = [form for form in self._forms.values() if form.run in text and (is_error or not form.is_only_in_errors)]
-        return sorted(found, key=lambda form: len(form.text), reverse=True)
-
 
 class _Form:
     """A text to mask, in any encoding that replaces single characters."""
@@ -155,30 +154,33 @@ class _Form:
         """What the text looks like."""
         if len(self.text) > _MAX_ENCODED_CHARS:
             return re.compile(re.escape(self.text))
-        parts = (re.escape(char) if _PLAIN_RUN.fullmatch(char) else _character_pattern(char) for char in self.text)
-        return re.compile("".join(parts))
+        first, *others = self.text
+        parts = [_character_pattern(char) if _PLAIN_RUN.fullmatch(char) is None else re.escape(char) for char in others]
+        return re.compile("".join(((re.escape if _PLAIN_RUN.match(first) else _first_pattern)(first), *parts)))
+
+
+def _first_pattern(char: str) -> str:
+    """Return a regular expression for the first character; its choices begin with literals: such a search is fast."""
+    return f"(?:{_any_of(_encodings(char))})"
 
 
 def _character_pattern(char: str) -> str:
-    """Return a regular expression for one character as it is, escaped once or twice, or as a reference by number."""
+    """Return a regular expression for another character, whose backslashes may be escaped again."""
+    texts = _any_of({text.lstrip("\\") or "\\" for text in _encodings(char)}).replace(r"\\", r"\\{1,4}")
+    return rf"(?:\\{{0,4}}(?:{texts}))"
+
+
+def _encodings(char: str) -> set[str]:
+    """Return a character as it is and as encoders write it: JSON, Python, URLs, forms, HTML."""
     encoded = char.encode("utf-8", "surrogatepass")
-    escapes = {
-        text.lstrip("\\") or "\\" for text in (char, json.dumps(char)[1:-1], repr(char)[1:-1], repr(encoded)[2:-1])
-    }
-    numbers = {
-        f"\\u{ord(char):04x}",
-        f"&#{ord(char)};",
-        f"&#x{ord(char):x};",
-        html.escape(char),
-        quote(encoded, safe=""),
-    }
-    space = "|[+]" if char == " " else ""
-    return rf"(?:\\{{0,4}}(?:{_any_of(escapes)}|(?i:{_any_of(numbers)})){space})"
+    percent, code = quote(encoded, safe=""), f"{ord(char):04x}"
+    texts = {char, json.dumps(char)[1:-1], repr(char)[1:-1], repr(encoded)[2:-1], html.escape(char)}
+    numbers = {f"\\u{code}", f"\\u{code.upper()}", f"&#{ord(char)};", f"&#x{ord(char):x};", f"&#x{ord(char):X};"}
+    return texts | numbers | {percent, percent.lower(), "+" if char == " " else char}
 
 
 def _any_of(texts: Iterable[str]) -> str:
-    longest_first = map(re.escape, sorted(texts, key=len, reverse=True))
-    return "|".join(longest_first).replace(r"\\", r"\\{1,4}")  # a backslash may be escaped, too
+    return "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
 
 
 def _base64(text: str) -> str:
