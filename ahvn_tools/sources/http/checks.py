@@ -48,6 +48,11 @@ def check_request(name: str, request: HTTPRequest, hidden: Iterable[str], option
     _check_options(options)
 
 
+def is_header_text(text: str) -> bool:
+    """Return whether a header can have this value: Latin-1 without control characters, as in RFC 9110, section 5.5."""
+    return _HEADER_VALUE.fullmatch(text) is not None
+
+
 def check_base_url(url: str) -> None:
     """Raise DefinitionError unless a URL has a scheme, a host and perhaps a path, and nothing else."""
     if any(char.isspace() or not char.isprintable() for char in url):
@@ -135,7 +140,7 @@ def _check_headers(name: str, request: HTTPRequest) -> None:
     if "content-type" in {header.lower() for header in (*named, *request.headers)}:
         raise DefinitionError(f"The Content-Type of {name!r} follows from its body: set body_type instead.")
     for header, value in request.headers.items():
-        if not _HEADER_VALUE.fullmatch(value):
+        if not is_header_text(value):
             raise DefinitionError(
                 f"The header {header!r} of {name!r} must be a text in one line of characters of Latin-1 (ISO 8859-1)."
             )

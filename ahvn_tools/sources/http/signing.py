@@ -11,6 +11,7 @@ from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.secret_texts import SecretTexts
 from ahvn_tools.sources.http.building import BuiltRequest
+from ahvn_tools.sources.http.checks import is_header_text
 from ahvn_tools.sources.http.security import ApiKey, Basic, ClientCredentials, Security
 from ahvn_tools.sources.http.styles import cookie_text, percent_encode
 
@@ -55,7 +56,7 @@ def _sign_with_key(built: BuiltRequest, item: ApiKey, key: str) -> BuiltRequest:
         return replace(built, query=(*built.query, (percent_encode(item.name), percent_encode(item.prefix + key))))
     if item.location == "cookie":
         return replace(built, cookies=(*built.cookies, f"{item.name}={cookie_text(item.prefix + key)}"))
-    if not key.isascii():
+    if not is_header_text(key):
         raise ToolConnectionError(
             NO_CREDENTIALS, explanation=f"{item.parameter!r} has characters that no header takes."
         )

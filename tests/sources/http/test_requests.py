@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pydantic import SecretStr
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import DefinitionError
@@ -283,6 +284,12 @@ def test_a_header_is_sent_in_latin_1(service):
     )
     spec.bind("city", "city", "Orléans").call()
     assert (service.last.headers["x-city"], service.last.headers["x-region"]) == ("Orléans", "Île")
+
+
+def test_a_secret_header_is_sent_in_latin_1(service):
+    options = {"headers": {"X-Key": SecretStr("clé-secrète")}, "allow_private": True}
+    ToolSpec.from_http("fetch", f"{service.url}/x", **options).call()
+    assert service.last.headers["x-key"] == "clé-secrète"
 
 
 @pytest.mark.parametrize("city", ["東京", "€", "a\nb", "a\x00b", "\ud800"])
