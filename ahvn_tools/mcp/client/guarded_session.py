@@ -123,9 +123,9 @@ def mask_message(message: Any, settings: ClientSettings) -> None:
         message.error.message = secrets.mask(message.error.message, is_error=True)
         message.error.data = secrets.mask_json(message.error.data, is_error=True)
     elif isinstance(message, JSONRPCResponse) and (settings.masks_results or _is_error(message.result)):
-        message.result = _mask_members(message.result, secrets)
+        message.result = mask_members(message.result, secrets)
     elif isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
-        message.params = _mask_members(message.params, secrets)
+        message.params = mask_members(message.params, secrets)
 
 
 def _is_error(result: dict[str, Any]) -> bool:
@@ -133,10 +133,10 @@ def _is_error(result: dict[str, Any]) -> bool:
     return any(isinstance(part, dict) and part.get("isError") is True for part in (result, task_result))
 
 
-def _mask_members(value: Any, secrets: SecretTexts, *, is_error: bool = False) -> Any:
+def mask_members(value: Any, secrets: SecretTexts, *, is_error: bool = False) -> Any:
     """Return a part of a message without the secrets. Its own names of members stay, and what only the server reads."""
     if isinstance(value, list):
-        return [_mask_members(part, secrets, is_error=is_error) for part in value]
+        return [mask_members(part, secrets, is_error=is_error) for part in value]
     if not isinstance(value, dict):
         return secrets.mask_json(value, is_error=is_error)
     is_error = is_error or value.get("isError") is True
@@ -144,7 +144,7 @@ def _mask_members(value: Any, secrets: SecretTexts, *, is_error: bool = False) -
     for name, part in value.items():
         if name in _BASE64_MEMBERS and isinstance(part, str):
             part = _mask_base64(part, secrets)  # noqa: PLW2901  # and, in case it is no base64, as a text
-        mask = secrets.mask_json if name in _FREE_MEMBERS else functools.partial(_mask_members, secrets=secrets)
+        mask = secrets.mask_json if name in _FREE_MEMBERS else functools.partial(mask_members, secrets=secrets)
         masked[name] = part if name in _OPAQUE_MEMBERS else mask(part, is_error=is_error)
     return masked
 

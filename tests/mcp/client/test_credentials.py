@@ -20,7 +20,7 @@ from fastmcp.exceptions import ToolError as FastMCPToolError
 from fastmcp.server.dependencies import get_http_request
 from pydantic import SecretStr
 
-from ahvn_tools import Toolkit
+from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import ToolConnectionError
 from tests.mcp.loopback import over_http
 
@@ -236,3 +236,22 @@ def test_users_see_no_credential_of_their_own_connection_only(url: str) -> None:
     with connected(url, auth=lambda state: {"X-Key": state["key"]} if "key" in state else None) as kit:
         ann, bob = kit.session(key="canary-ann"), kit.session(key="canary-bob")
         assert [one.exec("talk").text for one in (ann, bob, ann)] == ["x-key=***"] * 3
+
+
+@pytest.mark.parametrize("is_error", [True, False])
+async def test_the_credentials_of_a_connected_client_are_masked(url: str, is_error: bool) -> None:
+    client = Client(StreamableHttpTransport(url, headers={"X-Key": "canary-4242"}, auth="canary-token"))
+    async with client:
+        spec = await ToolSpec.from_client(client, "talk")
+        result = await spec.aexec(is_error=is_error)
+    assert "authorization=Bearer ***" in result.text
+    assert "canary-token" not in result.text
+    assert ("canary-4242" in result.text) is not is_error  # `X-Key` may be no secret
+
+
+@pytest.mark.parametrize("name", ["error", "error result"])
+async def test_the_variables_of_a_connected_client_are_masked_in_errors(name: str) -> None:
+    command, *arguments = echoing(REPLIES[name])
+    async with Client(StdioTransport(command, arguments, env={"SERVICE": CANARY})) as client:
+        result = await (await ToolSpec.from_client(client, "talk")).aexec()
+    assert result.text == "bad key ***"
