@@ -86,7 +86,10 @@ class SecretTexts:
         except ValueError:
             return
         user, has_password, password = map(unquote, parts.netloc.rpartition("@")[0].partition(":"))
-        self.add_all([password, _base64(f"{user}:{password}")] if has_password else [user])
+        if has_password:
+            self.add_all([password, _base64(f"{user}:{password}")])
+        elif parts.scheme in {"http", "https"}:  # elsewhere a user alone is no credential
+            self.add(user)
         for name, value in parse_qsl(parts.query):
             self.add(value, only_in_errors=not is_secret_url_parameter(name))
 
@@ -101,7 +104,7 @@ class SecretTexts:
         for word, following in zip_longest(words, words[1:], fillvalue=""):
             name, has_value, value = word.partition("=")
             if is_secret_name(name.lstrip("-")) and (has_value or word.startswith("-")):
-                self.add(value if has_value else following)
+                self.add(value if has_value else "" if following.startswith("-") else following)
             elif word in {"--header", "-H"}:
                 header, _, value = following.partition(":")
                 self.add_header(header, value.strip())
@@ -154,9 +157,12 @@ class _Form:
         """What the text looks like."""
         if len(self.text) > _MAX_ENCODED_CHARS:
             return re.compile(re.escape(self.text))
-        first, *others = self.text
-        parts = [_character_pattern(char) if _PLAIN_RUN.fullmatch(char) is None else re.escape(char) for char in others]
-        return re.compile("".join(((re.escape if _PLAIN_RUN.match(first) else _first_pattern)(first), *parts)))
+        encode = _first_pattern
+        parts = []
+        for char in self.text:
+            parts.append(re.escape(char) if _PLAIN_RUN.fullmatch(char) else encode(char))
+            encode = _character_pattern
+        return re.compile("".join(parts))
 
 
 def _first_pattern(char: str) -> str:

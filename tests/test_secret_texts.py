@@ -106,6 +106,8 @@ def test_a_header_is_masked_whole_and_in_parts(name, value, text, masked):
     [
         ("https://ann:canary%2F1@host/x", "ann canary/1 canary%2F1", "ann *** ***"),
         ("https://canary-1@host/x", "canary-1", "***"),
+        ("ssh://deploy@host/x", "deploy", "deploy"),
+        ("http://[canary-1", "canary-1", "canary-1"),
         ("https://host/x?token=canary-1&region=eu-west-1", "canary-1 eu-west-1", "*** eu-west-1"),
         ("https://host/x?sig=canary-1", "canary-1", "***"),
     ],
