@@ -80,18 +80,20 @@ def dump_results(results: Iterable[ToolResult], redactor: reporting.Redactor) ->
 
     They are redacted together, because a secret may be in several chunks of a stream.
     """
-    return [_redact(parts, redactor) for parts in redactor.redact_joined([_to_json(result) for result in results])]
+    plain = [_to_json(result) for result in results]
+    joined = redactor.redact_joined(plain)
+    return [_redact(parts, original, redactor) for parts, original in zip(joined, plain, strict=True)]
 
 
-def _redact(parts: JsonObject, redactor: reporting.Redactor) -> JsonObject:
+def _redact(parts: JsonObject, original: JsonObject, redactor: reporting.Redactor) -> JsonObject:
     """Return the redacted parts of a result; the names of members that a protocol defines stay, and its types."""
     redacted: JsonObject = {
         name: redactor(part, redact_keys=name in {"value", "structured_content"}) for name, part in parts.items()
     }
-    if "error" in parts:
-        redacted["error"]["code"] = parts["error"]["code"]
-    for block, original in zip(redacted.get("blocks", ()), parts.get("blocks", ()), strict=True):
-        block["type"] = original["type"]
+    if "error" in original:
+        redacted["error"]["code"] = original["error"]["code"]
+    for block, plain_block in zip(redacted.get("blocks", ()), original.get("blocks", ()), strict=True):
+        block["type"] = plain_block["type"]
     return redacted
 
 
