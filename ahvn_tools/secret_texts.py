@@ -167,13 +167,18 @@ class _Form:
 
 def _first_pattern(char: str) -> str:
     """Return a regular expression for the first character; its choices begin with literals: such a search is fast."""
-    return f"(?:{_any_of(_encodings(char))})"
+    return _any_of(re.escape(text[0]) + _escaped(text[1:]) for text in _encodings(char))
 
 
 def _character_pattern(char: str) -> str:
-    """Return a regular expression for another character, whose backslashes may be escaped again."""
-    texts = _any_of({text.lstrip("\\") or "\\" for text in _encodings(char)}).replace(r"\\", r"\\{1,4}")
-    return rf"(?:\\{{0,4}}(?:{texts}))"
+    """Return a regular expression for another character."""
+    texts = {text.lstrip("\\") or "\\" for text in _encodings(char)}
+    return rf"\\{{0,4}}{_any_of(map(_escaped, texts))}"
+
+
+def _escaped(text: str) -> str:
+    """Return a regular expression for a text, whose backslashes may be escaped again."""
+    return re.escape(text).replace(r"\\", r"\\{1,4}")
 
 
 def _encodings(char: str) -> set[str]:
@@ -185,8 +190,8 @@ def _encodings(char: str) -> set[str]:
     return texts | numbers | {percent, percent.lower(), "+" if char == " " else char}
 
 
-def _any_of(texts: Iterable[str]) -> str:
-    return "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
+def _any_of(patterns: Iterable[str]) -> str:
+    return f"(?:{'|'.join(sorted(patterns, key=len, reverse=True))})"
 
 
 def _base64(text: str) -> str:
