@@ -6,7 +6,7 @@ import contextlib
 import contextvars
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 HIDDEN = "[not shown]"
@@ -26,25 +26,30 @@ _HARMLESS_TEXT = re.compile(r"[A-Za-z_/ ]{1,40}|HTTP/[0-9.]{1,3}")
 
 _URL = re.compile(r"([a-z]+://)(?:[^/?#]*@)?([^/?#@]+)(?:[/?#].*)?", re.DOTALL)
 
-_hides_data: contextvars.ContextVar[bool] = contextvars.ContextVar("hides_data", default=False)
+Mask = Callable[[str], str]
+"""Replaces credentials in a text."""
+
+_mask: contextvars.ContextVar[Mask | None] = contextvars.ContextVar("mask", default=None)
+"""Hides data where it is set, and recognizes credentials in what would otherwise be shown."""
 
 
 @contextlib.contextmanager
-def hidden_logged_data() -> Iterator[None]:
+def hidden_logged_data(mask: Mask) -> Iterator[None]:
     """Hide data in the libraries' log records while a block of this task runs."""
-    token = _hides_data.set(True)
+    token = _mask.set(mask)
     try:
         yield
     finally:
-        _hides_data.reset(token)
+        _mask.reset(token)
 
 
-def hide_logged_data() -> None:
+def hide_logged_data(mask: Mask) -> None:
     """Hide data in the libraries' log records of this task, and of the tasks that it starts.
 
-    Other uses of these libraries are logged unchanged.
+    `mask` is for short texts that are shown, such as the reason of an HTTP status, which a service chooses. Other uses
+    of these libraries are logged unchanged.
     """
-    _hides_data.set(True)
+    _mask.set(mask)
 
 
 def add_log_filter() -> None:
@@ -60,9 +65,9 @@ def add_log_filter() -> None:
 
 
 def _redact(record: logging.LogRecord) -> bool:
-    if _hides_data.get():
+    if (mask := _mask.get()) is not None:
         if record.args:
-            record.args = _redact_arguments(record.args)
+            record.args = _redact_arguments(record.args, mask)
         else:
             record.msg = _hide_data(str(record.msg))
         if record.exc_info and record.exc_info[0] is not None:
@@ -71,20 +76,20 @@ def _redact(record: logging.LogRecord) -> bool:
     return True
 
 
-def _redact_arguments(arguments: tuple[object, ...] | Mapping[str, object]) -> Any:
+def _redact_arguments(arguments: tuple[object, ...] | Mapping[str, object], mask: Mask) -> Any:
     if isinstance(arguments, Mapping):
-        return {name: _redact_argument(value) for name, value in arguments.items()}
-    return tuple(map(_redact_argument, arguments))
+        return {name: _redact_argument(value, mask) for name, value in arguments.items()}
+    return tuple(_redact_argument(value, mask) for value in arguments)
 
 
-def _redact_argument(value: object) -> object:
+def _redact_argument(value: object, mask: Mask) -> object:
     """Return what may be shown of an argument: a number, a harmless text, the scheme and host of a URL."""
     if isinstance(value, int | float | None):
         return value
     text = str(value) if isinstance(value, str) or type(value).__name__ == "URL" else ""
     if url := _URL.fullmatch(text):
         return f"{url[1]}{url[2]}/{HIDDEN}"
-    return text if _HARMLESS_TEXT.fullmatch(text) else HIDDEN
+    return mask(text) if _HARMLESS_TEXT.fullmatch(text) else HIDDEN
 
 
 def _hide_data(text: str) -> str:

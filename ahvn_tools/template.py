@@ -143,6 +143,8 @@ class ToolTemplate:
     """Whether secret values may be sent to such a worker."""
     keep_children: bool = False
     """Whether processes that an isolated body has started run on after its call."""
+    takes_private_names: bool = False
+    """Whether the body takes, as its first argument, the names of the other arguments that are bound or secret."""
     is_repeatable: bool | None = None
     """Whether a call may be repeated; None: its annotations, which are the host's own, decide."""
     source: str | None = None

@@ -48,14 +48,7 @@ class Plan:
         self._visible_names = tuple(p.property_name for p in inputs.parameters.values() if p.name not in hidden)
         self._parameters = tuple(inputs.parameters.values())
         self._declared_names = inputs.parameters.keys()
-        unbound = inputs.parameters_without_schema - hidden
-        self.unbound_parameter = next((p for p in self._parameters if p.name in unbound), None) if unbound else None
-        """A parameter that must be bound before the tool is used, because its type has no schema."""
-        if unbound:
-            self.validate, self.validate_fast = self._refuse_unbound, None
-        self._refused_names = refused_names and refused_names.difference(self._declared_names, _property_names(inputs))
-        if self._refused_names:  # the fast check accepts only declared names
-            self.validate = functools.partial(self._refuse_names, self.validate)
+        self._refuse_arguments(hidden, refused_names)
         self.secret_names = frozenset(
             name
             for p in self._parameters
@@ -70,7 +63,10 @@ class Plan:
         }
         """What the body uses for secret arguments that a call leaves out."""
         self._set_place(template)
-        self.is_keyword_callable = all(p.kind in _KEYWORD_KINDS and p.body_name is None for p in self._parameters)
+        self._takes_private_names = template.takes_private_names
+        self._bound_names = hidden
+        self._has_own_names = all(p.kind in _KEYWORD_KINDS and p.body_name is None for p in self._parameters)
+        self.is_keyword_callable = self._has_own_names and not self._takes_private_names
         resolvers = {binding.resolver for binding in bindings.values()}
         self.depends_on_context = resolve_context in resolvers
         """Whether the result of a call may depend on its ToolContext."""
@@ -100,6 +96,19 @@ class Plan:
         )
         self.has_async_fast_path = is_bare and self.runs_in_caller_task and reads_only_keys
         """Whether a call needs only fast validation, plain bound values and awaiting the body."""
+
+    def _refuse_arguments(self, hidden: frozenset[str], refused_names: frozenset[str]) -> None:
+        """Set what is refused beyond the schema: all calls while a parameter must be bound, and names that are bound."""
+        unbound = self._inputs.parameters_without_schema - hidden
+        self.unbound_parameter = next((p for p in self._parameters if p.name in unbound), None) if unbound else None
+        """A parameter that must be bound before the tool is used, because its type has no schema."""
+        if unbound:
+            self.validate, self.validate_fast = self._refuse_unbound, None
+        self._refused_names = refused_names and refused_names.difference(
+            self._declared_names, _property_names(self._inputs)
+        )
+        if self._refused_names:  # the fast check accepts only declared names
+            self.validate = functools.partial(self._refuse_names, self.validate)
 
     def _set_place(self, template: ToolTemplate) -> None:
         """Set where the body runs, and what is sent there."""
@@ -352,10 +361,12 @@ class Plan:
         return {**named, **arguments}
 
     def to_args_kwargs(self, values: Arguments) -> tuple[list[Any], Arguments]:
-        """Return positional and keyword arguments, for bodies with other names or kinds of parameters."""
+        """Return the positional and keyword arguments of the body."""
         if self.is_keyword_callable:
             return [], values
-        positional: list[Any] = []
+        positional: list[Any] = [self._private_names()] if self._takes_private_names else []
+        if self._has_own_names:
+            return positional, values
         named: Arguments = {}
         if not values.keys() <= self._declared_names:  # an open schema
             named.update((name, value) for name, value in values.items() if name not in self._declared_names)
@@ -373,6 +384,11 @@ class Plan:
             else:
                 named[parameter.body_name or name] = values[name]
         return positional, named
+
+    def _private_names(self) -> frozenset[str]:
+        """Return the body's names of the parameters that are bound or secret."""
+        private = self._bound_names | self.secret_names
+        return frozenset(p.body_name or p.name for p in self._parameters if p.name in private)
 
     def name_by_property(self, values: Arguments) -> Arguments:
         """Return validated arguments by the names in the schema, with the defaults of a function."""

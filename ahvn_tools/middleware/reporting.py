@@ -6,9 +6,9 @@ Arguments and results are reported without secrets and bound values.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pydantic_core import to_jsonable_python
 
@@ -60,8 +60,14 @@ def exception_result(call: Call, error: Exception) -> ToolResult:
     return ToolResult(error=ErrorDetail(code=exception_code(error), message=message).hold(error))
 
 
-Mask = Callable[[str], str]
-"""Replaces, in a text, what the host calls secret."""
+class Mask(Protocol):
+    """Replaces, in texts, what the host calls secret."""
+
+    def __call__(self, text: str) -> str:
+        """Return a text without it."""
+
+    def mask_pieces(self, pieces: Sequence[str]) -> Sequence[str]:
+        """Return the pieces of a text without what is in several of them."""
 
 
 class Redactor:
@@ -70,18 +76,37 @@ class Redactor:
     def __init__(self, call: Call, mask: Mask | None = None) -> None:
         self._redact_hidden = text_redactor(_hidden_values(call))
         self._mask = mask
+        self._is_stream = call.emit is not None or call.plan.output.is_stream
 
     def __call__(self, value: Any, *, redact_keys: bool = True) -> Any:
         """Return redacted JSON. `redact_keys=False` leaves the keys, for objects whose keys a protocol defines."""
+        return self._redact_parts(self.redact_joined(value), redact_keys=redact_keys)
+
+    def redact_joined(self, value: Any) -> Any:
+        """Return JSON without what is in several items of a list, such as the items of a stream.
+
+        It is looked for in all texts under the same names together. What replaces it is where it begins.
+        """
+        texts: dict[tuple[str, ...], list[str]] = {}
+        for names, text in _iter_texts(value, ()):
+            texts.setdefault(names, []).append(text)
+        pieces = {names: iter(self._redact_pieces(parts)) for names, parts in texts.items() if len(parts) > 1}
+        return _with_texts(value, (), pieces) if pieces else value
+
+    def _redact_pieces(self, pieces: Sequence[str]) -> Sequence[str]:
+        redacted = self._redact_hidden.redact_pieces(pieces, with_credentials=self._is_stream)
+        return redacted if self._mask is None or not self._is_stream else self._mask.mask_pieces(redacted)
+
+    def _redact_parts(self, value: Any, *, redact_keys: bool) -> Any:
         if isinstance(value, str):
             return self._redact_text(value)
         if isinstance(value, dict):
             return {
-                self._redact_text(key) if redact_keys else key: self(part, redact_keys=redact_keys)
+                self._redact_text(key) if redact_keys else key: self._redact_parts(part, redact_keys=redact_keys)
                 for key, part in value.items()
             }
         if isinstance(value, list):
-            return [self(part, redact_keys=redact_keys) for part in value]
+            return [self._redact_parts(part, redact_keys=redact_keys) for part in value]
         if value is None or isinstance(value, bool):
             return value
         text = self._redact_text(str(value))
@@ -90,6 +115,29 @@ class Redactor:
     def _redact_text(self, text: str) -> str:
         redacted = self._redact_hidden(text)
         return redacted if self._mask is None else self._mask(redacted)
+
+
+def _iter_texts(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the texts in JSON, each with the names of the members that lead to it."""
+    if isinstance(value, str):
+        yield names, value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _iter_texts(part, names)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _iter_texts(part, (*names, key))
+
+
+def _with_texts(value: Any, names: tuple[str, ...], texts: Mapping[tuple[str, ...], Iterator[str]]) -> Any:
+    """Return JSON with other texts, by the names of the members that lead to them."""
+    if isinstance(value, str):
+        return next(texts[names]) if names in texts else value
+    if isinstance(value, list):
+        return [_with_texts(part, names, texts) for part in value]
+    if isinstance(value, dict):
+        return {key: _with_texts(part, (*names, key), texts) for key, part in value.items()}
+    return value
 
 
 def redact_arguments(call: Call, mask: Mask | None = None) -> Any:

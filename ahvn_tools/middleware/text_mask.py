@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.convert import summarize_exception
 from ahvn_tools.middleware.reporting import MAX_LOGGED_CHARS
-from ahvn_tools.redaction import MASK
+from ahvn_tools.redaction import MASK, mask_pieces
 
 Replace = Callable[[str], str]
 """Returns a text without its secrets."""
@@ -39,6 +40,15 @@ class TextMask:
         masked = _mask_text(self._replace, text)
         self._shown += len(masked) + 1
         return masked
+
+    def mask_pieces(self, pieces: Sequence[str]) -> Sequence[str]:
+        """Return the pieces of a text without the secrets in several of them, as far as a log shows the text."""
+        lengths = accumulate(map(len, pieces))
+        count = sum(length <= MAX_LOGGED_CHARS + _TAIL_CHARS for length in lengths)
+        return [*mask_pieces(pieces[:count], self._mask_all), *pieces[count:]]
+
+    def _mask_all(self, text: str) -> str:
+        return _mask_text(self._replace, text)
 
 
 class Masking:

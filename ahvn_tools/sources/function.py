@@ -136,6 +136,7 @@ def build_template(
         keep_children=options.get("keep_children") or False,
         ship=to_shipped_keys(name, options.get("ship"), bindings),
         ship_secrets=options.get("ship_secrets") or False,
+        takes_private_names=getattr(body, "takes_private_names", False) is True,
         source=source,
         source_function=source_function,
         bindings=bindings,

@@ -7,10 +7,20 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from ahvn_tools.errors import InvalidResultError, SyncCallError, ToolConnectionError, ToolLookupError, near_misses
+from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.errors import (
+    InvalidResultError,
+    SyncCallError,
+    ToolConnectionError,
+    ToolError,
+    ToolLookupError,
+    exception_text,
+    near_misses,
+)
 from ahvn_tools.execution.background_loop import blocked_loops, running_loop
 from ahvn_tools.mcp.client.errors import CONNECTION_CLOSED
 from ahvn_tools.mcp.client.remote_tool import ResultParser
+from ahvn_tools.secret_texts import SecretTexts
 
 _TRANSPORT_PACKAGES = frozenset({"anyio", "httpcore", "httpcore2", "httpx", "httpx2"})
 """Packages whose exceptions are about the connection."""
@@ -54,6 +64,7 @@ class ClientToolBody:
         self._result_parser = ResultParser(name, output_schema)
         self._name = name
         self._owner_loop = running_loop()
+        self._secrets = _find_secrets(client)
 
     @property
     def is_connected(self) -> bool:
@@ -64,7 +75,16 @@ class ClientToolBody:
     async def __call__(self, /, **arguments: Any) -> Any:
         """Call the tool. Raises ToolConnectionError, SyncCallError, InvalidResultError, and the client's own errors."""
         result = await self._call_on_owner_loop(arguments)
-        return self._result_parser.parse(result) if hasattr(result, "is_error") else result
+        return self._result_parser.parse(self._masked(result)) if hasattr(result, "is_error") else result
+
+    def _masked(self, result: Any) -> Any:
+        """Return a result of the server without the credentials of the client."""
+        if not (self._secrets and hasattr(result, "model_dump")):
+            return result
+        from ahvn_tools.mcp.client.guarded_session import mask_members
+
+        masked = mask_members(result.model_dump(mode="json", by_alias=True, exclude_none=True), self._secrets)
+        return type(result).model_validate(masked)
 
     async def _call_on_owner_loop(self, arguments: dict[str, Any]) -> Any:
         loop = asyncio.get_running_loop()
@@ -89,12 +109,25 @@ class ClientToolBody:
                     f"The result of {self._name!r} does not fit its output schema.", tool=self._name
                 ) from error
             if not _is_connection_error(error):
+                text = exception_text(error)
+                if (masked := self._secrets.mask(text, is_error=True)) != text:
+                    raise ToolError(masked, tool=self._name) from None
                 raise
             raise self._connection_error(f"The connection behind {self._name!r} is closed or was lost") from error
 
     def _connection_error(self, reason: str) -> ToolConnectionError:
         explanation = f"{reason}; connect again and create a new spec."
         return ToolConnectionError(f"{reason}.", tool=self._name, explanation=explanation)
+
+
+def _find_secrets(client: Any) -> SecretTexts:
+    """Return the credentials of FastMCP's client; none of another one, which does not name them."""
+    secrets = SecretTexts()
+    if isinstance(client, loaded_classes("fastmcp", "Client")):
+        from ahvn_tools.mcp.client.fastmcp_clients import add_credentials
+
+        add_credentials(client.transport, secrets)
+    return secrets
 
 
 def _is_output_schema_error(error: Exception) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.trust.limits import Limits
+from ahvn_tools.secret_texts import SecretTexts
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +56,13 @@ class ClientSettings:
     on_connection_lost: Callable[[str], None] = field(default=lambda _: None)
     """Called with the reason when the connection is lost."""
     limits: Limits = field(default_factory=Limits)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of one set of credentials, in addition to those of the server's target."""
     status: ConnectionStatus = field(default_factory=ConnectionStatus)
+    secrets: SecretTexts = field(default_factory=SecretTexts, repr=False)
+    """The credentials of the connection, which are masked in what the server sends."""
+    masks_results: bool = False
+    """Whether they are masked in answers that are no errors, too."""
     server_name: str = ""
     """The name of the server, for the log."""
 

@@ -79,7 +79,7 @@ class Connection:
         on_progress: ProgressCallback | None,
         is_repeatable: bool,
     ) -> CallToolResult:
-        """Call a tool and return the server's result unchanged, also an error result.
+        """Call a tool and return the server's result, also an error result; nothing but credentials is changed in it.
 
         When the connection is lost during the call, the call is repeated once if it `is_repeatable`. Raises
         ToolConnectionError, ToolTimeoutError, ToolChangedError, InvalidResultError, and ToolError for the server's own

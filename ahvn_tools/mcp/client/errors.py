@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError, ToolConnectionError, ToolError
@@ -33,6 +34,9 @@ _CONNECTION_LOST_ERRORS = frozenset({
     (INTERNAL_ERROR, "Server returned an error response"),
 })  # fmt: skip
 """Errors that mcp's client makes when no answer came."""
+
+_LOGIN_MODULES = ("fastmcp.client.auth", "mcp.client.auth")
+"""Modules whose errors may have a part of what a service answered to a login."""
 
 _UNKNOWN_SESSION_ERRORS = frozenset({(INVALID_REQUEST, "Session terminated"), (INVALID_REQUEST, "Session not found")})
 """What a restarted server answers; it has not run the request."""
@@ -123,17 +127,20 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
     return f"it cannot be reached ({type(root).__name__})"
 
 
-def find_shown_cause(error: BaseException | None) -> BaseException | None:
-    """Return an error if a traceback may show it; None if it, or an error behind it, names a URL.
+def find_shown_cause(error: BaseException | None, mask: Callable[[str], str]) -> BaseException | None:
+    """Return an error if a traceback may show it; None if it, or an error behind it, names a URL or has a secret.
 
-    httpx2's errors name the URL with its query, which may be a key. An MCPError has a text of the server.
+    httpx2's errors name the URL with its query, which may be a key. An MCPError has a text of the server. The errors of
+    a login have what the service answered, which may be a new token.
     """
     pending, seen = [error], set[int]()
     while pending:
         one = pending.pop()
         if one is None or id(one) in seen:
             continue
-        if "://" in str(one) and type(one).__name__ != "MCPError":
+        text, kind = str(one), type(one)
+        names_url = "://" in text and kind.__name__ != "MCPError"
+        if names_url or kind.__module__.startswith(_LOGIN_MODULES) or mask(text) != text:
             return None
         seen.add(id(one))
         pending += [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]

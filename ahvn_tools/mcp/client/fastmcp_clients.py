@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fastmcp import Client
+from fastmcp.client.auth import BearerAuth
 from fastmcp.client.elicitation import create_elicitation_callback
 from fastmcp.client.transports import (
     ClientTransport,
@@ -25,8 +26,10 @@ from mcp_types import ElicitResult
 
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.guarded_session import make_session_class
-from ahvn_tools.mcp.client.http import BoundedHTTPFactory
+from ahvn_tools.mcp.client.http import BoundedHTTPFactory, ObservedAuth
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
+from ahvn_tools.redaction import is_secret_name
+from ahvn_tools.secret_texts import SecretTexts
 
 FASTMCP_TIMEOUT = 86_400.0  # seconds; a connection has its own timeouts, and a shorter one here would end long calls
 
@@ -135,7 +138,7 @@ def make_http_client(
     url: str, settings: ClientSettings, *, headers: Mapping[str, str], auth: Any, is_sse: bool, verify: Any = None
 ) -> Client[Any]:
     """Return a client of a server over HTTP; `verify` is httpx2's, for the server's certificate."""
-    factory = BoundedHTTPFactory(settings.limits, settings.status, verify)
+    factory = BoundedHTTPFactory(settings, verify)
     kind = SSETransport if is_sse else StreamableHttpTransport
     return make_client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory), settings)
 
@@ -151,6 +154,7 @@ def clone(client: Client[Any], settings: ClientSettings) -> Client[Any]:
     if isinstance(inner, MCPConfigTransport):
         return new  # FastMCP asks for exactly this type
     if isinstance(inner, StdioTransport):
+        add_credentials(inner, settings.secrets)
         command = (inner.command, *inner.args)
         inner = make_stdio_transport(command, settings, env=inner.env, cwd=inner.cwd, log_file=inner.log_file)
     elif isinstance(inner, StreamableHttpTransport | SSETransport):
@@ -158,8 +162,23 @@ def clone(client: Client[Any], settings: ClientSettings) -> Client[Any]:
         inner.headers = {name.lower(): value for name, value in {**inner.headers, **settings.headers}.items()}
         if "authorization" in map(str.lower, settings.headers):
             inner.auth = None  # the client's own token would overwrite the call's
+        add_credentials(inner, settings.secrets)
+        inner.auth = None if inner.auth is None else ObservedAuth(inner.auth, settings.secrets)
     new.transport = ObservedTransport(inner, settings, is_own_client=False)
     return new
+
+
+def add_credentials(transport: Any, secrets: SecretTexts) -> None:
+    """Add the credentials that a transport names; those of a login are known when they are sent."""
+    if isinstance(transport, StdioTransport):
+        secrets.add_command((transport.command, *transport.args))
+        secrets.add_variables(transport.env or {})
+    elif isinstance(transport, StreamableHttpTransport | SSETransport):
+        secrets.add_url(transport.url)
+        for name, value in transport.headers.items():
+            secrets.add_header(name, value, only_in_errors=not is_secret_name(name))
+        if isinstance(transport.auth, BearerAuth):
+            secrets.add(transport.auth.token.get_secret_value())
 
 
 def get_client_config(client: Any) -> dict[str, Any] | None:

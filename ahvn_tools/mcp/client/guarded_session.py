@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import functools
 import math
 from typing import Any
 
@@ -14,6 +15,7 @@ from mcp_types import (
     LATEST_PROTOCOL_VERSION,
     ErrorData,
     JSONRPCError,
+    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     ListToolsResult,
@@ -26,6 +28,15 @@ from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallEr
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.errors import INTERNAL_ERROR
 from ahvn_tools.mcp.trust.limits import Limits, RateGuard
+from ahvn_tools.secret_texts import SecretTexts
+
+_OPAQUE_MEMBERS = frozenset({"cursor", "nextCursor", "progressToken", "requestId", "requestState", "taskId"})
+"""What the client only sends back."""
+
+_FREE_MEMBERS = frozenset({"_meta", "data", "structuredContent"})
+"""Members in which the server chooses the names."""
+
+_BASE64_MEMBERS = frozenset({"blob", "data"})
 
 
 def make_session_class(settings: ClientSettings) -> type[ClientSession]:
@@ -68,6 +79,8 @@ class GuardedStream(ObjectReceiveStream[Any]):
         """Wait for the next message."""
         item = await self._stream.receive()
         message = getattr(item, "message", None)
+        if message is not None and self._settings.secrets:
+            mask_message(message, self._settings)
         if isinstance(message, JSONRPCRequest) and (reason := self._request_guard.count_message()) is not None:
             self._settings.on_connection_lost(reason)
             raise anyio.EndOfStream
@@ -101,6 +114,49 @@ class GuardedStream(ObjectReceiveStream[Any]):
             self._settings.status.malformed_tools.append(tool)
             return False
         return True
+
+
+def mask_message(message: Any, settings: ClientSettings) -> None:
+    """Mask the credentials of a connection in what its server sends."""
+    secrets = settings.secrets
+    if isinstance(message, JSONRPCError):
+        message.error.message = secrets.mask(message.error.message, is_error=True)
+        message.error.data = secrets.mask_json(message.error.data, is_error=True)
+    elif isinstance(message, JSONRPCResponse) and (settings.masks_results or _is_error(message.result)):
+        message.result = mask_members(message.result, secrets)
+    elif isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
+        message.params = mask_members(message.params, secrets)
+
+
+def _is_error(result: dict[str, Any]) -> bool:
+    task_result = result.get("result")
+    return any(isinstance(part, dict) and part.get("isError") is True for part in (result, task_result))
+
+
+def mask_members(value: Any, secrets: SecretTexts, *, is_error: bool = False) -> Any:
+    """Return a part of a message without the secrets. Its own names of members stay, and what only the server reads."""
+    if isinstance(value, list):
+        return [mask_members(part, secrets, is_error=is_error) for part in value]
+    if not isinstance(value, dict):
+        return secrets.mask_json(value, is_error=is_error)
+    is_error = is_error or value.get("isError") is True
+    masked = {}
+    for name, part in value.items():
+        if name in _BASE64_MEMBERS and isinstance(part, str):
+            part = _mask_base64(part, secrets)  # noqa: PLW2901  # and, in case it is no base64, as a text
+        mask = secrets.mask_json if name in _FREE_MEMBERS else functools.partial(mask_members, secrets=secrets)
+        masked[name] = part if name in _OPAQUE_MEMBERS else mask(part, is_error=is_error)
+    return masked
+
+
+def _mask_base64(text: str, secrets: SecretTexts) -> str:
+    """Return media without the secrets; a text that is not base64 unchanged."""
+    try:
+        data = binascii.a2b_base64("".join(text.split()), strict_mode=True)
+    except ValueError:
+        return text
+    masked = secrets.mask_bytes(data)
+    return text if masked == data else binascii.b2a_base64(masked, newline=False).decode()
 
 
 def check_result(result: dict[str, Any], limits: Limits) -> None:

@@ -5,28 +5,42 @@ Can be dropped when mcp's HTTP client itself limits the bytes of a message and r
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any, NoReturn
+from urllib.parse import parse_qsl
 
 import httpx2
 
 from ahvn_tools.log_redaction import add_log_filter
-from ahvn_tools.mcp.client.client_settings import ConnectionStatus
+from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits
+from ahvn_tools.redaction import is_secret_name
+from ahvn_tools.secret_texts import SecretTexts
 
 CONNECT_TIMEOUT = 30.0  # seconds to connect and to send; reading has no limit here, because each call has its own
 MAX_HTTP_CONNECTIONS = 256  # concurrent requests; further ones wait
 KEEPALIVE_EXPIRY = 3.0  # seconds until an unused connection is closed; servers close theirs after 5
 MIN_ERROR_STATUS = 400
 
+_PLAIN_HEADERS = frozenset({
+    "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "mcp-protocol-version",
+    "user-agent",
+})  # fmt: skip
+"""Headers of a login that are no credentials."""
+
+_SECRET_FORM_FIELDS = frozenset({"assertion", "client_assertion", "code", "code_verifier"})
+"""Fields of a login that are secret in addition to those with a secret name: RFC 6749, 7523 and 7636."""
+
 
 class BoundedHTTPFactory:
-    """Makes HTTP clients for FastMCP, and records their failures in `status`."""
+    """Makes HTTP clients for FastMCP, and records their failures and credentials in the settings."""
 
-    def __init__(self, limits: Limits, status: ConnectionStatus, verify: Any = None) -> None:
+    def __init__(self, settings: ClientSettings, verify: Any = None) -> None:
         """`verify` is httpx2's: how the certificate of the server is verified; None: as httpx2 does."""
-        self._limits = limits
-        self._status = status
+        self._limits = settings.limits
+        self._status = settings.status
+        self._secrets = settings.secrets
         self._verify = {} if verify is None else {"verify": verify}
 
     def __call__(
@@ -44,7 +58,7 @@ class BoundedHTTPFactory:
             headers={"accept-encoding": "identity", **(headers or {})},  # a compressed body has no bounded size
             timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=None, pool=None),
             limits=httpx2.Limits(max_connections=MAX_HTTP_CONNECTIONS, keepalive_expiry=KEEPALIVE_EXPIRY),
-            auth=auth,
+            auth=None if auth is None else ObservedAuth(auth, self._secrets),
             **self._verify,
         )
         add_log_filter()  # httpx2 has imported httpcore2 now
@@ -63,6 +77,35 @@ class BoundedHTTPFactory:
     def _fail(self, reason: str) -> NoReturn:
         self._status.failure_reason = reason
         raise httpx2.ReadError(reason)
+
+
+class ObservedAuth(httpx2.Auth):
+    """An authentication whose credentials, such as the token of a login, are added to the secrets of the connection."""
+
+    def __init__(self, inner: httpx2.Auth, secrets: SecretTexts) -> None:
+        self._inner, self._secrets = inner, secrets
+        self.requires_request_body = inner.requires_request_body
+        self.requires_response_body = inner.requires_response_body
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Yield the requests of the inner authentication."""
+        before = dict(request.headers)
+        async with contextlib.aclosing(self._inner.async_auth_flow(request)) as flow:
+            with contextlib.suppress(StopAsyncIteration):
+                sent = await anext(flow)
+                while True:
+                    self._add_secrets(sent, before)
+                    sent = await flow.asend((yield sent))
+
+    def _add_secrets(self, request: httpx2.Request, before: Mapping[str, str]) -> None:
+        self._secrets.add_url(str(request.url))
+        for name, value in request.headers.items():
+            if before.get(name) != value and name not in _PLAIN_HEADERS:
+                self._secrets.add_header(name, value)
+        if request.headers.get("content-type") == "application/x-www-form-urlencoded":
+            for name, value in parse_qsl(request.content.decode("utf-8", "replace")):
+                if is_secret_name(name) or name in _SECRET_FORM_FIELDS:
+                    self._secrets.add(value)
 
 
 class _BoundedStream(httpx2.AsyncByteStream):

@@ -21,7 +21,7 @@ _ENV_LINE = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ServerEntry:
     """One server of an mcp.json: a command or a URL, and its options."""
 
@@ -35,6 +35,8 @@ class ServerEntry:
     """`"sse"`, another name for Streamable HTTP, or None where the entry does not say."""
     verify: Any = None
     """How the certificate of the server is verified, as httpx2 takes it."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The variables of the environment, and the inputs, that were replaced in the entry."""
     log_file: Any = None
     """The file that the stderr of the server is written to: its path, or an open one."""
 
@@ -125,8 +127,9 @@ class _EntryParser:
             "userHome": str(Path.home()),
             "pathSeparator": os.sep,
             "/": os.sep,
-            **{f"input:{name}": value for name, value in inputs.items()},
         }
+        self._variables: dict[str, str] = {}
+        """Those that were replaced, from the environment and the inputs."""
 
     def parse(self, entry: Any) -> ServerEntry:
         if not isinstance(entry, Mapping):
@@ -149,6 +152,7 @@ class _EntryParser:
             headers=self._expand_values(entry, "headers"),
             auth=self._expand(auth, "auth") if isinstance(auth, str) else None,
             transport=transport if isinstance(transport, str) else None,
+            variables=self._variables,
         )
 
     def _read_env_file(self, path: Any) -> dict[str, str]:
@@ -182,11 +186,13 @@ class _EntryParser:
             return self._known[variable]
         if variable.startswith("input:"):
             name = variable.removeprefix("input:")
+            if name in self._inputs:
+                return self._variables.setdefault(name, self._inputs[name])
             hint = f" {near_misses(name, self._inputs)}" if self._inputs else ""
             raise DefinitionError(f"{self._where} asks for the input {name!r}; pass inputs={{{name!r}: …}}.{hint}")
         name, has_default, default = variable.removeprefix("env:").partition(":-")
         if name in self._env and (self._env[name] or not has_default):
-            return self._env[name]
+            return self._variables.setdefault(name, self._env[name])
         if has_default:
             return default
         raise DefinitionError(f"{self._where} needs the environment variable {name!r}, which is not set.")

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ahvn_tools.execution import background_loop
+from ahvn_tools.mcp.client.errors import find_shown_cause
 from ahvn_tools.mcp.trust.changes import Changes
 
 log = logging.getLogger(__name__)
@@ -124,8 +125,8 @@ async def watch_list_changes(client: Any, on_list_changed: Callable[[], None]) -
                     on_list_changed()
         except SubscriptionLost:
             pass
-        except Exception:  # calls work without a subscription, and a server may send anything in it
-            log.debug("A subscription to changes of tools has ended.", exc_info=True)
+        except Exception as error:  # calls work without a subscription, and a server may send anything in it
+            log.debug("A subscription to changes of tools has ended.", exc_info=find_shown_cause(error, str))
             if is_renewal:
                 on_list_changed()
             return

@@ -109,6 +109,7 @@ class RemoteServer:
                 elicitation=options.get("elicitation"),
                 sampling=options.get("sampling"),
                 tasks=options.get("tasks", False),
+                masks_results=True,
                 limits=options.get("limits") or Limits(),
             ),
             verify_tool=None if pin is None else self._verify_tool,

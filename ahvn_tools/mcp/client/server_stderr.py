@@ -1,4 +1,4 @@
-"""The stderr of a server process: a bounded part of it goes to a file, or to the stderr of this process."""
+"""The stderr of a server process: a bounded part goes to a file or, with escaped characters, to our own stderr."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import TextIO
 
 from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.invisible import escape
+from ahvn_tools.secret_texts import SecretTexts
 
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 65_536  # bytes to read at a time: the size of a pipe's buffer
+MAX_LINE_BYTES = 8_192  # a longer line is written in parts that end with a space
 FLOOD_PAUSE = 0.01  # seconds between the chunks of a server that has reached the limit: 6 MB/s
 OLD_SUFFIX = ".1"  # of the previous file
 
@@ -34,6 +37,11 @@ class StderrWriter:
         self._file = _open(destination)
         is_regular = isinstance(destination, Path) and stat.S_ISREG(destination.lstat().st_mode)
         self._path = destination if isinstance(destination, Path) and is_regular else None
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the destination is a regular file that the host has named, and no terminal."""
+        return self._path is not None
 
     @property
     def description(self) -> str:
@@ -88,15 +96,45 @@ def _open(destination: Path | TextIO | None) -> FileIO:
         return FileIO(os.devnull, "a")  # this process has no stderr
 
 
-async def copy_stderr(server_name: str, stream: asyncio.StreamReader, writer: StderrWriter) -> None:
-    """Copy a server's stderr to its end, and close the writer. What cannot be written is dropped.
+class SafeLines:
+    """Makes whole lines of what a server writes, without the credentials of the connection.
+
+    A line waits for its end, because its last characters may be the beginning of a credential.
+    """
+
+    def __init__(self, secrets: SecretTexts, *, is_escaped: bool) -> None:
+        """`is_escaped`: no character of the lines controls a terminal."""
+        self._secrets = secrets
+        self._is_escaped = is_escaped
+        self._unfinished = b""
+
+    def add(self, chunk: bytes) -> bytes:
+        """Take the next chunk, empty for the end, and return the lines that are complete with it."""
+        data = self._unfinished + chunk
+        end = data.rfind(b"\n") + 1
+        if len(data) - end > MAX_LINE_BYTES:
+            end = data.rfind(b" ") + 1
+        if not chunk or len(data) - end > MAX_LINE_BYTES:
+            end = len(data)
+        self._unfinished = data[end:]
+        masked = self._secrets.mask_bytes(data[:end], is_error=True)
+        return escape(masked.decode("utf-8", "backslashreplace")).encode() if self._is_escaped else masked
+
+
+async def copy_stderr(
+    server_name: str, stream: asyncio.StreamReader, writer: StderrWriter, secrets: SecretTexts
+) -> None:
+    """Copy the lines of a server's stderr to its end, and close the writer. What cannot be written is dropped.
 
     The log says once that the limit is reached or that a write has failed.
     """
-    is_reported = False
+    is_reported, is_open = False, True
+    lines = SafeLines(secrets, is_escaped=not writer.is_file)
     try:
-        while chunk := await stream.read(CHUNK_BYTES):
-            problem = await _write_in_thread(writer, chunk)
+        while is_open:
+            chunk = await stream.read(CHUNK_BYTES)
+            is_open = bool(chunk)
+            problem = await _write_in_thread(writer, lines, chunk)
             if problem is not None and not is_reported:
                 is_reported = True
                 log.warning("The stderr of the MCP server %r %s", server_name, problem)
@@ -106,9 +144,17 @@ async def copy_stderr(server_name: str, stream: asyncio.StreamReader, writer: St
         writer.close()
 
 
-async def _write_in_thread(writer: StderrWriter, chunk: bytes) -> str | None:
-    """Write a chunk, and return what the host should know about it."""
-    outcome = await run_in_thread(lambda _: writer.write(chunk))
+def _write(writer: StderrWriter, data: bytes) -> bool:
+    """Write data in parts of bounded size, and return whether the limit is reached."""
+    is_full = False
+    for start in range(0, len(data), CHUNK_BYTES):
+        is_full = writer.write(data[start : start + CHUNK_BYTES]) or is_full
+    return is_full
+
+
+async def _write_in_thread(writer: StderrWriter, lines: SafeLines, chunk: bytes) -> str | None:
+    """Write the lines that a chunk completes, and return what the host should know about it."""
+    outcome = await run_in_thread(lambda _: _write(writer, lines.add(chunk)))
     if isinstance(outcome.error, OSError | ValueError):
         return f"cannot be written: {outcome.error}"
     return writer.description if outcome.get() else None

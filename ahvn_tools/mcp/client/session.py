@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -64,8 +65,13 @@ class Session:
         """Whether a tool was verified since the client has connected."""
         self.end_reason: asyncio.Future[str] = self.loop.create_future()
         """Why the connection has ended."""
+        secrets = target.secrets.copy()
+        for name, value in settings.headers.items():
+            secrets.add_header(name, value)
+        self._mask = functools.partial(secrets.mask, is_error=True)
         own = replace(
             settings,
+            secrets=secrets,
             elicitation=wrap_handler(settings.elicitation),
             sampling=wrap_handler(settings.sampling),
             on_message=self._handle_message,
@@ -105,7 +111,8 @@ class Session:
         try:
             await self._started.wait()
             if not self.was_ready():
-                raise ConnectionLostError(self.end_reason.result()) from errors.find_shown_cause(self._cause)
+                cause = errors.find_shown_cause(self._cause, self._mask)
+                raise ConnectionLostError(self.end_reason.result()) from cause
             request = asyncio.ensure_future(self._send(send))
             awaited: set[asyncio.Future[Any]] = {request, self.end_reason}
             try:
@@ -118,7 +125,7 @@ class Session:
             self._stop_if_unused()
 
     async def _send(self, send: Callable[[Session], Awaitable[T]]) -> T:
-        hide_logged_data()
+        hide_logged_data(self._mask)
         return await send(self)
 
     def _get_result(self, request: asyncio.Future[T], what: str, timeout: float | None, tool: str | None) -> T:
@@ -138,7 +145,7 @@ class Session:
         error = errors.to_call_error(cause, tool, self.status.error_status)
         if isinstance(error, ConnectionLostError) and (reason := self.status.find_failure()) is not None:
             error = ConnectionLostError(reason, is_unsent=error.is_unsent)
-        raise error from errors.find_shown_cause(cause)
+        raise error from errors.find_shown_cause(cause, self._mask)
 
     def retire(self) -> None:
         """Accept no new requests, and end after the last pending one."""
@@ -170,7 +177,7 @@ class Session:
             reason = f"there was no connection within {self._limits.connect:g} s"
             self._timer = self.loop.call_later(self._limits.connect, self.fail, reason)
             client = target.make_client(settings)
-            hide_logged_data()
+            hide_logged_data(self._mask)
             add_log_filter()  # the modules of the client, which it may have imported, have made their loggers
             await client.__aenter__()
             # mcp would run the server's regular expressions with `re` on the event loop, which could block it forever
@@ -184,7 +191,8 @@ class Session:
         except Exception as error:  # noqa: BLE001  # whatever it is, there is no connection
             self._cause = error
             failure = self.status.find_failure()
-            self._mark_ended(failure or errors.describe_connect_error(error, self.status.error_status))
+            reason = failure or errors.describe_connect_error(error, self.status.error_status)
+            self._mark_ended(self._mask(reason))
         finally:
             self._mark_ended("the connection was closed")
             if watch_task is not None:

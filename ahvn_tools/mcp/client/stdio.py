@@ -59,6 +59,7 @@ class BoundedStdioTransport(ClientTransport):
         self._log_file = log_file
         self._limits = settings.limits
         self._server_name = settings.server_name
+        self._secrets = settings.secrets
         self._status = settings.status
         self._on_connection_lost = settings.on_connection_lost
         self._close_seconds = SHORT_CLOSE_SECONDS
@@ -115,7 +116,7 @@ class BoundedStdioTransport(ClientTransport):
             raise
         track_group(process.pid)
         assert process.stderr is not None  # noqa: S101  # it was requested
-        return process, asyncio.create_task(copy_stderr(self._server_name, process.stderr, writer))
+        return process, asyncio.create_task(copy_stderr(self._server_name, process.stderr, writer, self._secrets))
 
     async def _read_messages(
         self,

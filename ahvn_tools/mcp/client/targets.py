@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.mcp_config import ServerEntry, parse_entries, read_config
+from ahvn_tools.redaction import is_secret_name
+from ahvn_tools.secret_texts import SecretTexts
 
 _INTERPRETERS = {".py": sys.executable, ".js": "node", ".mjs": "node"}
 _RUNNERS = frozenset({"python", "python3", "node", "npx", "bunx", "bun", "deno", "uv", "uvx", "pipx", "docker"})
@@ -30,6 +32,8 @@ class Target:
     """Returns a new FastMCP client that is not connected and shares no transport."""
     takes_headers: bool = False
     """Whether the server is reached over HTTP, so that headers can be sent."""
+    secrets: SecretTexts = field(default_factory=SecretTexts, repr=False)
+    """The credentials of every connection to the server."""
 
 
 def resolve_targets(
@@ -47,13 +51,15 @@ def resolve_targets(
     content, its entries as `parse_entries` returns them, a FastMCP server object, a FastMCP client, or a FastMCP
     transport. The options are those of `ConnectOptions`; `auth` is no function here. Raises DefinitionError.
     """
-    auth, env, inputs = reveal_secrets(auth), reveal_secrets(env or {}), inputs or {}
+    marked = [reveal_secrets(value) for value in (*(env or {}).values(), *(inputs or {}).values()) if is_secret(value)]
+    auth, env, inputs = reveal_secrets(auth), reveal_secrets(env or {}), reveal_secrets(inputs or {})
     if auth == {}:
         auth = None
     targets = []
     for default_name, source in _find_sources(server, env, inputs).items():
         if isinstance(source, ServerEntry):
-            targets.append(_entry_target(default_name, source, auth, env, stderr))
+            target = _entry_target(default_name, source, auth, env, stderr)
+            targets.append(replace(target, secrets=_find_secrets(source, auth, env, marked)))
         else:
             targets.append(_object_target(source, has_options=auth is not None or bool(env)))
     if name is None:
@@ -62,6 +68,21 @@ def resolve_targets(
         names = [target.name for target in targets]
         raise DefinitionError(f"name={name!r} is for one server; there are {len(targets)}: {names}.")
     return [replace(targets[0], name=name)]
+
+
+def _find_secrets(entry: ServerEntry, auth: Any, env: Mapping[str, str], marked: Sequence[str]) -> SecretTexts:
+    """Return the credentials of a connection; `marked` are those of pydantic's secret types."""
+    secrets = SecretTexts()
+    secrets.add_all(marked)
+    secrets.add_all(item for item in (auth, entry.auth) if isinstance(item, str) and item != "oauth")
+    for name, value in (auth if isinstance(auth, Mapping) else {}).items():
+        secrets.add_header(name, value)
+    for name, value in entry.headers.items():
+        secrets.add_header(name, value, only_in_errors=not is_secret_name(name))
+    secrets.add_variables({**entry.variables, **entry.env, **env})
+    secrets.add_command(entry.command)
+    secrets.add_url(entry.url or "")
+    return secrets
 
 
 def _find_sources(server: Any, env: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, Any]:
@@ -169,11 +190,16 @@ def _url_target(url: str, entry: ServerEntry, name: str) -> Target:
     return Target(name=name or _host(url), make_client=make_client, takes_headers=True)
 
 
+def is_secret(value: object) -> bool:
+    """Return whether a value is one of pydantic's secret types."""
+    return hasattr(value, "get_secret_value")
+
+
 def reveal_secrets(value: Any) -> Any:
     """Return a value with pydantic's secrets revealed, also in a mapping."""
     if isinstance(value, Mapping):
         return {name: reveal_secrets(item) for name, item in value.items()}
-    return value.get_secret_value() if hasattr(value, "get_secret_value") else value
+    return value.get_secret_value() if is_secret(value) else value
 
 
 def is_valid_header(name: object, value: object) -> bool:
@@ -193,7 +219,7 @@ def _check_credentials(url: str, auth: Any, headers: Mapping[str, str]) -> None:
 
 
 def _host(url: str) -> str:
-    return urlsplit(url).hostname or url
+    return urlsplit(url).hostname or "server"
 
 
 def _object_target(server: Any, *, has_options: bool) -> Target:

@@ -10,7 +10,7 @@ import copy
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any, Final
@@ -82,20 +82,41 @@ def _open_to_append(file: Path) -> FileIO:
     return os.fdopen(open_regular(file, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+b", buffering=0)
 
 
-def dump_result(result: ToolResult, redactor: reporting.Redactor) -> JsonObject:
-    """Return a result as redacted JSON, without empty members; of a raw value, what models read."""
+def dump_results(results: Iterable[ToolResult], redactor: reporting.Redactor) -> list[JsonObject]:
+    """Return results as redacted JSON, without empty members; of a raw value, what models read.
+
+    They are redacted together, because a secret may be in several chunks of a stream.
+    """
+    plain = [_to_json(result) for result in results]
+    joined = redactor.redact_joined(plain)
+    return [_redact(parts, original, redactor) for parts, original in zip(joined, plain, strict=True)]
+
+
+def _redact(parts: JsonObject, original: JsonObject, redactor: reporting.Redactor) -> JsonObject:
+    """Return the redacted parts of a result; the names of members that a protocol defines stay, and its types."""
+    redacted: JsonObject = {
+        name: redactor(part, redact_keys=name in {"value", "structured_content"}) for name, part in parts.items()
+    }
+    if "error" in original:
+        redacted["error"]["code"] = original["error"]["code"]
+    for block, plain_block in zip(redacted.get("blocks", ()), original.get("blocks", ()), strict=True):
+        block["type"] = plain_block["type"]
+    return redacted
+
+
+def _to_json(result: ToolResult) -> JsonObject:
     result = without_raw_value(result)
     error, blocks = result.error, result.blocks
     is_content = blocks is not None and result.value == list(blocks)
     parts = {
-        "value": None if is_content else redactor(reporting.as_json(result.value)),
+        "value": None if is_content else reporting.as_json(result.value),
         "is_content": is_content or None,
-        "structured_content": redactor(reporting.as_json(result.structured_content)),
-        "error": None if error is None else {"code": error.code, "message": redactor(error.message)},
-        "meta": redactor(reporting.as_json(_without_programs(result.meta)), redact_keys=False),
+        "structured_content": reporting.as_json(result.structured_content),
+        "error": None if error is None else {"code": error.code, "message": error.message},
+        "meta": reporting.as_json(_without_programs(result.meta)),
         "is_interrupted": result.is_interrupted or None,
         "is_unwrapped": result.is_unwrapped or None,
-        "blocks": None if blocks is None else [_dump_block(block, redactor) for block in blocks],
+        "blocks": None if blocks is None else [_dump_block(block) for block in blocks],
     }
     return {name: part for name, part in parts.items() if part is not None}
 
@@ -125,9 +146,9 @@ def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResul
     return ToolResult(**parts, id=id, is_last=is_last)
 
 
-def _dump_block(block: Any, redactor: reporting.Redactor) -> JsonObject:
-    plain: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {**redactor(plain, redact_keys=False), "type": plain["type"]}
+def _dump_block(block: Any) -> JsonObject:
+    dumped: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped
 
 
 def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:

@@ -143,8 +143,8 @@ def _collect_chunks(call: Call, chunks: list[ToolResult]) -> Call:
 def _append_line(file: Path, call: Call, line: JsonObject, chunks: list[ToolResult], result: ToolResult) -> None:
     redactor = reporting.Redactor(call)
     results = {
-        "result": jsonl.dump_result(result, redactor),
-        "chunks": [jsonl.dump_result(chunk, redactor) for chunk in chunks],
+        "result": jsonl.dump_results([result], redactor)[0],
+        "chunks": jsonl.dump_results(chunks, redactor),
     }
     try:
         jsonl.append(file, {**line, **results})

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from ahvn_tools.binding import EnvironmentVariable
@@ -32,6 +32,8 @@ _OPENING_KEYWORDS = frozenset({"$ref", "additionalProperties", "allOf", "anyOf",
 
 class HTTPBody:
     """Sends the request of one tool. It contains no credential, and can be pickled."""
+
+    takes_private_names: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -91,8 +93,11 @@ class HTTPBody:
     def __repr__(self) -> str:
         return f"<HTTPBody {self.name!r}>"
 
-    async def __call__(self, /, **arguments: Any) -> Any:
-        """Send the request and return the value of the response."""
+    async def __call__(self, private_names: frozenset[str] = frozenset(), /, **arguments: Any) -> Any:
+        """Send the request and return the value of the response.
+
+        No redirect takes a body with an argument of `private_names` to another origin.
+        """
         from ahvn_tools.sources.http.call import HTTPCall  # httpx2 is imported when a tool is called
 
         call = HTTPCall(
@@ -102,7 +107,7 @@ class HTTPBody:
             hidden=self.hidden,
             wants_json=self.wants_json,
         )
-        return await call.send(arguments)
+        return await call.send(arguments, private_names)
 
 
 def require_trust(template: ToolTemplate, body: HTTPBody, trust: Trust) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import httpx2
 
 from ahvn_tools.errors import ToolConnectionError, ToolError
+from ahvn_tools.sources.http.checks import is_header_text
 from ahvn_tools.sources.http.request import METHODS_WITH_BODY, HTTPArgument, HTTPRequest, Location
 from ahvn_tools.sources.http.styles import (
     Pair,
@@ -26,7 +27,6 @@ from ahvn_tools.sources.http.styles import (
 )
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _DEFAULT_HEADERS = {
     "Accept": "application/json, */*;q=0.5",
     "Accept-Encoding": "gzip, deflate",
@@ -59,7 +59,8 @@ class BuiltRequest:
     def to_httpx(self) -> httpx2.Request:
         """Return the request for httpx2. Raises ToolConnectionError for a host that is no name and no address."""
         query = "&".join(f"{name}={value}" for name, value in self.query)
-        headers = {**self.headers, "Cookie": "; ".join(self.cookies)} if self.cookies else self.headers
+        texts = {**self.headers, "Cookie": "; ".join(self.cookies)} if self.cookies else self.headers
+        headers = {name.encode(): text.encode("latin-1") for name, text in texts.items()}  # RFC 9110, section 5.5
         try:
             url = httpx2.URL(f"{self.url}?{query}" if query else self.url)
         except httpx2.InvalidURL:
@@ -164,7 +165,7 @@ def _own_pairs(placed: Iterable[Placed], taken: Container[str]) -> Iterable[Pair
 
 def _checked_header(name: str, text: str) -> str:
     text = text.strip()
-    if not _HEADER_VALUE.fullmatch(text):
+    if not is_header_text(text):
         raise ToolError(f"The value of {name!r} cannot be sent in a header: it has control or unusual characters.")
     return text
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ahvn_tools.errors import MISSING_VALUE, InvalidResultError, ToolConnectionError, ToolError
 from ahvn_tools.log_redaction import hidden_logged_data
+from ahvn_tools.redaction import find_secrets
+from ahvn_tools.secret_texts import SecretTexts
 from ahvn_tools.sources.http.building import BuiltRequest, build_request
 from ahvn_tools.sources.http.request import HTTPOptions, HTTPRequest
 from ahvn_tools.sources.http.responses import UNAUTHORIZED, HTTPResponse, status_error, to_value
 from ahvn_tools.sources.http.security import ClientCredentials
 from ahvn_tools.sources.http.sending import Sender
-from ahvn_tools.sources.http.signing import NO_CREDENTIALS, Secrets, read_credentials, sign, token_key
+from ahvn_tools.sources.http.signing import NO_CREDENTIALS, read_credentials, sign, token_key
 from ahvn_tools.sources.http.styles import to_text
 
 MAX_TOKEN_RESPONSE_BYTES = 100_000
@@ -30,23 +33,31 @@ class HTTPCall:
     """The parameters that no model sets."""
     wants_json: bool
 
-    async def send(self, arguments: Mapping[str, Any]) -> Any:
-        """Send the request and return its value. Raises ToolError, ToolConnectionError, InvalidResultError."""
+    async def send(self, arguments: Mapping[str, Any], private_names: Collection[str] = ()) -> Any:
+        """Send the request and return its value. Raises ToolError, ToolConnectionError, InvalidResultError.
+
+        `private_names` are the arguments that are bound or secret.
+        """
         request = self.request
         arguments = {name: item for name, item in arguments.items() if not (item is None and name in self.hidden)}
         self._require_places(arguments)
         credentials = read_credentials(request.security, arguments, self.tool)
-        secrets = Secrets()
-        built = self._build({name: item for name, item in arguments.items() if name not in credentials})
+        secrets = SecretTexts()
+        sent = {name: item for name, item in arguments.items() if name not in credentials}
+        built = self._build(sent)
         for item in request.security:
             built = sign(built, item, credentials, secrets)
-        with hidden_logged_data():
-            response = await self._send_built(built, credentials, secrets)
-        if response.is_error:
-            for name, place in request.arguments.items():
-                if place.is_hidden and name in arguments:
-                    secrets.add(to_text(arguments[name]))
-        response = replace(response, body=secrets.mask(response.body))
+        with hidden_logged_data(functools.partial(secrets.mask, is_error=True)):
+            sender = Sender(
+                tool=self.tool,
+                options=self.options,
+                has_private_body=self._has_private_body(sent, private_names),
+            )
+            response = await self._send_built(sender, built, credentials, secrets)
+        for name, place in request.arguments.items():
+            if place.is_hidden and name in arguments:
+                secrets.add(to_text(arguments[name]), only_in_errors=True)
+        response = response.masked(secrets)
         if response.is_error:
             raise status_error(response, has_credentials=bool(request.security))
         return to_value(response, wants_json=self.wants_json)
@@ -67,15 +78,26 @@ class HTTPCall:
                     explanation=f"{name!r} of {self.tool!r} is not in its input schema and has no value: bind it.",
                 )
 
+    def _has_private_body(self, arguments: Mapping[str, Any], private_names: Collection[str]) -> bool:
+        """Return whether the body has an argument that is bound, or one that is secret, at any depth."""
+        places = {name: self.request.find_argument(name) for name in arguments}
+        in_body = {
+            name: arguments[name]
+            for name, place in places.items()
+            if place is not None and place.location in {"body", "whole-body"}
+        }
+        return not in_body.keys().isdisjoint(private_names) or bool(find_secrets(in_body))
+
     def _build(self, arguments: Mapping[str, Any]) -> BuiltRequest:
         try:
             return build_request(self.request, arguments)
         except UnicodeEncodeError:  # a lone surrogate
             raise ToolError("Invalid arguments: a text has characters that cannot be sent.") from None
 
-    async def _send_built(self, built: BuiltRequest, credentials: Mapping[str, str], secrets: Secrets) -> HTTPResponse:
+    async def _send_built(
+        self, sender: Sender, built: BuiltRequest, credentials: Mapping[str, str], secrets: SecretTexts
+    ) -> HTTPResponse:
         """Send a request, with an access token if it needs one; again with a new one if a kept one is refused."""
-        sender = Sender(tool=self.tool, options=self.options)
         grant = next((item for item in self.request.security if isinstance(item, ClientCredentials)), None)
         if grant is None:
             return await sender.send(built.to_httpx())
@@ -91,7 +113,7 @@ class HTTPCall:
         return response
 
 
-async def _send_with_bearer(sender: Sender, built: BuiltRequest, token: str, secrets: Secrets) -> HTTPResponse:
+async def _send_with_bearer(sender: Sender, built: BuiltRequest, token: str, secrets: SecretTexts) -> HTTPResponse:
     secrets.add(token)
     return await sender.send(built.with_header("Authorization", f"Bearer {token}").to_httpx())
 

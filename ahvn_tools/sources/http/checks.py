@@ -18,7 +18,7 @@ from ahvn_tools.template import is_count, is_duration
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A name of a header or a cookie: RFC 9110, section 5.6.2."""
 
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
@@ -46,6 +46,11 @@ def check_request(name: str, request: HTTPRequest, hidden: Iterable[str], option
     _check_headers(name, request)
     _check_security(name, request, options)
     _check_options(options)
+
+
+def is_header_text(text: str) -> bool:
+    """Return whether a header can have this value: Latin-1 without control characters, as in RFC 9110, section 5.5."""
+    return _HEADER_VALUE.fullmatch(text) is not None
 
 
 def check_base_url(url: str) -> None:
@@ -135,8 +140,10 @@ def _check_headers(name: str, request: HTTPRequest) -> None:
     if "content-type" in {header.lower() for header in (*named, *request.headers)}:
         raise DefinitionError(f"The Content-Type of {name!r} follows from its body: set body_type instead.")
     for header, value in request.headers.items():
-        if not _HEADER_VALUE.fullmatch(value):
-            raise DefinitionError(f"The header {header!r} of {name!r} must be a text in one line of ASCII characters.")
+        if not is_header_text(value):
+            raise DefinitionError(
+                f"The header {header!r} of {name!r} must be a text in one line of characters of Latin-1 (ISO 8859-1)."
+            )
         if is_secret_name(header):
             raise DefinitionError(
                 f"The header {header!r} of {name!r} is a credential, which is no plain text: use auth_method, or name "

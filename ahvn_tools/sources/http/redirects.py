@@ -16,12 +16,17 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def next_request(
-    request: httpx2.Request, status: int, location: str | None, follows: bool | Literal["same-origin"]
+    request: httpx2.Request,
+    status: int,
+    location: str | None,
+    follows: bool | Literal["same-origin"],
+    *,
+    has_private_body: bool = False,
 ) -> httpx2.Request | None:
     """Return the request that a response redirects to; None if it is no redirect.
 
-    Another origin gets no credential, no cookie and none of the host's headers. Raises ToolError for a redirect that is
-    not followed, or is not encrypted any more.
+    Another origin gets no credential, no cookie, none of the host's headers and no private body. Raises ToolError for a
+    redirect that is not followed, is not encrypted any more, or would take a private body to another origin.
     """
     if status not in REDIRECT_STATUSES or location is None:
         return None
@@ -39,6 +44,8 @@ def next_request(
     if _becomes_get(request.method, status):
         headers = [(name, value) for name, value in headers if name.lower() not in _CONTENT_HEADERS]
         return httpx2.Request("GET", url, headers=headers)
+    if has_private_body and not is_same_origin:
+        raise ToolError("The service redirects the request to another server, which must not receive its body.")
     return httpx2.Request(request.method, url, headers=headers, content=request.content or None)
 
 

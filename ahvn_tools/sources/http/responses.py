@@ -6,7 +6,7 @@ import base64
 import codecs
 import zlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.message import Message
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +18,7 @@ from ahvn_tools.encoders.binary import bytes_block, guess_mime_type
 from ahvn_tools.errors import InvalidResultError, ToolError
 from ahvn_tools.invisible import escape
 from ahvn_tools.redaction import clip
+from ahvn_tools.secret_texts import SecretTexts
 
 MAX_ERROR_CHARS = 500
 """An error shows the model at most this much of the body."""
@@ -68,6 +69,17 @@ class HTTPResponse:
             return self.body.decode(encoding, "replace")
         except (LookupError, UnicodeError):  # a codec that is not of texts, such as base64
             return self.body.decode("utf-8", "replace")
+
+    def masked(self, secrets: SecretTexts) -> HTTPResponse:
+        """Return the response without the secrets: the service may send back what it got."""
+        content_type = self.headers.get("content-type", "")
+        media_type = secrets.mask(content_type.partition(";")[0], is_error=True)  # an error shows it
+        if not _is_text(self.media_type):
+            headers = {**self.headers, "content-type": media_type} if content_type else self.headers
+            return replace(self, headers=httpx2.Headers(headers), body=secrets.mask_bytes(self.body))
+        masked = secrets.mask(self.text, is_error=self.is_error)
+        headers = {**self.headers, "content-type": f"{media_type or 'text/plain'}; charset=utf-8"}
+        return replace(self, headers=httpx2.Headers(headers), body=masked.encode("utf-8", "surrogatepass"))
 
 
 async def read_bounded(chunks: AsyncIterator[bytes], encoding: str, max_bytes: int) -> bytes:

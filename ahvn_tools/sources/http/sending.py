@@ -39,6 +39,8 @@ class Sender:
 
     tool: str
     options: HTTPOptions
+    has_private_body: bool = False
+    """Whether the body is for the service alone: no redirect takes it to another origin."""
 
     async def send(self, request: httpx2.Request) -> HTTPResponse:
         """Send a request, again after temporary failures, and return the response, which may have an error status.
@@ -86,7 +88,13 @@ class Sender:
     async def _exchange_once(self, request: httpx2.Request) -> HTTPResponse | httpx2.Request:
         """Return the response to one request, or the request that it redirects to."""
         async with self._exchange(request) as (status, headers, chunks):
-            redirect = next_request(request, status, headers.get("location"), self.options.follow_redirects)
+            redirect = next_request(
+                request,
+                status,
+                headers.get("location"),
+                self.options.follow_redirects,
+                has_private_body=self.has_private_body,
+            )
             if redirect is not None:
                 return redirect
             body = await read_bounded(chunks, headers.get("content-encoding", ""), self.options.max_response_bytes)

@@ -1,16 +1,17 @@
-"""Credentials in a request, and out of the texts that come back."""
+"""Credentials in a request."""
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.errors import ToolConnectionError
-from ahvn_tools.redaction import MASK, MIN_MASKED_CHARS, reveal_secrets
+from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.secret_texts import SecretTexts
 from ahvn_tools.sources.http.building import BuiltRequest
+from ahvn_tools.sources.http.checks import is_header_text
 from ahvn_tools.sources.http.security import ApiKey, Basic, ClientCredentials, Security
 from ahvn_tools.sources.http.styles import cookie_text, percent_encode
 
@@ -18,25 +19,6 @@ if TYPE_CHECKING:
     from ahvn_tools.sources.http.oauth import TokenKey
 
 NO_CREDENTIALS = "The tool cannot run: its host has not provided credentials."
-
-
-class Secrets:
-    """The secret texts of one call."""
-
-    def __init__(self) -> None:
-        self._forms: set[str] = set()
-
-    def add(self, secret: str) -> None:
-        """Add a text, which is also recognized in quotes, in a URL and in base64."""
-        forms = (secret, json.dumps(secret)[1:-1], percent_encode(secret), _base64(secret))
-        self._forms.update(form for form in forms if len(form) >= MIN_MASKED_CHARS)
-
-    def mask(self, data: bytes) -> bytes:
-        """Return data of the service without the secrets: it may send back what it got."""
-        for form in sorted(self._forms, key=len, reverse=True):
-            if (encoded := form.encode()) in data:
-                data = data.replace(encoded, MASK.encode())
-        return data
 
 
 def read_credentials(security: Iterable[Security], arguments: Mapping[str, Any], tool: str) -> dict[str, str]:
@@ -57,7 +39,7 @@ def _credential_error(tool: str, parameter: str, problem: str) -> ToolConnection
     return ToolConnectionError(NO_CREDENTIALS, tool=tool, explanation=explanation)
 
 
-def sign(built: BuiltRequest, item: Security, credentials: Mapping[str, str], secrets: Secrets) -> BuiltRequest:
+def sign(built: BuiltRequest, item: Security, credentials: Mapping[str, str], secrets: SecretTexts) -> BuiltRequest:
     """Return the request with the credentials of one kind; not with the token of a client, which must be fetched."""
     secrets.add(credentials[item.parameters[-1]])  # what precedes it is the name of a user or client
     if isinstance(item, ClientCredentials):
@@ -74,7 +56,7 @@ def _sign_with_key(built: BuiltRequest, item: ApiKey, key: str) -> BuiltRequest:
         return replace(built, query=(*built.query, (percent_encode(item.name), percent_encode(item.prefix + key))))
     if item.location == "cookie":
         return replace(built, cookies=(*built.cookies, f"{item.name}={cookie_text(item.prefix + key)}"))
-    if not key.isascii():
+    if not is_header_text(key):
         raise ToolConnectionError(
             NO_CREDENTIALS, explanation=f"{item.parameter!r} has characters that no header takes."
         )

@@ -10,7 +10,9 @@ import pytest
 from fastmcp import FastMCP
 
 from ahvn_tools import Toolkit, tool
+from ahvn_tools.errors import ToolConnectionError
 from tests.mcp.loopback import over_http
+from tests.sources.http.service import respond, serve
 
 BOUND, PASSWORD, KEY, HEADER = "bound-4242", "password-4242", "url-key-4242", "header-4242"
 
@@ -110,3 +112,17 @@ def test_exception_in_a_record_is_named_without_its_text(log: pytest.LogCaptureF
         "'[not shown]' took 1.5 s from http:/[not shown]",
     ]
     assert not any(record.exc_info for record in log.records if record.name == library_logger.name)
+
+
+@pytest.mark.parametrize("auth", ["swordfish", {"X-Key": "swordfish"}])
+def test_a_credential_in_the_reason_of_a_status_is_not_logged(
+    log: pytest.LogCaptureFixture, auth: str | dict[str, str]
+) -> None:
+    with serve() as service:
+        service.reply("/mcp", respond("swordfish", status="403 no swordfish today"))
+        with pytest.raises(ToolConnectionError) as caught:
+            Toolkit("kit").add_mcp(f"{service.url}/mcp", auth=auth)
+    logging.getLogger("test").error("No connection.", exc_info=caught.value)
+    text = logging.Formatter().format(log.records[-1]) + logged(log)
+    assert "swordfish" not in text
+    assert '403 no *** today"' in text

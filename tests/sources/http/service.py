@@ -9,7 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from email.parser import BytesHeaderParser
+from email.parser import HeaderParser
 from typing import Any
 
 Reply = Callable[["Received"], bytes]
@@ -106,7 +106,7 @@ class _Handler(socketserver.BaseRequestHandler):
         raw = b""
         while (part := reader.readline()) not in {b"\r\n", b""}:
             raw += part
-        headers = {name.lower(): value for name, value in BytesHeaderParser().parsebytes(raw).items()}
+        headers = {name.lower(): value for name, value in HeaderParser().parsestr(raw.decode("latin-1")).items()}
         body = reader.read(int(headers.get("content-length", 0)))
         request = Received(method=method, target=target, headers=headers, body=body, connection=self.request)
         service = self.server.service

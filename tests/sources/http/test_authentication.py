@@ -274,3 +274,22 @@ def test_a_token_is_kept_no_longer_than_it_is_valid(service, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: now + 80)
     spec.call()
     assert service.last.headers["authorization"] == "Bearer t-2"
+
+
+@pytest.mark.parametrize("status", ["200 OK", "400 X"])
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b'{"key": "canary\\/1+2"}', "application/json"),
+        (b'{"key": "canary\\u002f1\\u002B2"}', "application/json"),
+        ('{"key": "canary/1+2"}'.encode("utf-16"), "application/json; charset=utf-16"),
+        (b"canary/1+2", "text/plain; charset=latin-1"),
+        (b"canary/1+2", None),
+        (b"canary%2F1%2B2", "text/html"),
+    ],
+)
+def test_a_credential_is_masked_in_each_encoding_of_a_response(service, status, body, content_type):
+    service.reply("/x", respond(body, status=status, content_type=content_type))
+    result = make(service, auth_method="api_key", api_key=SecretStr("canary/1+2")).exec()
+    assert "canary" not in result.text
+    assert "***" in result.text

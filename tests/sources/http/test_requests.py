@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pydantic import SecretStr
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import DefinitionError
@@ -275,3 +276,26 @@ def test_a_request_that_cannot_be_sent_is_refused_where_it_is_made(url, options,
         ToolSpec.from_http("fetch", url, **options)
     assert text in str(caught.value)
     assert "sk-1" not in str(caught.value)
+
+
+def test_a_header_is_sent_in_latin_1(service):
+    spec = ToolSpec.from_http(
+        "fetch", f"{service.url}/x", header={"city": "X-City"}, headers={"X-Region": "Île"}, allow_private=True
+    )
+    spec.bind("city", "city", "Orléans").call()
+    assert (service.last.headers["x-city"], service.last.headers["x-region"]) == ("Orléans", "Île")
+
+
+def test_a_secret_header_is_sent_in_latin_1(service):
+    options = {"headers": {"X-Key": SecretStr("clé-secrète")}, "allow_private": True}
+    ToolSpec.from_http("fetch", f"{service.url}/x", **options).call()
+    assert service.last.headers["x-key"] == "clé-secrète"
+
+
+@pytest.mark.parametrize("city", ["東京", "€", "a\nb", "a\x00b", "\ud800"])
+def test_a_header_with_other_characters_is_refused(service, city):
+    spec = ToolSpec.from_http("fetch", f"{service.url}/x", header={"city": "X-City"}, allow_private=True)
+    result = spec.bind("city", "city", city).exec()
+    assert "cannot be sent in a header" in result.text
+    assert city not in result.text
+    assert not service.received

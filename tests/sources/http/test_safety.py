@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pydantic import SecretStr
 
-from ahvn_tools import ToolSpec
+from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import ToolConnectionError, ToolError
 from ahvn_tools.sources.http.addresses import AllowedAddresses, is_public
 from ahvn_tools.sources.http.redirects import next_request
@@ -181,6 +181,51 @@ def test_a_redirect_to_another_origin_takes_no_credential_with_it(service):
         assert "canary" not in str(other.last.headers)
         assert other.last.headers["host"] == f"127.0.0.1:{other.port}"
         assert other.last.body == b'{"a":1}'
+
+
+@pytest.mark.parametrize("status", ["302 X", "307 X", "308 X"])
+@pytest.mark.parametrize(
+    ("bound", "arguments"),
+    [
+        ({"pin": "canary-1"}, {"note": "a"}),
+        ({"note": "canary-1"}, {"pin": "a"}),
+        ({}, {"note": "a", "pin": {"password": "canary-1"}}),
+    ],
+)
+def test_a_redirect_to_another_origin_takes_no_body_with_a_bound_or_secret_argument(service, status, bound, arguments):
+    with serve() as other:
+        service.reply("/x", redirect(f"{service.url}/y", status))
+        service.reply("/y", redirect(f"{other.url}/z", status))
+        spec = ToolSpec.from_http(
+            "fetch", f"{service.url}/x", method="PUT", body=["pin", "note"], follow_redirects=True, allow_private=True
+        )
+        for name, value in bound.items():
+            spec = spec.bind(name, name, value, secret=True)
+        result = Toolkit("kit").add(spec).exec("fetch", arguments)
+        assert "must not receive its body" in result.text
+        assert "canary" in str(service.last.body)
+        assert other.connections == 0
+
+
+def test_a_renamed_bound_argument_stays_in_its_origin_too(service):
+    with serve() as other:
+        service.reply("/x", redirect(f"{other.url}/y", "307 X"))
+        spec = ToolSpec.from_http(
+            "fetch", f"{service.url}/x", method="POST", body=["a"], follow_redirects=True, allow_private=True
+        ).transform(arguments={"a": {"name": "text"}})
+        with pytest.raises(ToolError, match="must not receive its body"):
+            spec.bind("text", "text", "canary-1").call()
+        assert other.connections == 0
+
+
+def test_a_see_other_redirect_to_another_origin_is_followed_without_the_body(service):
+    with serve() as other:
+        service.reply("/x", redirect(f"{other.url}/y", "303 X"))
+        spec = ToolSpec.from_http(
+            "fetch", f"{service.url}/x", method="POST", body=["a"], follow_redirects=True, allow_private=True
+        ).bind("a", "a", "canary-1", secret=True)
+        assert spec.call() == {"ok": True}
+        assert (other.last.method, other.last.body) == ("GET", b"")
 
 
 def test_redirects_can_be_switched_off(service):
