@@ -98,7 +98,7 @@ class Plan:
         """Whether a call needs only fast validation, plain bound values and awaiting the body."""
 
     def _refuse_arguments(self, hidden: frozenset[str], refused_names: frozenset[str]) -> None:
-        """Set what is refused beyond the schema: all calls while a parameter must be bound, and names that are bound."""
+        """Set what is refused beyond the schema: any call while a parameter must be bound, and bound names."""
         unbound = self._inputs.parameters_without_schema - hidden
         self.unbound_parameter = next((p for p in self._parameters if p.name in unbound), None) if unbound else None
         """A parameter that must be bound before the tool is used, because its type has no schema."""
