@@ -124,7 +124,7 @@ class DefinitionFile:
 def read_definition(location: str, options: ReadOptions) -> DefinitionFile:
     """Read the file of a definition. The kind is that of its folder unless the file says it. Raises SourceError."""
     file = options.resolve(location)
-    document = read_yaml(file, location)
+    document = read_yaml(file, location, options.budget)
     if not isinstance(document.value, dict):
         raise _error(location, None, None, "a definition is a mapping with `name`, `kind` and so on.")
     return to_definition(file, document)

@@ -5,6 +5,7 @@ Nothing is fetched: a reference to another document leads nowhere, unless the ca
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -17,15 +18,13 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.invisible import escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip
+from ahvn_tools.sources.budget import Budget, BudgetError
 
 MAX_DEPTH: Final = 200
 """The maximum nesting of a document."""
 
 MAX_REFERENCES: Final = 100
 """The maximum number of references that lead to one another."""
-
-MAX_VALUES: Final = 5_000_000
-"""The maximum number of values in a document; YAML's aliases make many of a few characters."""
 
 MAX_POINTER_CHARS: Final = 500
 """An error shows at most this much of a pointer."""
@@ -64,23 +63,41 @@ class Document:
     root: Any
     minor: int
     """0 for OpenAPI 3.0, 1 for 3.1."""
+    budget: Budget = field(repr=False)
+    """What is left for this document and its files."""
     file: str = ""
     """The path relative to the main document, of a file that it refers to."""
     open_file: OpenFile | None = None
     files: dict[str, Document] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, root: Any, open_file: OpenFile | None = None) -> Document:
+    def read(cls, root: Any, budget: Budget, open_file: OpenFile | None = None) -> Document:
         """Return a document of OpenAPI 3. Raises SourceError for anything else, and for one that is too large."""
         if not isinstance(root, dict):
             raise SourceError(f"An OpenAPI document is an object with `openapi` and `paths`, not {_name_kind(root)}.")
-        check_size(root)
-        return cls(root=root, minor=_read_version(root), open_file=open_file)
+        check_size(root, budget)
+        return cls(root=root, minor=_read_version(root), budget=budget, open_file=open_file)
 
     @property
     def node(self) -> Node:
         """The whole document."""
         return Node(document=self, value=self.root, pointer="#")
+
+    @functools.cached_property
+    def anchors(self) -> dict[str, Node]:
+        """The schemas with an anchor, by its name."""
+        anchors: dict[str, Node] = {}
+        pending = [self.node]
+        while pending:
+            node = pending.pop()
+            if isinstance(node.value, dict):
+                for name in (node.value.get("$anchor"), node.value.get("$dynamicAnchor")):
+                    if isinstance(name, str):
+                        anchors.setdefault(name, node)
+                pending.extend(node.child(key) for key in node.value if isinstance(key, str))
+            elif isinstance(node.value, list):
+                pending.extend(node.child(index) for index in range(len(node.value)))
+        return anchors
 
     def open(self, path: str, source: Node) -> Document:
         """Return another file that a node refers to. Raises DocumentError unless other files may be read."""
@@ -93,11 +110,18 @@ class Document:
                 raise source.error(f"the document refers to more than {MAX_FILES} files.")
             try:
                 root = self.open_file(name)
-                check_size(root)
+                check_size(root, self.budget)
+            except BudgetError:
+                raise
             except SourceError as error:
                 raise source.error(str(error)) from error
             self.files[name] = Document(
-                root=root, minor=self.minor, file=name, open_file=self.open_file, files=self.files
+                root=root,
+                minor=self.minor,
+                budget=self.budget,
+                file=name,
+                open_file=self.open_file,
+                files=self.files,
             )
         return self.files[name]
 
@@ -121,6 +145,7 @@ class Node:
 
     def child(self, step: str | int) -> Node:
         """Return a member or an item, which must exist."""
+        self.document.budget.spend()
         text = str(step).replace("~", "~0").replace("/", "~1")
         return Node(document=self.document, value=self.value[step], pointer=f"{self.pointer}/{text}")
 
@@ -176,26 +201,26 @@ class Node:
         """Return what one reference leads to: a JSON pointer or an anchor, here or in another file."""
         path, _, fragment = reference.partition("#")
         document = self.document.open(unquote(path), self) if path else self.document
-        if fragment and not fragment.startswith("/"):
-            target = _find_anchor(document, unquote(fragment))
-        else:
-            target = _find_pointer(document.node, fragment)
+        try:
+            if fragment and not fragment.startswith("/"):
+                target = document.anchors.get(unquote(fragment))
+            else:
+                target = _find_pointer(document.node, fragment)
+        except RecursionError:  # a pointer leads through a reference, whose pointer leads through a reference …
+            raise self.error("its references lead through too many others: let one of them lead to a value.") from None
         if target is None:
             raise self.error(f"it refers to {clip(reference, 200)!r}, where nothing is: correct the reference.")
         return target
 
 
-def check_size(root: Any) -> None:
-    """Raise SourceError for a document that is nested too deeply, too large or not JSON."""
-    count = 0
+def check_size(root: Any, budget: Budget) -> None:
+    """Raise SourceError for a document that is nested too deeply or too large."""
     pending: list[tuple[Any, int]] = [(root, 1)]
     while pending:
         value, depth = pending.pop()
         if not isinstance(value, dict | list):
             continue
-        count += len(value)
-        if count > MAX_VALUES:
-            raise SourceError(f"The document has more than {MAX_VALUES:,} values; split it.")
+        budget.spend(len(value))
         if depth > MAX_DEPTH:
             raise SourceError(f"The document is nested more than {MAX_DEPTH} levels deep; make it flatter.")
         pending.extend((part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
@@ -230,20 +255,6 @@ def _find_pointer(node: Node, pointer: str) -> Node | None:
         else:
             return None
     return node
-
-
-def _find_anchor(document: Document, name: str) -> Node | None:
-    """Return the schema with this anchor."""
-    pending = [document.node]
-    while pending:
-        node = pending.pop()
-        if isinstance(node.value, dict):
-            if name in (node.value.get("$anchor"), node.value.get("$dynamicAnchor")):
-                return node
-            pending.extend(node.child(key) for key in node.value if isinstance(key, str))
-        elif isinstance(node.value, list):
-            pending.extend(node.child(index) for index in range(len(node.value)))
-    return None
 
 
 def _name_kind(value: Any) -> str:

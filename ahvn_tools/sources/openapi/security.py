@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.sources.http.credentials import Credential
 from ahvn_tools.sources.http.security import ApiKey, ApiKeyLocation, Basic, ClientCredentials, Security
 from ahvn_tools.sources.openapi.document import Node
@@ -70,8 +72,9 @@ class SecuritySchemes:
             token_url=None if is_told_by_host else getattr(security, "token_url", None),
         )
 
+    @functools.cached_property
     def places(self) -> set[tuple[str, str]]:
-        """Return where credentials are sent: no argument is sent there."""
+        """Where credentials are sent: no argument is sent there."""
         places = {("header", "authorization")}
         for node in self._nodes.values():
             if isinstance(node.value, dict) and node.value.get("type") == "apiKey":
@@ -87,6 +90,8 @@ class SecuritySchemes:
         for node in () if requirements is None else requirements.items():
             try:
                 alternatives.append([self._require(name, scopes) for name, scopes in node.members()])
+            except BudgetError:
+                raise
             except SourceError as error:
                 errors.append(error)
         complete = [schemes for schemes in alternatives if all(one.is_complete for one in schemes)]
