@@ -43,6 +43,7 @@ def _to_specs(content: Any, place: str, budget: Budget) -> Iterator[ToolSpec]:
     tools = _find_tools(content, place)
     budget.spend_parts(len(tools))
     for number, tool in enumerate(tools, 1):
+        budget.spend_size(tool)
         where = f"{place}: tool {number}"
         try:
             yield ToolSpec.from_mcp(Tool.model_validate(tool))

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.redaction import clip
+from ahvn_tools.schema.complexity import pattern_size
 
 MAX_VALUES: Final = 3_000_000
 """How many values are read, copied or merged."""
@@ -15,6 +16,9 @@ MAX_CHARS: Final = 50_000_000
 
 VALUES_OF_PART: Final = 300
 """A part that takes more work than a value counts as this many: a tool, a source, a group, a middleware."""
+
+PATTERN_CHARS_OF_VALUE: Final = 10
+"""So much of a regular expression, with its repetitions written out, counts as one value."""
 
 MAX_NAME_CHARS: Final = 200
 
@@ -57,10 +61,16 @@ class Budget:
                 self.spend(0, len(part))
             elif isinstance(part, dict):
                 self.spend(1 + len(part), sum(map(len, part)))
+                if isinstance(pattern := part.get("pattern"), str):
+                    self.spend_pattern(pattern)
                 pending.extend(part.values())
             elif isinstance(part, list):
                 self.spend(1 + len(part))
                 pending.extend(part)
+
+    def spend_pattern(self, pattern: str) -> None:
+        """Take the work to compile a regular expression from the budget. Raises BudgetError if it has less."""
+        self.spend(pattern_size(pattern) // PATTERN_CHARS_OF_VALUE)
 
     def copy(self, value: Any) -> Any:
         """Return a copy of a JSON value, which counts. Raises BudgetError."""

@@ -234,3 +234,11 @@ def test_one_target_of_many_references_is_copied_once():
     members = {f"p{i}": {"$ref": f"#/{spelling}s/long"} for i, spelling in enumerate(spellings)}
     spec = ToolSpec.from_schema("t", {"type": "object", "properties": {"long": LONG, **members}}, lambda **_: None)
     assert json.dumps(spec.to("openai")).count(TEXT) == 2
+
+
+@pytest.mark.parametrize("where", ["schema", "wire"])
+def test_regular_expressions_that_repeat_much_are_refused(tmp_path, where):
+    schema = {"type": "object", "properties": {f"p{i}": {"pattern": "((a{1,100}){1,100}){1,20}"} for i in range(20)}}
+    tools = [{"name": f"t{i}", "inputSchema": schema} for i in range(10)]
+    file = write(tmp_path, {"a.json": tools if where == "wire" else document({"/a": operation(schema)})})
+    assert refusal(file) == exceeds(file, VALUES)

@@ -29,9 +29,6 @@ MAX_REFERENCES: Final = 100
 MAX_POINTER_CHARS: Final = 500
 """An error shows at most this much of a pointer."""
 
-MAX_FILES: Final = 1_000
-"""The maximum number of files that one document refers to."""
-
 _VERSION: Final = re.compile(r"3\.([0-2])(\.\d+)?(-.*)?")
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _KINDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
@@ -106,8 +103,6 @@ class Document:
             raise source.error(f"{problem} Put what it refers to under `components`, or pass external_files=True.")
         name = normpath(join(dirname(self.file), path))
         if name not in self.files:
-            if len(self.files) >= MAX_FILES:
-                raise source.error(f"the document refers to more than {MAX_FILES} files.")
             try:
                 root = self.open_file(name)
                 check_size(root, self.budget)

@@ -18,9 +18,6 @@ from ahvn_tools.sources.openapi.relaxed import relax
 MAX_DEPTH: Final = 64
 """The maximum nesting of a schema, without its references."""
 
-MAX_DEFINITIONS: Final = 5_000
-"""The maximum number of schemas that one operation refers to."""
-
 _VALUES_OF_MERGE: Final = 30
 """To merge schemas takes as much work as to copy so many values."""
 
@@ -70,7 +67,7 @@ class SchemaConverter:
     def definitions_of(self, schema: Any) -> JsonObject:
         """Return the definitions that a converted schema refers to, through any number of references.
 
-        Raises DocumentError for a definition that is not a schema, and for too many of them.
+        Raises DocumentError for a definition that is not a schema.
         """
         reached: JsonObject = {}
         pending = sorted(_find_references(schema), reverse=True)
@@ -78,8 +75,6 @@ class SchemaConverter:
             name = pending.pop()
             if name in reached:
                 continue
-            if len(reached) >= MAX_DEFINITIONS:
-                raise self._nodes[name].error(f"an operation refers to more than {MAX_DEFINITIONS:,} schemas.")
             reached[name] = self._define(name)
             pending += sorted(self._references[name] - reached.keys(), reverse=True)
         return reached
@@ -284,6 +279,8 @@ def _convert_examples(node: Node, schema: JsonObject) -> None:
         del schema["examples"]
     if "example" in node.value and "examples" not in schema:
         schema["examples"] = [node.document.budget.copy(node.value["example"])]
+    if isinstance(schema.get("pattern"), str):
+        node.document.budget.spend_pattern(schema["pattern"])
     if "pattern" in schema and not _is_pattern(schema["pattern"]):
         del schema["pattern"]  # one in another language's syntax; the server checks it
 

@@ -32,6 +32,8 @@ def _screen(value: Any, budget: Budget) -> Any:
     if not isinstance(value, dict):
         return value
     budget.spend(1 + len(value), sum(map(len, value)))
+    if isinstance(pattern := value.get("pattern"), str):  # each tool compiles its own
+        budget.spend_pattern(pattern)
     for name in value:
         if characters := find(name):
             raise DefinitionError(f"the name of a member has invisible characters: {', '.join(characters)}.")
