@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.errors import SourceError, ToolSpecError
 from ahvn_tools.loading.contents import Contents
 from ahvn_tools.loading.json_file import parse_json, read_json, read_text
 from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.redaction import clip
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.spec import ToolSpec
+
+MAX_MESSAGE_CHARS: Final = 1_000
+"""An error shows at most this much of what is wrong: names and regular expressions may be long."""
 
 
 def read(location: Any, options: ReadOptions) -> Contents:
@@ -49,10 +53,10 @@ def _to_specs(content: Any, place: str, budget: Budget) -> Iterator[ToolSpec]:
             yield ToolSpec.from_mcp(Tool.model_validate(tool))
         except ValidationError as error:
             problem = error.errors(include_input=False, include_url=False)[0]
-            key = ".".join(map(str, problem["loc"])) or "it"
+            key = clip(".".join(map(str, problem["loc"])), MAX_MESSAGE_CHARS) or "it"
             raise SourceError(f"{where} is not a tool of MCP: `{key}`: {problem['msg']}.", file=place) from None
         except ToolSpecError as error:
-            raise SourceError(f"{where}: {error}", file=place) from error
+            raise SourceError(f"{where}: {clip(str(error), MAX_MESSAGE_CHARS)}", file=place) from error
 
 
 def _find_tools(content: Any, place: str) -> list[Any]:

@@ -12,10 +12,13 @@ import yaml
 from yaml import events
 
 from ahvn_tools.errors import SourceError
+from ahvn_tools.redaction import clip
 from ahvn_tools.sources.budget import Budget
 
 MAX_BYTES: Final = 32_000_000
 MAX_DEPTH: Final = 100
+MAX_MESSAGE_CHARS: Final = 1_000
+"""An error shows at most this much: keys, tags and anchors of a document may be long."""
 _TOO_DEEP: Final = f"this is nested too deeply: at most {MAX_DEPTH} levels are read."
 
 _CORE_TYPES: Final[Sequence[tuple[str, re.Pattern[str]]]] = (
@@ -96,7 +99,7 @@ def _read_text(file: Path, name: str) -> str:
 
 def _error(name: str, line: int | None, message: str) -> SourceError:
     place = name if line is None else f"{name}, line {line}"
-    return SourceError(f"{place}: {message}", file=name, line=line)
+    return SourceError(f"{place}: {clip(message, MAX_MESSAGE_CHARS)}", file=name, line=line)
 
 
 def _code_point(error: yaml.reader.ReaderError) -> int:

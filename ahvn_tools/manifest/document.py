@@ -20,6 +20,9 @@ MAX_PROBLEMS: Final = 100
 MAX_PROBLEM_CHARS: Final = 2_000
 """An error shows at most this much of a problem."""
 
+MAX_ERROR_CHARS: Final = 100_000
+"""The maximum length of an error about several problems, also those of other manifests."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -57,7 +60,7 @@ class Document:
         if len(places) > len(shown):
             lines.append(f"There are {len(places) - len(shown):,} more problems.")
         file = None if self.yaml is None else self.yaml.name
-        return SourceError("\n".join(dict.fromkeys(lines)), file=file, line=places[0][0][0])
+        return SourceError(clip("\n".join(dict.fromkeys(lines)), MAX_ERROR_CHARS), file=file, line=places[0][0][0])
 
     def _to_line(self, line: int | None, key: str, message: str) -> str:
         file = None if self.yaml is None else self.yaml.name

@@ -242,3 +242,30 @@ def test_regular_expressions_that_repeat_much_are_refused(tmp_path, where):
     tools = [{"name": f"t{i}", "inputSchema": schema} for i in range(10)]
     file = write(tmp_path, {"a.json": tools if where == "wire" else document({"/a": operation(schema)})})
     assert refusal(file) == exceeds(file, VALUES)
+
+
+NAME = "k" * 1_000_000
+TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "pattern": NAME + "("}}}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"openapi": "3.1.0", "paths": {NAME: {}}},
+        {"swagger": NAME},
+        document({"/a": operation({"type": NAME})}),
+        [TOOL],
+        f"? {NAME}\n: 1\n? {NAME}\n: 2",
+        f"kind: http\n? {NAME}\n: 2",
+        f"sources: [{{? {NAME} : 2}}]",
+        f"sources: [{NAME}.py]",
+        f"sources: []\nagents: {{a: {{tools: 1, ? {NAME} : 2}}}}",
+    ],
+    ids=["path", "version", "type", "pattern", "yaml", "definition", "source", "location", "agent"],
+)
+def test_an_error_does_not_grow_with_a_name_in_the_document(tmp_path, monkeypatch, content):
+    monkeypatch.setattr(budget, "MAX_CHARS", 10_000_000)
+    file = write(tmp_path, {"a.yaml" if isinstance(content, str) else "a.json": content})
+    with pytest.raises(SourceError) as caught:
+        load(file)
+    assert len(str(caught.value)) < 5_000

@@ -29,6 +29,9 @@ MAX_REFERENCES: Final = 100
 MAX_POINTER_CHARS: Final = 500
 """An error shows at most this much of a pointer."""
 
+MAX_PROBLEM_CHARS: Final = 1_000
+"""An error shows at most this much of a problem."""
+
 _VERSION: Final = re.compile(r"3\.([0-2])(\.\d+)?(-.*)?")
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _KINDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
@@ -43,7 +46,7 @@ class DocumentError(SourceError):
     """A part of a document is wrong: the one at the JSON pointer, in the document itself or in a file it refers to."""
 
     def __init__(self, problem: str, pointer: str, file: str = "") -> None:
-        super().__init__(escape_line(f"{file}{clip(pointer, MAX_POINTER_CHARS)}: {problem}"))
+        super().__init__(escape_line(f"{file}{clip(pointer, MAX_POINTER_CHARS)}: {clip(problem, MAX_PROBLEM_CHARS)}"))
         self.problem = problem
         self.pointer = pointer
         self.document_file = file
@@ -225,8 +228,8 @@ def _read_version(root: JsonObject) -> int:
     """Return the minor version of OpenAPI 3. Raises SourceError for another version."""
     if "swagger" in root:
         raise SourceError(
-            f"This is a document of Swagger {root['swagger']}; only OpenAPI 3 is read. Convert it, for example with "
-            "https://converter.swagger.io."
+            f"This is a document of Swagger {clip(str(root['swagger']), 20)}; only OpenAPI 3 is read. Convert it, for "
+            "example with https://converter.swagger.io."
         )
     version = root.get("openapi")
     if version is None:
