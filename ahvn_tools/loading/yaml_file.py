@@ -35,6 +35,10 @@ _MAX_NUMBER_CHARS: Final = 400
 """No float has more digits, and Python refuses to read integers of more than 4300."""
 
 
+_EVENTS_AT_ONCE: Final = 50
+"""Events of the parser are taken from the budget in such steps."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class YamlDocument:
     """The content of a YAML file."""
@@ -72,10 +76,13 @@ def read_yaml(source: Path | str, name: str | None = None, budget: Budget | None
     text = _read_text(source, name) if isinstance(source, Path) else source.removeprefix("\ufeff")
     if len(text) > MAX_BYTES:
         raise SourceError(f"{name} is too large: at most {MAX_BYTES:,} bytes are read.", file=name)
-    builder = _Builder(name, budget or Budget(name))
+    budget = budget or Budget(name)
+    builder = _Builder(name, budget)
     try:
-        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        for number, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
             builder.handle(event)
+            if number % _EVENTS_AT_ONCE == 0:
+                budget.spend(_EVENTS_AT_ONCE)
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         raise _error(name, line, _explain(error)) from None
@@ -153,7 +160,6 @@ class _Builder:
 
     def handle(self, event: events.Event) -> None:
         line = event.start_mark.line + 1
-        self._budget.spend()
         if isinstance(event, events.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:

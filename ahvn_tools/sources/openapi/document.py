@@ -32,6 +32,8 @@ MAX_POINTER_CHARS: Final = 500
 MAX_PROBLEM_CHARS: Final = 1_000
 """An error shows at most this much of a problem."""
 
+_VALUES_AT_ONCE: Final = 1_000
+
 _VERSION: Final = re.compile(r"3\.([0-2])(\.\d+)?(-.*)?")
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _KINDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
@@ -213,15 +215,20 @@ class Node:
 
 def check_size(root: Any, budget: Budget) -> None:
     """Raise SourceError for a document that is nested too deeply or too large."""
+    count = 0
     pending: list[tuple[Any, int]] = [(root, 1)]
     while pending:
         value, depth = pending.pop()
         if not isinstance(value, dict | list):
             continue
-        budget.spend(len(value))
+        count += len(value)
+        if count > _VALUES_AT_ONCE:
+            budget.spend(count)
+            count = 0
         if depth > MAX_DEPTH:
             raise SourceError(f"The document is nested more than {MAX_DEPTH} levels deep; make it flatter.")
         pending.extend((part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
+    budget.spend(count)
 
 
 def _read_version(root: JsonObject) -> int:

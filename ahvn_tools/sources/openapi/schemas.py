@@ -250,10 +250,13 @@ class _DiscriminatorValues:
         return values
 
 
+_KEYWORD_TYPES: Final = (("required", list), ("enum", list), ("properties", dict))
+
+
 def _check_rules(node: Node) -> None:
     """Raise DocumentError for a keyword that is often written wrongly, with its place."""
-    for keyword, kind in (("required", list), ("enum", list), ("properties", dict)):
-        if keyword in node.value:
+    for keyword, kind in _KEYWORD_TYPES:
+        if keyword in node.value and not isinstance(node.value[keyword], kind):
             node.child(keyword).require(kind)
     stated = node.value.get("type")
     for name in stated if isinstance(stated, list) else () if stated is None else [stated]:

@@ -53,6 +53,8 @@ class SecuritySchemes:
         schemes = None if components is None else components.get("securitySchemes")
         self._nodes = {} if schemes is None else {name: node.resolve() for name, node in schemes.members()}
         self._auth = auth
+        self._chosen: dict[tuple[str, str], list[Scheme]] = {}
+        """What was chosen, by the place of the alternatives: most operations have those of the document."""
         for name in auth:
             if name not in self._nodes:
                 raise SourceError(f"The document has no security scheme {name!r}. {near_misses(name, self._nodes)}")
@@ -86,8 +88,15 @@ class SecuritySchemes:
 
         Raises DocumentError if the document has none of the alternatives, or if none can be used.
         """
+        if requirements is None:
+            return []
+        if requirements.key not in self._chosen:
+            self._chosen[requirements.key] = self._choose(requirements)
+        return self._chosen[requirements.key]
+
+    def _choose(self, requirements: Node) -> list[Scheme]:
         alternatives, errors = [], []
-        for node in () if requirements is None else requirements.items():
+        for node in requirements.items():
             try:
                 alternatives.append([self._require(name, scopes) for name, scopes in node.members()])
             except BudgetError:
