@@ -12,7 +12,8 @@ from ahvn_tools.errors import SourceError, ToolSpecError, near_misses
 from ahvn_tools.loading.environment import expand
 from ahvn_tools.loading.kinds import FOLDER_KINDS
 from ahvn_tools.loading.options import ReadOptions
-from ahvn_tools.loading.yaml_file import YamlDocument, read_yaml
+from ahvn_tools.loading.yaml_file import MAX_MESSAGE_CHARS, YamlDocument, read_yaml
+from ahvn_tools.redaction import clip
 
 _KINDS: Final = {
     "http": "http",
@@ -124,7 +125,7 @@ class DefinitionFile:
 def read_definition(location: str, options: ReadOptions) -> DefinitionFile:
     """Read the file of a definition. The kind is that of its folder unless the file says it. Raises SourceError."""
     file = options.resolve(location)
-    document = read_yaml(file, location)
+    document = read_yaml(file, location, options.budget)
     if not isinstance(document.value, dict):
         raise _error(location, None, None, "a definition is a mapping with `name`, `kind` and so on.")
     return to_definition(file, document)
@@ -154,7 +155,9 @@ def _error(name: str, line: int | None, key: str | None, message: str) -> Source
     place = name if line is None else f"{name}, line {line}"
     part = "" if key is None else f"`{key}`: "
     end = "" if message.endswith((".", "?")) else "."
-    return SourceError(f"{place}: {part}{message}{end}", file=name, line=line)
+    return SourceError(
+        f"{place}: {clip(part, MAX_MESSAGE_CHARS)}{clip(message, MAX_MESSAGE_CHARS)}{end}", file=name, line=line
+    )
 
 
 def _describe(value: Any) -> str:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.errors import SourceError
+from ahvn_tools.sources.budget import Budget
 
 MAX_BYTES: Final = 64_000_000
 
 
-def read_json(file: Path, shown: str) -> Any:
+def read_json(file: Path, shown: str, budget: Budget | None = None) -> Any:
     """Return the content of a JSON file. Raises SourceError with the line; `shown` is how it names the file."""
-    return parse_json(read_text(file, shown), shown)
+    return parse_json(read_text(file, shown), shown, budget=budget)
 
 
 def read_text(file: Path, shown: str | None = None) -> str:
@@ -33,8 +34,12 @@ def read_text(file: Path, shown: str | None = None) -> str:
     return text
 
 
-def parse_json(text: str, shown: str, line: int = 1) -> Any:
-    """Return the JSON of a text that begins in this line of a file. Raises SourceError with the line."""
+def parse_json(text: str, shown: str, line: int = 1, budget: Budget | None = None) -> Any:
+    """Return the JSON of a text that begins in this line of a file. Raises SourceError with the line.
+
+    Values are taken from the budget, its own one by default, before there are any.
+    """
+    (budget or Budget(shown)).spend(sum(map(text.count, ",[{")))  # slightly too many: there are some in strings
     try:
         return _loads(text)
     except RecursionError:

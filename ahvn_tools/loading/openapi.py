@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
+import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +15,11 @@ from ahvn_tools.loading.contents import Contents
 from ahvn_tools.loading.json_file import read_text
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.sources.budget import Budget, BudgetError
 from ahvn_tools.spec import ToolSpec
 
 if TYPE_CHECKING:
+    from ahvn_tools.loading.yaml_file import YamlDocument
     from ahvn_tools.sources.http.body import HTTPBody
     from ahvn_tools.sources.http.responses import HTTPResponse
     from ahvn_tools.sources.openapi.document import DocumentError, OpenFile
@@ -43,9 +45,12 @@ def read(location: Any, options: ReadOptions, choices: OpenAPIOptions | None = N
         choices["document_url"] = document.location
     open_file = document.open_file if choices.pop("external_files", False) else None
     try:
-        tools = read_tools(document.value, choices, open_file, label=document.label.partition("?")[0])
+        label = document.label.partition("?")[0]
+        tools = read_tools(document.value, choices, open_file, label=label, budget=options.budget)
     except DocumentError as error:
         raise document.locate(error) from None
+    except BudgetError:  # it names the source that the host has named
+        raise
     except SourceError as error:
         raise SourceError(f"{document.label}: {error}", file=document.label) from error
     for template, body in tools.tools.values():
@@ -58,24 +63,25 @@ def read(location: Any, options: ReadOptions, choices: OpenAPIOptions | None = N
 class _Source:
     """A document, and where it was read."""
 
-    def __init__(self, location: str, text: str, value: Any) -> None:
+    def __init__(self, location: str, text: str, value: Any, budget: Budget) -> None:
         """`location` is a path or a URL, or empty."""
         self.location = location
         self.is_remote = _is_url(location)
         self.value = value
         self.label = mask_credentials(location) if location else "the document"
         self._text = text
+        self._budget = budget
 
     @classmethod
     def open(cls, location: Any, options: ReadOptions) -> _Source:
         """Read a document from a file or a URL. Raises SourceError."""
         if isinstance(location, Mapping):
-            return cls("", "", dict(location))
+            return cls("", "", dict(location), options.budget)
         path = str(location) if _is_url(location) else str(options.resolve(str(location)))
         if _is_url(path):
             options.trust.require_server(path)
         text = _fetch(path) if _is_url(path) else read_text(Path(path))
-        return cls(path, text, _parse(text, path))
+        return cls(path, text, _parse(text, path, options.budget), options.budget)
 
     @property
     def stem(self) -> str:
@@ -93,7 +99,10 @@ class _Source:
             path = (folder / name).resolve()
             if not path.is_relative_to(folder):
                 raise SourceError(f"{self.label} refers to {name!r}, which is outside of its folder.")
-            return _parse(read_text(path), str(path))
+            text = read_text(path)
+            self._budget.spend_parts()
+            self._budget.spend(chars=len(text))
+            return _parse(text, str(path), self._budget)
 
         return read_file
 
@@ -110,14 +119,9 @@ class _Source:
         return SourceError(f"{place}: {error}", file=file, line=line)
 
     def _find_line(self, error: DocumentError) -> int | None:
-        """Return the line of a JSON pointer. JSON is YAML, too, but for some that has tabs."""
-        from ahvn_tools.loading.yaml_file import read_yaml
-
-        if not self._text:
-            return None
-        try:
-            document = read_yaml(self._text)
-        except SourceError:
+        """Return the line of a JSON pointer."""
+        document = self._lines
+        if document is None:
             return None
         steps = [unquote(step).replace("~1", "/").replace("~0", "~") for step in error.pointer.split("/")[1:]]
         path: list[str | int] = []
@@ -128,23 +132,30 @@ class _Source:
             value = value[key] if document.line_of(path) is not None else None
         return document.line_of(path)
 
+    @functools.cached_property
+    def _lines(self) -> YamlDocument | None:
+        """The document with its lines, which are read once for all errors. JSON is YAML, but for some that has tabs."""
+        from ahvn_tools.loading.yaml_file import read_yaml
+
+        try:
+            return read_yaml(self._text) if self._text else None
+        except SourceError:
+            return None
+
 
 def _is_url(location: object) -> bool:
     return str(location).startswith(("http://", "https://"))
 
 
-def _parse(text: str, location: str) -> Any:
+def _parse(text: str, location: str, budget: Budget) -> Any:
     """Return the content of a JSON or YAML text. Raises SourceError with the line."""
     from ahvn_tools.loading.json_file import parse_json
     from ahvn_tools.loading.yaml_file import read_yaml
 
     label = mask_credentials(location)
     if text.lstrip()[:1] in {"{", "["}:
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            return parse_json(text, label)
-    return read_yaml(text, label).value
+        return parse_json(text, label, budget=budget)
+    return read_yaml(text, label, budget).value
 
 
 def _fetch(url: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahvn_tools.errors import SourceError
+from ahvn_tools.sources.budget import Budget
 from ahvn_tools.trust import Trust
 
 if TYPE_CHECKING:  # slow, and few sources need it
@@ -36,6 +37,8 @@ class ReadOptions:
     """Where the bodies of tools with `isolation="executor"` run."""
     allow_missing: bool = False
     """Whether a folder may have no file with tools."""
+    budget: Budget = field(default_factory=lambda: Budget("the source"), repr=False)
+    """What is left for the source that the host has named, and for all that this one includes."""
 
     @property
     def variables(self) -> Mapping[str, str]:

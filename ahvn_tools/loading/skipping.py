@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError
+from ahvn_tools.sources.budget import BudgetError
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,8 @@ def skipping(file: str | None, remember: Callable[[SourceError], None]) -> Itera
     """
     try:
         yield
+    except BudgetError:  # nothing is left for the other files
+        raise
     except (ToolSpecError, ToolCallError, OSError) as error:
         if file is None:
             raise

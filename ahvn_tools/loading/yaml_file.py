@@ -12,12 +12,14 @@ import yaml
 from yaml import events
 
 from ahvn_tools.errors import SourceError
+from ahvn_tools.redaction import clip
+from ahvn_tools.sources.budget import Budget
 
 MAX_BYTES: Final = 32_000_000
 MAX_DEPTH: Final = 100
+MAX_MESSAGE_CHARS: Final = 1_000
+"""An error shows at most this much: keys, tags and anchors of a document may be long."""
 _TOO_DEEP: Final = f"this is nested too deeply: at most {MAX_DEPTH} levels are read."
-MAX_REPEATED_PARTS: Final = 50_000
-"""How many parts the aliases of a document may repeat, altogether."""
 
 _CORE_TYPES: Final[Sequence[tuple[str, re.Pattern[str]]]] = (
     ("null", re.compile(r"null|Null|NULL|~|")),
@@ -31,6 +33,10 @@ _TAG_PREFIX: Final = "tag:yaml.org,2002:"
 
 _MAX_NUMBER_CHARS: Final = 400
 """No float has more digits, and Python refuses to read integers of more than 4300."""
+
+
+_EVENTS_AT_ONCE: Final = 50
+"""Events of the parser are taken from the budget in such steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +64,25 @@ class YamlDocument:
         return line
 
 
-def read_yaml(source: Path | str, name: str | None = None) -> YamlDocument:
+def read_yaml(source: Path | str, name: str | None = None, budget: Budget | None = None) -> YamlDocument:
     """Read a file, or a text, that contains one YAML document.
 
     Types are those of YAML 1.2: `no`, `on`, `1:30` and `2026-01-01` are texts, and `010` is ten. Keys are always
-    texts, as they are written. Raises SourceError with the line for bad YAML, duplicate keys, tags of other types, and
-    documents that are too large, too deep, or grow too much by their aliases.
+    texts, as they are written. Values and what aliases repeat are taken from the budget, its own one by default. Raises
+    SourceError with the line for bad YAML, duplicate keys, tags of other types, and documents that are too large or too
+    deep.
     """
     name = name or (str(source) if isinstance(source, Path) else "the text")
     text = _read_text(source, name) if isinstance(source, Path) else source.removeprefix("\ufeff")
     if len(text) > MAX_BYTES:
         raise SourceError(f"{name} is too large: at most {MAX_BYTES:,} bytes are read.", file=name)
-    builder = _Builder(name)
+    budget = budget or Budget(name)
+    builder = _Builder(name, budget)
     try:
-        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        for number, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
             builder.handle(event)
+            if number % _EVENTS_AT_ONCE == 0:
+                budget.spend(_EVENTS_AT_ONCE)
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         raise _error(name, line, _explain(error)) from None
@@ -96,7 +106,7 @@ def _read_text(file: Path, name: str) -> str:
 
 def _error(name: str, line: int | None, message: str) -> SourceError:
     place = name if line is None else f"{name}, line {line}"
-    return SourceError(f"{place}: {message}", file=name, line=line)
+    return SourceError(f"{place}: {clip(message, MAX_MESSAGE_CHARS)}", file=name, line=line)
 
 
 def _code_point(error: yaml.reader.ReaderError) -> int:
@@ -121,28 +131,31 @@ class _Container:
     key: str | None = None
     """The key of a dict whose value comes next."""
     anchor: str | None = None
-    parts: int = 1
+    values: int = 1
+    chars: int = 0
 
-    def add(self, value: Any, line: int, parts: int) -> None:
+    def add(self, value: Any, line: int, values: int, chars: int) -> None:
         if isinstance(self.value, list):
             self.lines.setdefault(len(self.value), line)
             self.value.append(value)
         elif self.key is not None:
             self.value[self.key] = value
             self.key = None
-        self.parts += parts
+        self.values += values
+        self.chars += chars
 
 
 class _Builder:
     """Makes the value of a document from parser events: without recursion, which deep YAML would exhaust."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, budget: Budget) -> None:
         self.value: Any = None
         self.lines: dict[int, dict[str | int, int]] = {}
         self._name = name
         self._open: list[_Container] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._repeated_parts = 0
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
+        """The values by anchor, with the number of values and characters in them."""
+        self._budget = budget
         self._documents = 0
 
     def handle(self, event: events.Event) -> None:
@@ -178,19 +191,17 @@ class _Builder:
     def _end(self, line: int) -> None:
         container = self._open.pop()
         if container.anchor:
-            self._anchors[container.anchor] = (container.value, container.parts)
-        self._add(container.value, line, container.parts)
+            self._anchors[container.anchor] = (container.value, container.values, container.chars)
+        self._add(container.value, line, container.values, container.chars)
 
     def _repeat(self, event: events.AliasEvent, line: int) -> None:
         if event.anchor not in self._anchors:
             raise self._error(line, f"there is no anchor &{event.anchor} before this alias, or it contains the alias.")
-        value, parts = self._anchors[event.anchor]
-        self._repeated_parts += parts
-        if self._repeated_parts > MAX_REPEATED_PARTS:
-            raise self._error(line, f"aliases repeat too much: at most {MAX_REPEATED_PARTS:,} parts. Write them out.")
+        value, values, chars = self._anchors[event.anchor]
+        self._budget.spend(values, chars)
         if self._expects_key():
             raise self._error(line, "a key must be a text, and no alias.")
-        self._add(value, line, parts)
+        self._add(value, line, values, chars)
 
     def _add_scalar(self, event: events.ScalarEvent, line: int) -> None:
         is_plain = event.implicit[0] and not event.style
@@ -199,8 +210,8 @@ class _Builder:
             return
         value = self._convert(event, line, is_plain=is_plain)
         if event.anchor:
-            self._anchors[event.anchor] = (value, 1)
-        self._add(value, line, 1)
+            self._anchors[event.anchor] = (value, 1, len(event.value))
+        self._add(value, line, 1, len(event.value))
 
     def _set_key(self, event: events.ScalarEvent, line: int, *, is_plain: bool) -> None:
         container, key = self._open[-1], event.value
@@ -210,6 +221,7 @@ class _Builder:
         if key in container.lines:
             raise self._error(line, f"the key {key!r} is here for a second time: line {container.lines[key]} has it.")
         container.key = key
+        container.chars += len(key)
         container.lines[key] = line
 
     def _convert(self, event: events.ScalarEvent, line: int, *, is_plain: bool) -> Any:
@@ -239,9 +251,9 @@ class _Builder:
     def _expects_key(self) -> bool:
         return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
 
-    def _add(self, value: Any, line: int, parts: int) -> None:
+    def _add(self, value: Any, line: int, values: int, chars: int) -> None:
         if self._open:
-            self._open[-1].add(value, line, parts)
+            self._open[-1].add(value, line, values, chars)
         else:
             self.value = value
 

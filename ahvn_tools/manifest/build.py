@@ -17,6 +17,7 @@ from ahvn_tools.manifest.document import Document, Problem
 from ahvn_tools.manifest.model import Manifest
 from ahvn_tools.manifest.validation import describe_option_errors
 from ahvn_tools.manifest.variables import Resolved
+from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.toolkit.entry_options import validate_middleware
 
@@ -46,6 +47,8 @@ class Build:
         """Collect an error as a problem of a part of the manifest."""
         try:
             yield
+        except BudgetError:  # nothing is left for what comes after it
+            raise
         except NestedError as error:
             self.problems.append(Problem(path=path, message=str(error), is_complete=True))
         except (ToolSpecError, ToolCallError) as error:  # such as a ToolConnectionError

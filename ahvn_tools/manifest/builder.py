@@ -54,6 +54,15 @@ class Builder:
 
     def _fill(self, kit: Toolkit) -> None:
         build, manifest = self.build, self.build.manifest
+        parts = (
+            manifest.groups,
+            manifest.middleware,
+            manifest.binds,
+            manifest.sources,
+            manifest.tools,
+            manifest.presets,
+        )
+        build.read_options.budget.spend_parts(sum(map(len, parts)))
         for name, group in manifest.groups.items():
             with build.at("groups", name):
                 kit.add_group(name, group.description, active=group.active, notes=group.notes)

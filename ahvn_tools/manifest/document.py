@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.errors import SourceError, near_misses
 from ahvn_tools.loading.yaml_file import YamlDocument, read_yaml
+from ahvn_tools.redaction import clip
+from ahvn_tools.sources.budget import Budget
 
 Path_ = tuple[str | int, ...]
+
+MAX_PROBLEMS: Final = 100
+"""An error shows at most this many problems."""
+
+MAX_PROBLEM_CHARS: Final = 2_000
+"""An error shows at most this much of a problem."""
+
+MAX_ERROR_CHARS: Final = 100_000
+"""The maximum length of an error about several problems, also those of other manifests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,18 +52,21 @@ class Document:
     """Where a part is written that was merged over another: its path -> the path in the file."""
 
     def error(self, problems: Sequence[Problem]) -> SourceError:
-        """Return one error about all of these, a line for each, in the order of the file."""
+        """Return one error about these, a line for each, in the order of the file; of many, of the first."""
         places = [(self._place(p.path if p.is_written else self.origin(p.path)), p) for p in problems]
         places.sort(key=lambda item: item[0][0] or 0)
-        lines = [p.message if p.is_complete else self._to_line(*place, p.message) for place, p in places]
+        shown = places[:MAX_PROBLEMS]
+        lines = [p.message if p.is_complete else self._to_line(*place, p.message) for place, p in shown]
+        if len(places) > len(shown):
+            lines.append(f"There are {len(places) - len(shown):,} more problems.")
         file = None if self.yaml is None else self.yaml.name
-        return SourceError("\n".join(dict.fromkeys(lines)), file=file, line=places[0][0][0])
+        return SourceError(clip("\n".join(dict.fromkeys(lines)), MAX_ERROR_CHARS), file=file, line=places[0][0][0])
 
     def _to_line(self, line: int | None, key: str, message: str) -> str:
         file = None if self.yaml is None else self.yaml.name
         place = [file, None if line is None or file is None else str(line)]
         start = ":".join(part for part in place if part is not None)
-        return ": ".join(part for part in (start, key, message) if part)
+        return clip(": ".join(part for part in (start, key, message) if part), MAX_PROBLEM_CHARS)
 
     def _place(self, path: Path_) -> tuple[int | None, str]:
         """Return the line and the key of a part, or of the innermost part around it that is written."""
@@ -75,9 +89,9 @@ def to_text(path: Path_) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
-def read_document(file: Path, shown: str) -> Document:
+def read_document(file: Path, shown: str, budget: Budget) -> Document:
     """Read a manifest; `shown` is how errors name the file. Raises SourceError."""
-    yaml = read_yaml(file, name=shown)
+    yaml = read_yaml(file, shown, budget)
     document = Document(file=file, folder=file.parent, data={}, yaml=yaml)
     data = {} if yaml.value is None else yaml.value
     if not isinstance(data, dict):
@@ -92,10 +106,16 @@ def merge_part(document: Document, kind: str, name: str | None) -> Document:
     """
     parts = document.data.get(kind)
     part = parts.get(name) if isinstance(parts, dict) and name is not None else None
-    origins = dict(document.origins)
+    origins: dict[Path_, Path_] = {}
     data: Any = {key: value for key, value in document.data.items() if key != kind}
     if isinstance(part, dict):
         data = _merge(data, part, (), document.origin((kind, str(name))), origins)
+    kept = {
+        path: origin
+        for path, origin in document.origins.items()
+        if not any(path[:end] in origins for end in range(len(path) + 1))
+    }
+    origins = kept | origins
     return Document(file=document.file, folder=document.folder, data=data, yaml=document.yaml, origins=origins)
 
 
@@ -118,8 +138,6 @@ def _without_nulls(value: Any) -> Any:
 
 def _merge(below: Any, above: Any, path: Path_, origin: Path_, origins: dict[Path_, Path_]) -> Any:
     if not (isinstance(below, dict) and isinstance(above, dict)):
-        for inner in [known for known in origins if known[: len(path)] == path]:
-            del origins[inner]
         origins[path] = origin
         return _without_nulls(above)
     merged = dict(below)

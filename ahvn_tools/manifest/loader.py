@@ -18,7 +18,9 @@ from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.loading.skipping import skipping
 from ahvn_tools.manifest.load_errors import add_load_errors
 from ahvn_tools.manifest.server_ownership import adopt_servers, close_servers
+from ahvn_tools.redaction import mask_credentials
 from ahvn_tools.roots import Roots, to_roots
+from ahvn_tools.sources.budget import Budget
 from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.trust import Trust
 
@@ -87,7 +89,7 @@ def load(
                 loaded.append(_load_manifest(location, options, profile, audience, None))
                 contents.append(Contents(name=loaded[-1].name, toolkit=loaded[-1]))
             else:
-                contents.append(reader.read(kind, location, options))
+                contents.append(reader.read(kind, location, _with_budget(options, location)))
         if len(contents) == 1 and contents[0].toolkit is not None and not files:
             return _single_toolkit(contents[0], name, audience, executor)
         kit = _combine(contents, name, audience, executor)
@@ -163,7 +165,15 @@ def _load_manifest(
 ) -> Toolkit:
     from ahvn_tools.manifest.manifest_file import Choice, load_manifest  # slow, and not for other sources
 
-    return load_manifest(location, options, Choice(profile=profile, audience=audience, name=name))
+    return load_manifest(
+        location, _with_budget(options, location), Choice(profile=profile, audience=audience, name=name)
+    )
+
+
+def _with_budget(options: ReadOptions, location: Any) -> ReadOptions:
+    """Return the options for one source, which has a budget of its own."""
+    is_named = isinstance(location, str) and "\n" not in location
+    return replace(options, budget=Budget(mask_credentials(location) if is_named else "the source"))
 
 
 def _present(sources: Iterable[Any], options: ReadOptions) -> list[Any]:

@@ -67,7 +67,8 @@ def load_manifest(
         raise SourceError(f"{shown}: the manifest includes itself: {chain}.", file=shown)
     if len(ancestors) >= MAX_DEPTH:
         raise SourceError(f"{shown}: manifests include each other too deeply: at most {MAX_DEPTH} levels.", file=shown)
-    written = read_document(file, shown)
+    options.budget.spend_parts()
+    written = read_document(file, shown, options.budget)
     document, choice = _choose_parts(written, options.env, choice)
     options = replace(options.for_documents_in(file.parent), folder=file.parent)
     build = _prepare(written, document, options, choice, (*ancestors, file))
@@ -116,7 +117,7 @@ def _prepare(
     written: Document, document: Document, options: ReadOptions, choice: Choice, ancestors: tuple[Path, ...]
 ) -> Build:
     """Return what the toolkit is made from. Raises SourceError for what can be seen without loading a source."""
-    resolved = resolve_variables(document.data, options.variables)
+    resolved = resolve_variables(document.data, options.variables, options.budget)
     manifest, problems = validate(resolved.data)
     unresolved = {problem.path for problem in resolved.problems}
     problems = [*resolved.problems, *(problem for problem in problems if problem.path not in unresolved)]

@@ -43,7 +43,9 @@ class ToolsetAdder:
         build, options = self.build, self.build.read_options
         places = build.manifest.tool_sets if "tool_sets" in build.manifest.model_fields_set else None
         with build.at("tool_sets"):
-            for error in add_toolset_files(self.kit, find_files(options.folder, places), options):
+            files = find_files(options.folder, places)
+            options.budget.spend_parts(len(files))
+            for error in add_toolset_files(self.kit, files, options):
                 with build.at("tool_sets"):
                     raise _to_nested(error)
 
@@ -51,6 +53,7 @@ class ToolsetAdder:
         waiting = dict(selections)
         while waiting:  # a toolset may be made of one that comes later
             failed: dict[str, ToolSpecError] = {}
+            self.build.read_options.budget.spend_parts(len(waiting))
             for name, options in waiting.items():
                 try:
                     self.kit.add_toolset(name, **options)

@@ -88,7 +88,7 @@ def add_toolset_files(toolkit: Toolkit, files: Iterable[Path], options: ReadOpti
 
 def unknown_tools(toolkit: Toolkit, names: Iterable[str]) -> Iterator[str]:
     """Yield a message for each name that no tool has."""
-    known = [tool.name for tool in toolkit]
+    known = {tool.name: None for tool in toolkit}
     for name in names:
         if name not in known:
             yield f"there is no tool {name!r}. {near_misses(name, known)}"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ahvn_tools.errors import near_misses
-from ahvn_tools.manifest.document import Path_, Problem
+from ahvn_tools.manifest.document import MAX_PROBLEMS, Path_, Problem
 from ahvn_tools.manifest.model import Manifest
 from ahvn_tools.manifest.source_model import LOCATIONS
 
@@ -48,7 +48,9 @@ def validate_as(model: type[Model], data: Any) -> tuple[Model | None, list[Probl
         return model.model_validate(data, context=known_keys), []
     except ValidationError as error:
         details = error.errors(include_input=False, include_url=False)
-    problems = [_to_problem(detail, data, known_keys) for detail in details]
+    problems = [
+        _to_problem(detail, data, known_keys, has_hint=index < MAX_PROBLEMS) for index, detail in enumerate(details)
+    ]
     return None, _without_doubles(problems)
 
 
@@ -72,7 +74,8 @@ def describe_option_errors(name: str, error: ValueError, model: type[BaseModel])
     return " ".join(dict.fromkeys(texts))
 
 
-def _to_problem(detail: ErrorDetails, data: Any, known_keys: Mapping[int, Sequence[str]]) -> Problem:
+def _to_problem(detail: ErrorDetails, data: Any, known_keys: Mapping[int, Sequence[str]], *, has_hint: bool) -> Problem:
+    """Return what is wrong; to look for the key that may be meant takes time."""
     path = _to_path(detail["loc"], data)
     if detail["type"] != "extra_forbidden":
         return Problem(path=path, message=f"{_explain(detail, _part(data, path))}.".replace("?.", "?"))
@@ -82,7 +85,8 @@ def _to_problem(detail: ErrorDetails, data: Any, known_keys: Mapping[int, Sequen
         return Problem(
             path=path, message=f"the source has `{others[0]}` already: it has only one of {_join(LOCATIONS)}."
         )
-    return Problem(path=path, message=f"there is no such key. {_hint(key, known)}")
+    hint = f" {_hint(key, known)}" if has_hint else ""
+    return Problem(path=path, message=f"there is no such key.{hint}")
 
 
 def _hint(key: str, known: Sequence[str]) -> str:

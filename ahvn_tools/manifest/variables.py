@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.loading.environment import VARIABLE
 from ahvn_tools.manifest.document import Path_, Problem
 from ahvn_tools.redaction import text_redactor
+from ahvn_tools.sources.budget import Budget
 
 _VALUE_KEYS: Final = frozenset(
     {"preset", "presets", "env", "auth", "headers", "inputs", "http", "http_options", "variables", "server"}
@@ -55,16 +57,20 @@ class Resolved:
 
     def contains_secret(self, path: Path_) -> bool:
         """Return whether a part of the data, or a part in it, contains a variable."""
-        return any(secret[: len(path)] == path for secret in self.secret_paths)
+        return path in self._paths_with_secrets
+
+    @functools.cached_property
+    def _paths_with_secrets(self) -> frozenset[Path_]:
+        return frozenset(path[:end] for path in self.secret_paths for end in range(len(path) + 1))
 
     def redact(self, text: str) -> str:
         """Return a text in which the values from the environment are replaced by the names of their variables."""
         return text_redactor(self.values)(text)
 
 
-def resolve_variables(data: Any, env: Mapping[str, str]) -> Resolved:
-    """Return the data with the values of its variables. What is wrong is in `problems`."""
-    resolver = _Resolver(env)
+def resolve_variables(data: Any, env: Mapping[str, str], budget: Budget) -> Resolved:
+    """Return the data with the values of its variables, which count. What is wrong is in `problems`."""
+    resolver = _Resolver(env, budget)
     resolved = resolver.resolve(data, ())
     return Resolved(
         data=resolved,
@@ -75,8 +81,9 @@ def resolve_variables(data: Any, env: Mapping[str, str]) -> Resolved:
 
 
 class _Resolver:
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], budget: Budget) -> None:
         self._env = env
+        self._budget = budget
         self.secret_paths: set[Path_] = set()
         self.values: dict[str, str] = {}
         self.problems: list[Problem] = []
@@ -125,6 +132,7 @@ class _Resolver:
             )
         elif (value := self._look_up(name, path)) is not None:
             self.values[name] = value
+            self._budget.spend(chars=len(value))
             return value
         elif default is not None:
             return default

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
@@ -36,6 +37,35 @@ _MEMBER_KEYWORDS: Final = ("propertyNames", "unevaluatedProperties")
 _ITEM_KEYWORDS: Final = ("contains", "unevaluatedItems")
 
 
+_PATTERN_PARTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
+
+_HUGE: Final = 10**12
+
+
+def pattern_size(pattern: str) -> int:
+    """Return how many characters a regular expression has with its counted repetitions written out, as it is compiled.
+
+    >>> pattern_size("a(bc){3}")
+    7
+    """
+    if "{" not in pattern:
+        return len(pattern)
+    sizes, last = [0], 0
+    for part in _PATTERN_PARTS.finditer(pattern):
+        if part[0] == "(":
+            sizes.append(0)
+            continue
+        if part[1] is not None:
+            count = int(part[2] or part[1])
+            repeated = min(last * count, _HUGE)
+            sizes[-1] += repeated - last
+            last = repeated
+            continue
+        last = sizes.pop() if part[0] == ")" and len(sizes) > 1 else 1
+        sizes[-1] += last
+    return sum(sizes)
+
+
 class RefGraph:
     """The references of a schema as a graph: how large the schema is to a validator, and whether it is recursive."""
 
@@ -60,6 +90,13 @@ class RefGraph:
     def property_count(self) -> int:
         """How many properties are declared, at any depth."""
         return sum(len(part) for node in self._nodes.values() if isinstance(part := node.get("properties"), dict))
+
+    @property
+    def pattern_size(self) -> int:
+        """The size of all regular expressions, as `pattern_size` counts it."""
+        patterns = (node.get("pattern") for node in self._nodes.values())
+        names = (name for node in self._nodes.values() for name in node.get("patternProperties", ()))
+        return sum(pattern_size(text) for text in itertools.chain(patterns, names) if isinstance(text, str))
 
     @property
     def is_recursive(self) -> bool:

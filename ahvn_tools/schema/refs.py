@@ -5,9 +5,9 @@ Nothing is ever fetched: a reference to another document leads nowhere.
 
 from __future__ import annotations
 
+import bisect
 import copy
 import functools
-import itertools
 import re
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
@@ -91,17 +91,22 @@ def normalize_refs(schema: JsonObject) -> dict[str, str]:
         del schema["$defs"]
     normalized: dict[str, str] = {}
     remaining = MAX_COPIED
+    copied: dict[int, str] = {}
+    """The references to the copies, by the id of the target: one target may have many references."""
     for reference in references:
         if _is_normalized(reference, schema):
             normalized[reference] = reference
             continue
         target = resolve_pointer(schema, reference)
         target = _find_anchor(schema, reference) if target is None else target
+        if id(target) in copied:
+            normalized[reference] = copied[id(target)]
+            continue
         remaining -= sum(1 for _ in iter_schemas(target)) if isinstance(target, dict) else 0
         if isinstance(target, dict) and remaining >= 0:
             name = _unused_name(reference, schema)
             schema.setdefault("$defs", {})[name] = copy.deepcopy(target)
-            normalized[reference] = DEFS_PREFIX + name
+            normalized[reference] = copied[id(target)] = DEFS_PREFIX + name
     return normalized
 
 
@@ -261,5 +266,10 @@ def _unused_name(reference: str, schema: JsonObject) -> str:
 
 def unused_name(wanted: str, taken: Container[str]) -> str:
     """Return a name that is not taken: the wanted one, or that with a number."""
-    numbered = (f"{wanted}_{number}" for number in itertools.count(2))
-    return wanted if wanted not in taken else next(name for name in numbered if name not in taken)
+    if wanted not in taken:
+        return wanted
+    high = 2
+    while f"{wanted}_{high}" in taken:
+        high *= 2
+    number = bisect.bisect_left(range(high), True, 2, key=lambda number: f"{wanted}_{number}" not in taken)
+    return f"{wanted}_{number}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -74,7 +73,9 @@ def test_deep_nesting_is_refused_and_does_not_crash(opening):
 def test_aliases_that_multiply_are_refused_before_they_grow():
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x]\n"
     bomb += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]\n" for i in range(1, 60))
-    assert re.match(r"f.yaml, line \d: aliases repeat too much: at most 50,000 parts", refusal(bomb))
+    assert refusal(bomb).startswith(
+        "f.yaml is too large: with what it refers to and repeats it has more than 3,000,000"
+    )
 
 
 def test_a_file_that_is_too_large_is_refused(monkeypatch, tmp_path):

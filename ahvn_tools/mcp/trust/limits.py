@@ -14,6 +14,9 @@ from ahvn_tools.schema.complexity import RefGraph
 RATE_WINDOW_SECONDS = 10.0
 """Notifications and requests are counted over this many seconds."""
 
+MAX_PATTERN_SIZE = 200_000
+"""How many characters the regular expressions of one schema may have, with their repetitions written out."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -156,12 +159,14 @@ def _count_bytes(value: Any) -> int:
 
 
 def check_schema(schema: JsonObject, budgets: Budgets) -> None:
-    """Raise RefusedToolError for a schema with too many properties or subschemas.
+    """Raise RefusedToolError for a schema with too many properties or subschemas, or with too large patterns.
 
     Raises DefinitionError for a reference that leads out of the schema, to nothing, or in a circle.
     """
     graph = RefGraph(schema)
     if graph.property_count > budgets.properties:
         raise RefusedToolError(f"it declares more than {budgets.properties} properties")
+    if graph.pattern_size > MAX_PATTERN_SIZE:
+        raise RefusedToolError("its regular expressions repeat too much")
     if graph.count_schemas(budgets.nodes) > budgets.nodes:
         raise RefusedToolError(f"it has more than {budgets.nodes} schemas when its references are expanded")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -97,12 +97,13 @@ class HTTPRequest:
         places = {name: place for name in names if (place := self.find_argument(name)) is not None}
         return replace(self, arguments={**self.arguments, **places})
 
-    def hidden_parameters(self, visible: Container[str]) -> tuple[str, ...]:
+    def hidden_parameters(self, visible: Iterable[str]) -> tuple[str, ...]:
         """Return the parameters that no model sets: those in headers and cookies, credentials, and those not visible.
 
         `visible` are the properties of the tool's input schema.
         """
-        hidden = [name for name, item in self.arguments.items() if item.is_hidden or name not in visible]
+        known = frozenset(visible)
+        hidden = [name for name, item in self.arguments.items() if item.is_hidden or name not in known]
         return (*hidden, *self.credential_parameters)
 
 

@@ -70,15 +70,15 @@ class _Collected:
         self.properties: JsonObject = {}
         self.required: list[str] = []
         self.places: dict[str, HTTPArgument] = {}
-        self._reserved = dict.fromkeys(reserved)
+        self._taken = set(reserved)
 
     def add(self, schema: Any, place: HTTPArgument, *, is_required: bool) -> None:
         """Add an argument under its own name, or under another, which its description explains."""
-        taken = self.properties | self._reserved
-        name = argument_name(place.name, "body" if place.location == "whole-body" else place.location, taken)
+        name = argument_name(place.name, "body" if place.location == "whole-body" else place.location, self._taken)
         if name != place.name and place.location in _LABELS:
             schema = {**schema} if isinstance(schema, dict) else {}
             append_description(schema, [f"The {_LABELS[place.location]} {place.name!r}."])
+        self._taken.add(name)
         self.properties[name] = schema
         self.places[name] = place
         if is_required:
@@ -86,7 +86,7 @@ class _Collected:
 
     def has_any(self, names: Iterable[str]) -> bool:
         """Whether one of these names is in use."""
-        return any(name in self.properties or name in self._reserved for name in names)
+        return not self._taken.isdisjoint(names)
 
 
 def _add_body(collected: _Collected, body: Body) -> None:

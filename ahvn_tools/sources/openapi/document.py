@@ -5,6 +5,7 @@ Nothing is fetched: a reference to another document leads nowhere, unless the ca
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.invisible import escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip
+from ahvn_tools.sources.budget import Budget, BudgetError
 
 MAX_DEPTH: Final = 200
 """The maximum nesting of a document."""
@@ -24,14 +26,13 @@ MAX_DEPTH: Final = 200
 MAX_REFERENCES: Final = 100
 """The maximum number of references that lead to one another."""
 
-MAX_VALUES: Final = 5_000_000
-"""The maximum number of values in a document; YAML's aliases make many of a few characters."""
-
 MAX_POINTER_CHARS: Final = 500
 """An error shows at most this much of a pointer."""
 
-MAX_FILES: Final = 1_000
-"""The maximum number of files that one document refers to."""
+MAX_PROBLEM_CHARS: Final = 1_000
+"""An error shows at most this much of a problem."""
+
+_VALUES_AT_ONCE: Final = 1_000
 
 _VERSION: Final = re.compile(r"3\.([0-2])(\.\d+)?(-.*)?")
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -47,7 +48,7 @@ class DocumentError(SourceError):
     """A part of a document is wrong: the one at the JSON pointer, in the document itself or in a file it refers to."""
 
     def __init__(self, problem: str, pointer: str, file: str = "") -> None:
-        super().__init__(escape_line(f"{file}{clip(pointer, MAX_POINTER_CHARS)}: {problem}"))
+        super().__init__(escape_line(f"{file}{clip(pointer, MAX_POINTER_CHARS)}: {clip(problem, MAX_PROBLEM_CHARS)}"))
         self.problem = problem
         self.pointer = pointer
         self.document_file = file
@@ -64,23 +65,41 @@ class Document:
     root: Any
     minor: int
     """0 for OpenAPI 3.0, 1 for 3.1."""
+    budget: Budget = field(repr=False)
+    """What is left for this document and its files."""
     file: str = ""
     """The path relative to the main document, of a file that it refers to."""
     open_file: OpenFile | None = None
     files: dict[str, Document] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, root: Any, open_file: OpenFile | None = None) -> Document:
+    def read(cls, root: Any, budget: Budget, open_file: OpenFile | None = None) -> Document:
         """Return a document of OpenAPI 3. Raises SourceError for anything else, and for one that is too large."""
         if not isinstance(root, dict):
             raise SourceError(f"An OpenAPI document is an object with `openapi` and `paths`, not {_name_kind(root)}.")
-        check_size(root)
-        return cls(root=root, minor=_read_version(root), open_file=open_file)
+        check_size(root, budget)
+        return cls(root=root, minor=_read_version(root), budget=budget, open_file=open_file)
 
     @property
     def node(self) -> Node:
         """The whole document."""
         return Node(document=self, value=self.root, pointer="#")
+
+    @functools.cached_property
+    def anchors(self) -> dict[str, Node]:
+        """The schemas with an anchor, by its name."""
+        anchors: dict[str, Node] = {}
+        pending = [self.node]
+        while pending:
+            node = pending.pop()
+            if isinstance(node.value, dict):
+                for name in (node.value.get("$anchor"), node.value.get("$dynamicAnchor")):
+                    if isinstance(name, str):
+                        anchors.setdefault(name, node)
+                pending.extend(node.child(key) for key in node.value if isinstance(key, str))
+            elif isinstance(node.value, list):
+                pending.extend(node.child(index) for index in range(len(node.value)))
+        return anchors
 
     def open(self, path: str, source: Node) -> Document:
         """Return another file that a node refers to. Raises DocumentError unless other files may be read."""
@@ -89,15 +108,20 @@ class Document:
             raise source.error(f"{problem} Put what it refers to under `components`, or pass external_files=True.")
         name = normpath(join(dirname(self.file), path))
         if name not in self.files:
-            if len(self.files) >= MAX_FILES:
-                raise source.error(f"the document refers to more than {MAX_FILES} files.")
             try:
                 root = self.open_file(name)
-                check_size(root)
+                check_size(root, self.budget)
+            except BudgetError:
+                raise
             except SourceError as error:
                 raise source.error(str(error)) from error
             self.files[name] = Document(
-                root=root, minor=self.minor, file=name, open_file=self.open_file, files=self.files
+                root=root,
+                minor=self.minor,
+                budget=self.budget,
+                file=name,
+                open_file=self.open_file,
+                files=self.files,
             )
         return self.files[name]
 
@@ -121,6 +145,7 @@ class Node:
 
     def child(self, step: str | int) -> Node:
         """Return a member or an item, which must exist."""
+        self.document.budget.spend()
         text = str(step).replace("~", "~0").replace("/", "~1")
         return Node(document=self.document, value=self.value[step], pointer=f"{self.pointer}/{text}")
 
@@ -176,17 +201,20 @@ class Node:
         """Return what one reference leads to: a JSON pointer or an anchor, here or in another file."""
         path, _, fragment = reference.partition("#")
         document = self.document.open(unquote(path), self) if path else self.document
-        if fragment and not fragment.startswith("/"):
-            target = _find_anchor(document, unquote(fragment))
-        else:
-            target = _find_pointer(document.node, fragment)
+        try:
+            if fragment and not fragment.startswith("/"):
+                target = document.anchors.get(unquote(fragment))
+            else:
+                target = _find_pointer(document.node, fragment)
+        except RecursionError:  # a pointer leads through a reference, whose pointer leads through a reference …
+            raise self.error("its references lead through too many others: let one of them lead to a value.") from None
         if target is None:
             raise self.error(f"it refers to {clip(reference, 200)!r}, where nothing is: correct the reference.")
         return target
 
 
-def check_size(root: Any) -> None:
-    """Raise SourceError for a document that is nested too deeply, too large or not JSON."""
+def check_size(root: Any, budget: Budget) -> None:
+    """Raise SourceError for a document that is nested too deeply or too large."""
     count = 0
     pending: list[tuple[Any, int]] = [(root, 1)]
     while pending:
@@ -194,19 +222,21 @@ def check_size(root: Any) -> None:
         if not isinstance(value, dict | list):
             continue
         count += len(value)
-        if count > MAX_VALUES:
-            raise SourceError(f"The document has more than {MAX_VALUES:,} values; split it.")
+        if count > _VALUES_AT_ONCE:
+            budget.spend(count)
+            count = 0
         if depth > MAX_DEPTH:
             raise SourceError(f"The document is nested more than {MAX_DEPTH} levels deep; make it flatter.")
         pending.extend((part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
+    budget.spend(count)
 
 
 def _read_version(root: JsonObject) -> int:
     """Return the minor version of OpenAPI 3. Raises SourceError for another version."""
     if "swagger" in root:
         raise SourceError(
-            f"This is a document of Swagger {root['swagger']}; only OpenAPI 3 is read. Convert it, for example with "
-            "https://converter.swagger.io."
+            f"This is a document of Swagger {clip(str(root['swagger']), 20)}; only OpenAPI 3 is read. Convert it, for "
+            "example with https://converter.swagger.io."
         )
     version = root.get("openapi")
     if version is None:
@@ -230,20 +260,6 @@ def _find_pointer(node: Node, pointer: str) -> Node | None:
         else:
             return None
     return node
-
-
-def _find_anchor(document: Document, name: str) -> Node | None:
-    """Return the schema with this anchor."""
-    pending = [document.node]
-    while pending:
-        node = pending.pop()
-        if isinstance(node.value, dict):
-            if name in (node.value.get("$anchor"), node.value.get("$dynamicAnchor")):
-                return node
-            pending.extend(node.child(key) for key in node.value if isinstance(key, str))
-        elif isinstance(node.value, list):
-            pending.extend(node.child(index) for index in range(len(node.value)))
-    return None
 
 
 def _name_kind(value: Any) -> str:

@@ -18,9 +18,6 @@ METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 MAX_REASON_CHARS: Final = 300
 """The maximum length of a reason, which is cut after it."""
 
-MAX_OPERATIONS: Final = 10_000
-"""The maximum number of operations in a document."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
@@ -79,8 +76,6 @@ def find_operations(document: Node, errors: list[DocumentError]) -> list[Operati
             errors.append(error)
             continue
         operations += _read_operations(path, path_item, errors)
-        if len(operations) > MAX_OPERATIONS:
-            raise paths.error(f"there are more than {MAX_OPERATIONS:,} operations; split the document.")
     return operations
 
 

@@ -25,8 +25,9 @@ def read_output_schema(operation: Node, converter: SchemaConverter) -> JsonObjec
     if responses is None:
         return None
     found = [_read_response(response.resolve(), converter) for _, response in _successes(responses)]
-    texts = {json.dumps(schema, sort_keys=True) for schema, _ in found}
-    if len(texts) != 1 or found[0][0] is None:
+    if not found or found[0][0] is None:
+        return None
+    if len(found) > 1 and len({json.dumps(schema, sort_keys=True) for schema, _ in found}) > 1:
         return None
     schema, description = found[0]
     return _to_object(schema, description, converter)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
+import functools
 import re
-from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from ahvn_tools.errors import DefinitionError
@@ -12,14 +11,15 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.merge import merge
 from ahvn_tools.schema.keywords import SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS, iter_schemas, type_keyword, type_names
 from ahvn_tools.schema.refs import DEFS_PREFIX, unused_name
+from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.openapi.document import Node
 from ahvn_tools.sources.openapi.relaxed import relax
 
 MAX_DEPTH: Final = 64
 """The maximum nesting of a schema, without its references."""
 
-MAX_DEFINITIONS: Final = 5_000
-"""The maximum number of schemas that one operation refers to."""
+_VALUES_OF_MERGE: Final = 30
+"""To merge schemas takes as much work as to copy so many values."""
 
 Direction = Literal["request", "response"]
 
@@ -31,6 +31,7 @@ _RULES = frozenset({
     "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains", "minContains",
     "maxProperties", "minProperties", "dependentRequired",
 })  # fmt: skip
+_COPIED = _ANNOTATIONS | _RULES
 _SCHEMA_KEYWORDS = frozenset({
     "items", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "if",
     "then", "else", "not", "contentSchema",
@@ -46,10 +47,11 @@ _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]+")
 class SchemaConverter:
     """Converts schemas of one document for one direction. What they refer to is converted once."""
 
-    def __init__(self, direction: Direction, *, is_relaxed: bool = False) -> None:
+    def __init__(self, direction: Direction, budget: Budget, *, is_relaxed: bool = False) -> None:
         """`is_relaxed`: names and types only; any member may be missing or null. See `relax`."""
         self._hidden_by = _HIDDEN_BY[direction]
         self.is_relaxed = is_relaxed
+        self._budget = budget
         self._names: dict[tuple[str, str], str] = {}
         self._nodes: dict[str, Node] = {}
         self._definitions: dict[str, Any] = {}
@@ -65,7 +67,7 @@ class SchemaConverter:
     def definitions_of(self, schema: Any) -> JsonObject:
         """Return the definitions that a converted schema refers to, through any number of references.
 
-        Raises DocumentError for a definition that is not a schema, and for too many of them.
+        Raises DocumentError for a definition that is not a schema.
         """
         reached: JsonObject = {}
         pending = sorted(_find_references(schema), reverse=True)
@@ -73,8 +75,6 @@ class SchemaConverter:
             name = pending.pop()
             if name in reached:
                 continue
-            if len(reached) >= MAX_DEFINITIONS:
-                raise self._nodes[name].error(f"an operation refers to more than {MAX_DEFINITIONS:,} schemas.")
             reached[name] = self._define(name)
             pending += sorted(self._references[name] - reached.keys(), reverse=True)
         return reached
@@ -91,15 +91,19 @@ class SchemaConverter:
             schema = {**target, **siblings}
         return schema
 
-    def merge(self, schema: Any) -> Any:
+    def merge(self, schema: Any, depth: int = 1) -> Any:
         """Return a converted schema without a reference and `allOf` at its root, if one schema says the same."""
+        self._budget.spend(_VALUES_OF_MERGE)
         resolved = self.resolve(schema)
         if not isinstance(resolved, dict) or "allOf" not in resolved:
             return resolved
+        if depth > MAX_DEPTH:  # perhaps it contains itself
+            return schema
         rest = {key: item for key, item in resolved.items() if key != "allOf"}
         whole: JsonObject = {}
         for part in (rest, *resolved["allOf"]):
-            flat = self.merge(part)
+            flat = self.merge(part, depth + 1)
+            self._budget.spend_size([whole, flat])  # both are compared and copied
             merged, omitted = merge(whole, flat) if isinstance(flat, dict) else (None, [])
             if merged is None or omitted:
                 return schema
@@ -131,7 +135,7 @@ class SchemaConverter:
         reference = value.get("$ref", value.get("$dynamicRef"))
         if isinstance(reference, str):
             return self._convert_reference(node, reference, depth)
-        schema: JsonObject = {key: copy.deepcopy(value[key]) for key in value if key in _ANNOTATIONS | _RULES}
+        schema: JsonObject = {key: self._budget.copy(value[key]) for key in value if key in _COPIED}
         _check_rules(node)
         schema |= self._convert_parts(node, depth)
         self._convert_members(node, schema, depth)
@@ -206,10 +210,10 @@ class SchemaConverter:
         keyword = next((keyword for keyword in ("oneOf", "anyOf") if keyword in schema), None)
         if not name or keyword is None:
             return
-        mapping = discriminator.read("mapping", dict, {})
+        values_of = _DiscriminatorValues(discriminator)
         branches = []
         for index, branch in enumerate(schema[keyword]):
-            values = list(_discriminator_values(node.child(keyword).child(index), discriminator, mapping))
+            values = values_of.select(node.child(keyword).child(index))
             if isinstance(branch, dict) and values:
                 selected: JsonObject = {"const": values[0]} if len(values) == 1 else {"enum": values}
                 tag = {"type": "object", "properties": {name: {"type": "string", **selected}}, "required": [name]}
@@ -218,26 +222,41 @@ class SchemaConverter:
         schema[keyword] = branches
 
 
-def _discriminator_values(branch: Node, discriminator: Node, mapping: JsonObject) -> Iterator[str]:
-    """Yield the values that select a branch: those mapped to it, else the name of the schema."""
-    if not isinstance(branch.value, dict) or not isinstance(branch.value.get("$ref"), str):
-        return
-    target = branch.follow(branch.value["$ref"])
-    schema_name = target.pointer.rpartition("/")[2]
+class _DiscriminatorValues:
+    """The values that select the branches of a union."""
 
-    def is_target(reference: Any) -> bool:
-        if not isinstance(reference, str) or reference == branch.value["$ref"]:
-            return isinstance(reference, str)
-        is_name = "/" not in reference and "#" not in reference
-        return reference == schema_name if is_name else discriminator.follow(reference).key == target.key
+    def __init__(self, discriminator: Node) -> None:
+        self._discriminator = discriminator
 
-    yield from [value for value, reference in mapping.items() if is_target(reference)] or [schema_name]
+    def select(self, branch: Node) -> list[str]:
+        """Return the values that select a branch: those mapped to it, else the name of the schema."""
+        if not isinstance(branch.value, dict) or not isinstance(branch.value.get("$ref"), str):
+            return []
+        target = branch.follow(branch.value["$ref"])
+        schema_name = target.pointer.rpartition("/")[2]
+        references = dict.fromkeys([branch.value["$ref"], schema_name, target.key])
+        mapped = [value for reference in references for value in self._by_target.get(reference, ())]
+        return mapped or [schema_name]
+
+    @functools.cached_property
+    def _by_target(self) -> dict[Any, list[str]]:
+        """The values of the mapping, by the name of a schema or by what a reference leads to."""
+        values: dict[Any, list[str]] = {}
+        for value, reference in self._discriminator.read("mapping", dict, {}).items():
+            if isinstance(reference, str):
+                is_name = "/" not in reference and "#" not in reference
+                target = reference if is_name else self._discriminator.follow(reference).key
+                values.setdefault(target, []).append(value)
+        return values
+
+
+_KEYWORD_TYPES: Final = (("required", list), ("enum", list), ("properties", dict))
 
 
 def _check_rules(node: Node) -> None:
     """Raise DocumentError for a keyword that is often written wrongly, with its place."""
-    for keyword, kind in (("required", list), ("enum", list), ("properties", dict)):
-        if keyword in node.value:
+    for keyword, kind in _KEYWORD_TYPES:
+        if keyword in node.value and not isinstance(node.value[keyword], kind):
             node.child(keyword).require(kind)
     stated = node.value.get("type")
     for name in stated if isinstance(stated, list) else () if stated is None else [stated]:
@@ -262,7 +281,9 @@ def _convert_examples(node: Node, schema: JsonObject) -> None:
     if "examples" in schema and not isinstance(schema["examples"], list):
         del schema["examples"]
     if "example" in node.value and "examples" not in schema:
-        schema["examples"] = [copy.deepcopy(node.value["example"])]
+        schema["examples"] = [node.document.budget.copy(node.value["example"])]
+    if isinstance(schema.get("pattern"), str):
+        node.document.budget.spend_pattern(schema["pattern"])
     if "pattern" in schema and not _is_pattern(schema["pattern"]):
         del schema["pattern"]  # one in another language's syntax; the server checks it
 

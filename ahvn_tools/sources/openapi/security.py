@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.sources.http.credentials import Credential
 from ahvn_tools.sources.http.security import ApiKey, ApiKeyLocation, Basic, ClientCredentials, Security
 from ahvn_tools.sources.openapi.document import Node
@@ -51,6 +53,8 @@ class SecuritySchemes:
         schemes = None if components is None else components.get("securitySchemes")
         self._nodes = {} if schemes is None else {name: node.resolve() for name, node in schemes.members()}
         self._auth = auth
+        self._chosen: dict[tuple[str, str], list[Scheme]] = {}
+        """What was chosen, by the place of the alternatives: most operations have those of the document."""
         for name in auth:
             if name not in self._nodes:
                 raise SourceError(f"The document has no security scheme {name!r}. {near_misses(name, self._nodes)}")
@@ -70,8 +74,9 @@ class SecuritySchemes:
             token_url=None if is_told_by_host else getattr(security, "token_url", None),
         )
 
+    @functools.cached_property
     def places(self) -> set[tuple[str, str]]:
-        """Return where credentials are sent: no argument is sent there."""
+        """Where credentials are sent: no argument is sent there."""
         places = {("header", "authorization")}
         for node in self._nodes.values():
             if isinstance(node.value, dict) and node.value.get("type") == "apiKey":
@@ -83,10 +88,19 @@ class SecuritySchemes:
 
         Raises DocumentError if the document has none of the alternatives, or if none can be used.
         """
+        if requirements is None:
+            return []
+        if requirements.key not in self._chosen:
+            self._chosen[requirements.key] = self._choose(requirements)
+        return self._chosen[requirements.key]
+
+    def _choose(self, requirements: Node) -> list[Scheme]:
         alternatives, errors = [], []
-        for node in () if requirements is None else requirements.items():
+        for node in requirements.items():
             try:
                 alternatives.append([self._require(name, scopes) for name, scopes in node.members()])
+            except BudgetError:
+                raise
             except SourceError as error:
                 errors.append(error)
         complete = [schemes for schemes in alternatives if all(one.is_complete for one in schemes)]

@@ -118,6 +118,7 @@ def server_url(nodes: Node, document_url: str | None, variables: Mapping[str, st
             raise server.error(
                 f"the variable {match[1]!r} of its url has no default: pass variables={{{match[1]!r}: …}}."
             )
+        server.document.budget.spend(chars=len(values[match[1]]))
         return values[match[1]]
 
     url = _VARIABLE.sub(replace, template)

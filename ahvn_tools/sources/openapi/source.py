@@ -10,6 +10,7 @@ from typing import Any
 from ahvn_tools.errors import DefinitionError, SourceError, near_misses
 from ahvn_tools.invisible import escape_line
 from ahvn_tools.schema.refs import unused_name
+from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.http.body import build_template
 from ahvn_tools.sources.http.request import HTTPRequest
 from ahvn_tools.sources.openapi import screening
@@ -44,15 +45,21 @@ class OpenAPITools:
 
 
 def read_tools(
-    document: Any, options: OpenAPIOptions, open_file: OpenFile | None = None, *, label: str = "the document"
+    document: Any,
+    options: OpenAPIOptions,
+    open_file: OpenFile | None = None,
+    *,
+    label: str = "the document",
+    budget: Budget | None = None,
 ) -> OpenAPITools:
     """Return the tools of a document of OpenAPI 3, as JSON objects; `label` says where it was read.
 
-    An operation that cannot be a tool is skipped and logged. Raises SourceError for a document that has no tools, and
-    for options that do not fit it.
+    What is copied is taken from the budget, its own one by default. An operation that cannot be a tool is skipped and
+    logged. Raises SourceError for a document that has no tools, and for options that do not fit it.
     """
     options = parse_options(options)
-    root = Document.read(document, open_file).node
+    budget = budget or Budget(label)
+    root = Document.read(document, budget, open_file).node
     errors: list[DocumentError] = []
     operations = select(find_operations(root, errors), options)
     builder = _Builder(root, options, label)
@@ -116,8 +123,10 @@ class _Builder:
         self._label = label
         self._schemes = SecuritySchemes(root, options.get("auth") or {})
         self._servers = Servers(root, options)
-        self._requests = SchemaConverter("request")
-        self._responses = SchemaConverter("response", is_relaxed=options.get("responses", "relaxed") == "relaxed")
+        self._budget = root.document.budget
+        is_relaxed = options.get("responses", "relaxed") == "relaxed"
+        self._requests = SchemaConverter("request", self._budget)
+        self._responses = SchemaConverter("response", self._budget, is_relaxed=is_relaxed)
 
     def knows_server(self, operation: Operation) -> bool:
         """Whether the document says where an operation's requests are sent."""
@@ -130,10 +139,12 @@ class _Builder:
         """Return the template and the body of an operation. Raises DocumentError or DefinitionError."""
         node = operation.node
         base_url = self._servers.url_of(operation)
+        self._budget.spend_parts()
+        self._budget.spend(chars=len(base_url) + len(operation.path))
         chosen = self._schemes.choose(node.get("security") or self._root.get("security"))
         schemes = self._servers.keep_trusted(base_url, chosen)
         lists = (operation.path_item.get("parameters"), node.get("parameters"))
-        parameters = without(read_parameters(*lists), self._schemes.places())
+        parameters = without(read_parameters(*lists), self._schemes.places)
         body = read_body(node.get("requestBody"), self._requests)
         credentials = {key: value for scheme in schemes for key, value in scheme.credentials.items()}
         security = tuple(scheme.security for scheme in schemes)
@@ -158,7 +169,8 @@ class _Builder:
                 "tags": operation.tags,
                 "input_schema": arguments.schema,
                 "output_schema": output_schema,
-            }
+            },
+            self._budget,
         )
         return build_template(
             name,

@@ -256,6 +256,13 @@ def test_an_invalid_header_annotation_refuses_that_tool_only(properties):
     assert HEADER in screened.refused["bad"]
 
 
+def test_regular_expressions_that_repeat_much_are_refused():
+    members = {f"p{i}": {"type": "string", "pattern": "((a{1,100}){1,100}){1,9}"} for i in range(3)}
+    schema = {"type": "object", "properties": members}
+    assert refusal(tool(inputSchema=schema)) == "its regular expressions repeat too much"
+    assert refusal(tool(outputSchema=schema)) == "its regular expressions repeat too much"
+
+
 def test_a_valid_header_annotation_is_accepted():
     schema = {"type": "object", "properties": {"region": {**STRING, HEADER: "Region"}}}
     assert screen([tool(inputSchema=schema)]).tools[0].input_schema == schema
