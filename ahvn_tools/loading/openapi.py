@@ -93,6 +93,8 @@ class _Source:
             path = (folder / name).resolve()
             if not path.is_relative_to(folder):
                 raise SourceError(f"{self.label} refers to {name!r}, which is outside of its folder.")
+            if not path.is_file():  # a pipe may never end
+                raise SourceError(f"{self.label} refers to {name!r}, which is no file.")
             return _parse(read_text(path), str(path))
 
         return read_file

@@ -47,9 +47,16 @@ class ReadOptions:
         return to_path(location, self.folder)
 
     def require_readable(self, location: str) -> None:
-        """Raise SourceError for a file or folder that the document which names it may not read."""
-        if self.own_folder is not None and exists(location, self.folder):
-            self.trust.require_readable(self.resolve(location), self.own_folder, location)
+        """Raise SourceError for a file or folder that the document which names it may not read.
+
+        Pipes and devices are none: reading one may never end.
+        """
+        if self.own_folder is None or not exists(location, self.folder):
+            return
+        path = self.resolve(location)
+        self.trust.require_readable(path, self.own_folder, location)
+        if not (path.is_file() or path.is_dir()):
+            raise SourceError(f"{location!r} is no file and no folder: name one.", file=location)
 
     def to_output(self, location: str) -> Path:
         """Return the path of a file that is written for a document. Raises SourceError unless it is trusted."""

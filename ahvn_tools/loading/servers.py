@@ -30,7 +30,8 @@ def read(location: Any, options: ReadOptions) -> Contents:
         return _read_config(location, options.folder, "The mcp.json", None, options, started_in=options.folder)
     if re.match(r"https?://", location, re.IGNORECASE):
         options.trust.require_server(location)
-        return _contents(location)
+        scheme, mark, rest = location.partition("://")
+        return _contents(f"{scheme.lower()}{mark}{rest}")
     if (match := _CONFIG.fullmatch(location)) and exists(match["file"], options.folder):
         options.require_readable(match["file"])
         return _read_config_file(options.resolve(match["file"]), match["file"], match["names"], options)
@@ -70,8 +71,7 @@ def _read_config(
         raise SourceError(f"{shown}: {error}{hint}", file=shown) from error
     if not entries:
         raise SourceError(f"{shown} has no server that is not disabled.", file=shown)
-    for entry in entries.values():
-        entry.require_trust(options.trust, started_in)
+    entries = {name: entry.trusted(options.trust, started_in) for name, entry in entries.items()}
     name = next(iter(entries)) if len(entries) == 1 else "tools"
     return Contents(name=name, servers=(ServerSource(server=entries),))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,8 +56,9 @@ def read_files(files: Iterable[Path], options: ReadOptions) -> tuple[list[FoundF
     errors: list[SourceError] = []
     for file in files:
         shown = file.relative_to(options.folder).as_posix() if file.is_relative_to(options.folder) else str(file)
+        own = options if options.own_folder is not None else options.for_documents_in(file.parent.resolve())
         try:
-            options.require_readable(shown)
+            own.require_readable(os.path.join(".", shown))  # noqa: PTH118  # a name may begin with "~"
             content, document = read_mapping(file, shown, "a toolset is a mapping with `name` and `tools`")
             toolset = to_model(content, ToolsetFile, document)
             if toolset.enabled and (first := found.get(toolset.name)) is not None:

@@ -192,7 +192,7 @@ ROWS: dict[str, list[Case]] = {
     ],
     "`follow_redirects: true`": [
         Case(
-            "tool.yaml", ("https://*", "http://*"), {"tool.yaml": TOOL + "follow_redirects: true"}
+            "tool.yaml", ("{server}", "https://*", "http://*"), {"tool.yaml": TOOL + "follow_redirects: true"}
         ),
         from_dict(http_tool(follow_redirects=True), "https://*", "http://*"),
     ],

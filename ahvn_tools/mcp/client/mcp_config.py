@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,20 @@ class ServerEntry:
     log_file: Any = None
     """The file that the stderr of the server is written to: its path, or an open one."""
 
-    def require_trust(self, trust: Trust, folder: Path) -> None:
-        """Raise SourceError unless the program may be started, with these variables, or the URL be requested.
+    def trusted(self, trust: Trust, folder: Path) -> ServerEntry:
+        """Return the entry with the folder in which its process starts: its `cwd` in `folder`, or `folder` itself.
 
-        `folder` is where the process starts without a `cwd`.
+        Raises SourceError unless the program may be started there, with these variables, or the URL be requested.
         """
-        if self.command:
-            trust.require_program(self.command[0], folder / (self.cwd or ""))
-        for name in self.env:
-            trust.require_variable(name)
         if self.url is not None:
             trust.require_server(self.url)
+        for name in self.env:
+            trust.require_variable(name)
+        if not self.command:
+            return self
+        start = folder / (self.cwd or "")
+        trust.require_program(self.command[0], start)
+        return replace(self, cwd=str(start))
 
 
 def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
@@ -178,6 +181,8 @@ class _EntryParser:
         return _VARIABLE.sub(lambda match: self._resolve_variable(match[1]), text)
 
     def _resolve_variable(self, variable: str) -> str:
+        if variable == "userHome":
+            self._trust.require_variable("HOME")
         if variable in self._known:
             return self._known[variable]
         if variable.startswith("input:"):

@@ -188,7 +188,7 @@ def _check_credentials(url: str, auth: Any, headers: Mapping[str, str]) -> None:
     if not (auth is None or isinstance(auth, str) or hasattr(auth, "auth_flow")):
         raise DefinitionError(f'`auth` is a token, headers, "oauth" or an httpx2.Auth, not a {type(auth).__name__}.')
     for name, value in {**headers, "Authorization": auth}.items() if isinstance(auth, str) else headers.items():
-        if not is_valid_header(name, value):
+        if not is_valid_header(name, value) or name.lower() == "host":  # it would be another server's
             raise DefinitionError(f"{name!r} for {_host(url)!r} cannot be sent as a header.")
 
 
