@@ -32,6 +32,8 @@ class ReadOptions:
     """The only folders that the roots of documents may be, or be in; None: any."""
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The values of `${input:…}` in an mcp.json."""
+    manifests: list[Path] = field(default_factory=list)
+    """The manifests that have been read so far, which include each other."""
     executor: Executor | None = None
     """Where the bodies of tools with `isolation="executor"` run."""
     allow_missing: bool = False
@@ -107,7 +109,7 @@ def exists(location: str, folder: Path) -> bool:
 def to_path(location: str, folder: Path) -> Path:
     """Return the path of a location that is relative to a folder, or begins with `~`. Raises SourceError."""
     try:
-        path = folder / _expand_user(location)
+        path = folder / os.path.expanduser(location)  # noqa: PTH111  # `./~` is a folder for it, and not for Path's
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return path
@@ -116,10 +118,3 @@ def to_path(location: str, folder: Path) -> Path:
         shown = reprlib.repr(location)
         raise SourceError(f"{shown} is no path: {reason}. Code is a text with more than one line.") from None
     return path
-
-
-def _expand_user(location: str) -> Path:
-    try:
-        return Path(location).expanduser()
-    except RuntimeError:  # there is no such user
-        return Path(location)

@@ -58,7 +58,7 @@ def _require_own(value: Any, module: ModuleType, options: ReadOptions) -> None:
 
 
 def _is_part(value: Any, owner: str, module: ModuleType) -> bool:
-    """Return whether something is written in a module of C, of which `module` is the public name, such as `operator`."""
+    """Return whether something is written in a C module of which `module` is the public name, such as `operator`."""
     names = sys.stdlib_module_names
     is_standard = module.__name__ in names and owner in names and not isinstance(value, ModuleType)
     return is_standard or owner == f"_{module.__name__}"

@@ -24,6 +24,9 @@ PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 MAX_DEPTH: Final = 20
 """How many manifests may lead to another one."""
 
+MAX_MANIFESTS: Final = 1_000
+"""How many manifests are read for one `load`, each as often as others include it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedManifest:
@@ -67,6 +70,9 @@ def load_manifest(
         raise SourceError(f"{shown}: the manifest includes itself: {chain}.", file=shown)
     if len(ancestors) >= MAX_DEPTH:
         raise SourceError(f"{shown}: manifests include each other too deeply: at most {MAX_DEPTH} levels.", file=shown)
+    options.manifests.append(file)
+    if len(options.manifests) > MAX_MANIFESTS:
+        raise SourceError(f"{shown}: more than {MAX_MANIFESTS:,} manifests are included: leave some out.", file=shown)
     written = read_document(file, shown)
     document, choice = _choose_parts(written, options.env, choice)
     options = replace(options.for_documents_in(file.parent), folder=file.parent)

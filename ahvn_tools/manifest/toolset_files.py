@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 DEFAULT_FOLDERS: Final = ("configs/tool_sets", "configs/tool-sets")
 """Where toolset files are, relative to a manifest or a folder of tools; both are read."""
 
+MAX_MESSAGES: Final = 20
+"""How many unknown names of a toolset are compared with those of tools, which takes time."""
+
 _SUFFIXES = frozenset({".yaml", ".yml"})
 
 
@@ -89,8 +92,11 @@ def add_toolset_files(toolkit: Toolkit, files: Iterable[Path], options: ReadOpti
 
 
 def unknown_tools(toolkit: Toolkit, names: Iterable[str]) -> Iterator[str]:
-    """Yield a message for each name that no tool has."""
+    """Yield a message for each name that no tool has, and one for all of them from the 20th on."""
     known = [tool.name for tool in toolkit]
-    for name in names:
-        if name not in known:
-            yield f"there is no tool {name!r}. {near_misses(name, known)}"
+    taken = set(known)
+    unknown = [name for name in dict.fromkeys(names) if name not in taken]
+    for name in unknown[:MAX_MESSAGES]:
+        yield f"there is no tool {name!r}. {near_misses(name, known)}"
+    if len(unknown) > MAX_MESSAGES:
+        yield f"there are no tools of {len(unknown) - MAX_MESSAGES:,} more of its names."

@@ -13,8 +13,9 @@ from typing import Any
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.trust import Trust
 
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
+_STRING = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'  # one that does not end is read once
+_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TRAILING_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_LINE = re.compile(
     r"""\s*(?:export\s+)?(?P<name>\w+)\s*=\s*(?:(?P<quote>["'])(?P<quoted>.*)(?P=quote)|(?P<bare>.*?))\s*"""
@@ -62,7 +63,7 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
         raise DefinitionError(f"{str(path)!r} cannot be read: {type(error).__name__}.") from error
     try:
         config = json.loads(without_comments(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DefinitionError(f"{str(path)!r} is not JSON: {error}.") from error
     if not isinstance(config, Mapping):
         raise DefinitionError(f"{str(path)!r} does not contain a JSON object.")
