@@ -208,6 +208,11 @@ class _PathPattern:
         parts = Path(os.path.expanduser(text)).parts  # noqa: PTH111  # Path's raises
         count = next((index for index, part in enumerate(parts) if _WILDCARDS & set(part)), len(parts))
         base = _resolve(Path(*parts[:count]), f"The pattern {text!r} of trust=")
+        if not Path(text).is_absolute() and (link := _find_link_out(Path(*parts[:count]))) is not None:
+            raise SourceError(
+                f"The pattern {text!r} of trust= leads out of its folder, because {str(link)!r} is a link: write "
+                f"{str(base)!r} to trust that."
+            )
         return cls(base=base, rest=parts[count:])
 
     def matches(self, resolved: Path) -> bool:
@@ -290,6 +295,14 @@ def _to_origin(url: str, *, pattern: bool = False) -> str:
         raise SourceError(f"{shown} is none: write a scheme, a host and perhaps a port, such as 'https://api.example'.")
     scheme, host, port = match["scheme"].lower(), match["host"].lower(), match["port"]
     return f"{scheme}://{host}" + (f":{port}" if port and port != _DEFAULT_PORTS.get(scheme) else "")
+
+
+def _find_link_out(path: Path) -> Path | None:
+    """Return the part of a relative path that is a link and leads out of the folder that it is in."""
+    for part in (path, *path.parents):
+        if part.is_symlink() and not part.resolve().is_relative_to(part.parent.resolve()):
+            return part
+    return None
 
 
 def _host(origin: str) -> str:

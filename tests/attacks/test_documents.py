@@ -487,6 +487,14 @@ ATTACKS = [
         Try("sources: ['{outside}/evil.py']", ("tools/*.py",), {"../outside/evil.py": EVIL}, {"tools/*.py": "/"}),
         is_refused,
     ),
+    *(
+        Attack(
+            f"a link of the repository in the pattern {pattern}",
+            Try("roots: [data]", (pattern,), links={"data": "/"}),
+            fails("because 'data' is a link"),
+        )
+        for pattern in ("./data/", "data/*", "data/etc/")
+    ),
     Attack("a link `**`", Try("roots: ['{outside}']", ("data/**",), links={"data/**": "/"}), is_refused),
     Attack(
         "a current folder with a wildcard in its name",
