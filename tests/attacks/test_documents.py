@@ -417,18 +417,6 @@ ATTACKS = [
         for mode in (py_compile.PycInvalidationMode.TIMESTAMP, py_compile.PycInvalidationMode.UNCHECKED_HASH)
     ),
     Attack(
-        "bytecode of another text in a worker",
-        Try(
-            "sources: [{path: reviewed.py, isolation: process}]",
-            ("reviewed.py",),
-            UP,
-            prepare=with_bytecode(py_compile.PycInvalidationMode.UNCHECKED_HASH),
-            call={},
-        ),
-        has("own"),
-        is_slow=True,
-    ),
-    Attack(
         "a folder of the name of a trusted file in a package",
         Try(
             "sources: [house/tea.py]",
