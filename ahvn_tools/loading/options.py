@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.trust import Trust
 
 if TYPE_CHECKING:  # slow, and few sources need it
     from concurrent.futures import Executor
+
+
+MAX_BYTES: Final = 64_000_000
+"""How large a file may be that is read for a document under `trust`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,6 +63,8 @@ class ReadOptions:
         self.trust.require_readable(path, self.own_folder, location)
         if not (path.is_file() or path.is_dir()):
             raise SourceError(f"{location!r} is no file and no folder: name one.", file=location)
+        if self.trust.is_limited and path.stat().st_size > MAX_BYTES:
+            raise SourceError(f"{location!r} is too large: at most {MAX_BYTES:,} bytes are read.", file=location)
 
     def to_output(self, location: str) -> Path:
         """Return the path of a file that is written for a document. Raises SourceError unless it is trusted."""

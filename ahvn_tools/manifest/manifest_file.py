@@ -24,7 +24,7 @@ PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 MAX_DEPTH: Final = 20
 """How many manifests may lead to another one."""
 
-MAX_MANIFESTS: Final = 1_000
+MAX_MANIFESTS: Final = 200
 """How many manifests are read for one `load`, each as often as others include it."""
 
 
@@ -72,7 +72,7 @@ def load_manifest(
         raise SourceError(f"{shown}: manifests include each other too deeply: at most {MAX_DEPTH} levels.", file=shown)
     options.manifests.append(file)
     if len(options.manifests) > MAX_MANIFESTS:
-        raise SourceError(f"{shown}: more than {MAX_MANIFESTS:,} manifests are included: leave some out.", file=shown)
+        raise SourceError(f"{shown}: more than {MAX_MANIFESTS} manifests are included: leave some out.", file=shown)
     written = read_document(file, shown)
     document, choice = _choose_parts(written, options.env, choice)
     options = replace(options.for_documents_in(file.parent), folder=file.parent)

@@ -73,7 +73,9 @@ class Try:
 
     def __call__(self) -> Found:
         """Load it, and return what has happened."""
-        with repository() as folder, serve() as service, pytest.MonkeyPatch.context() as patch:
+        is_used = any(place in repr(self) for place in ("{url}", "{port}"))
+        service_or_none = serve() if is_used else contextlib.nullcontext(Service(port=9))
+        with repository() as folder, service_or_none as service, pytest.MonkeyPatch.context() as patch:
             service.replies["*"] = respond('"text"', content_type="application/json")
             fill = self._filler(service, folder)
             for name, text in {"kit.yaml": self.text, **self.files}.items():
@@ -726,6 +728,14 @@ ATTACKS = [
             "sources: [pipe.yaml]",
         )
     ),
+    *(
+        Attack(
+            f"a huge file: {text}",
+            Try(text, files={"x.json": "{"}, prepare=lambda: os.truncate("x.json", 1_000_000_000)),
+            fails("is too large"),
+        )
+        for text in ("sources: [{server: x.json}]", "middleware: [{replay: {path: x.json}}]", "sources: [x.json]")
+    ),
     Attack(
         "manifests that include each other twice",
         Try(
@@ -733,7 +743,7 @@ ATTACKS = [
             files={f"{number}.yaml": f"sources: [{number + 1}.yaml, {number + 1}.yaml]" for number in range(16)}
             | {"16.yaml": "sources: []"},
         ),
-        fails("more than 1,000 manifests"),
+        fails("more than 200 manifests"),
     ),
     Attack(
         "a text without an end in an mcp.json",

@@ -8,10 +8,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.trust import Trust
+
+MAX_BYTES: Final = 64_000_000
+"""How large an mcp.json may be."""
 
 _STRING = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'  # one that does not end is read once
 _COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -58,9 +61,13 @@ class ServerEntry:
 def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
     """Return the content of an mcp.json and the folder that it is for. It may have comments and trailing commas."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError(f"{str(path)!r} cannot be read: {type(error).__name__}.") from error
+    if len(data) > MAX_BYTES:
+        raise DefinitionError(f"{str(path)!r} is too large: at most {MAX_BYTES:,} bytes are read.")
     try:
         config = json.loads(without_comments(text))
     except (ValueError, RecursionError) as error:
