@@ -207,8 +207,9 @@ class _PathPattern:
     def parse(cls, text: str) -> _PathPattern:
         parts = Path(os.path.expanduser(text)).parts  # noqa: PTH111  # Path's raises
         count = next((index for index, part in enumerate(parts) if _WILDCARDS & set(part)), len(parts))
-        base = _resolve(Path(*parts[:count]), f"The pattern {text!r} of trust=")
-        if not Path(text).is_absolute() and (link := _find_link_out(Path(*parts[:count]))) is not None:
+        place = Path(*parts[:count])
+        base = _resolve(place, f"The pattern {text!r} of trust=")
+        if not place.is_absolute() and (link := _find_link_out(place)) is not None:
             raise SourceError(
                 f"The pattern {text!r} of trust= leads out of its folder, because {str(link)!r} is a link: write "
                 f"{str(base)!r} to trust that."

@@ -132,7 +132,7 @@ class _Source:
 
 
 def _is_url(location: object) -> bool:
-    return str(location).startswith(("http://", "https://"))
+    return str(location).lower().startswith(("http://", "https://"))
 
 
 def _parse(text: str, location: str) -> Any:

@@ -30,8 +30,7 @@ def read(location: Any, options: ReadOptions) -> Contents:
         return _read_config(location, options.folder, "The mcp.json", None, options, started_in=options.folder)
     if re.match(r"https?://", location, re.IGNORECASE):
         options.trust.require_server(location)
-        scheme, mark, rest = location.partition("://")
-        return _contents(f"{scheme.lower()}{mark}{rest}")
+        return _contents(location)
     if (match := _CONFIG.fullmatch(location)) and exists(match["file"], options.folder):
         options.require_readable(match["file"])
         return _read_config_file(options.resolve(match["file"]), match["file"], match["names"], options)

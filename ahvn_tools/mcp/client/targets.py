@@ -67,7 +67,7 @@ def resolve_targets(
 def _find_sources(server: Any, env: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, Any]:
     """Return a ServerEntry, or the server or client object, by the name of the server; "" where it has none."""
     config, folder = server, Path.cwd()
-    if isinstance(server, str) and server.startswith(("http://", "https://")):
+    if isinstance(server, str) and server.lower().startswith(("http://", "https://")):
         return {"": ServerEntry(url=server)}
     if isinstance(server, str | Path):
         if not str(server).endswith(".json"):
@@ -148,6 +148,8 @@ def _command_name(words: Sequence[str]) -> str:
 
 
 def _url_target(url: str, entry: ServerEntry, name: str) -> Target:
+    scheme, mark, rest = url.partition("://")
+    url = f"{scheme.lower()}{mark}{rest}"  # FastMCP 4 knows no other
     _check_credentials(url, entry.auth, entry.headers)
     verify = entry.verify
     is_sse = entry.transport == "sse" or (entry.transport is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
