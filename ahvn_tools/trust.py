@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib
+import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +28,22 @@ _FEATURES: Final = (
 )  # fmt: skip
 """What is trusted by a word between angle brackets."""
 
+SOURCE_FOLDERS: Final[set[Path]] = set()
+"""The folders that are in `sys.path` because a source was loaded from them."""
+
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
 
 _ORIGIN: Final = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/?#@\\\s]*@)?(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._~*-]+)(?::(?P<port>[0-9*]*))?",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 """The part of a URL that says where a request is sent. Other characters in it are read differently by different
 libraries, so they are no part of it."""
+
+_ADDRESS: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*|localhost)\.?|\[.*\]")
+"""A host that is an address of any form, or this machine, and no name."""
+
+_WILDCARDS: Final = frozenset("*?[")
 
 
 class Trust:
@@ -49,7 +62,8 @@ class Trust:
         - `"https://api.example"`: a server that requests may be sent to
         - `"<code>"`, `"<builtins:shell>"`, `"<approve:never>"` …: features
 
-        `*` is any text without a `/`, `**` any folders. Raises SourceError for a pattern of no kind.
+        `*` is any text without a `/`, `**` any folders. A `*` at the start of a host is a name, and no address. Raises
+        SourceError for a pattern of no kind.
         """
         if isinstance(patterns, str | os.PathLike):
             patterns = [patterns]
@@ -57,7 +71,7 @@ class Trust:
             raise _no_pattern(patterns)
         self.is_limited = patterns is not None
         """Whether there is a list."""
-        self._paths: list[Path] = []
+        self._paths: list[_PathPattern] = []
         self._names: list[str] = []
         """Patterns of modules, programs, variables, servers and features."""
         for pattern in patterns or ():
@@ -76,22 +90,30 @@ class Trust:
         elif text.startswith("${") or not (isinstance(pattern, os.PathLike) or is_path(text)):
             self._names.append(text)
         else:
-            home = Path(os.path.expanduser(text))  # noqa: PTH111  # Path's raises
-            self._paths.append(_resolve(home, f"The pattern {text!r} of trust="))
+            self._paths.append(_PathPattern.parse(text))
 
-    def require_module(self, name: str) -> None:
-        """Raise SourceError unless the module of this name may be imported."""
+    def require_module(self, name: str, folder: Path | None = None) -> None:
+        """Raise SourceError unless the module of this name may be imported.
+
+        One in `folder`, or in another folder of a source, needs trust in its file, too: its name is that of an
+        installed one.
+        """
         self._require(name, f"The module {name!r}")
+        if self.is_limited:
+            for file in _find_files(name, {*SOURCE_FOLDERS, *([] if folder is None else [folder])}):
+                self.require_file(file)
 
     def require_program(self, program: str, folder: Path) -> None:
         """Raise SourceError unless this program may be started: by the name in the command, or by its path.
 
         `folder` is where the process starts, which is what a relative path refers to.
         """
-        if is_path(program):
+        if os.sep in program or "/" in program:
             self.require_file(folder / program, program)
-        else:
-            self._require(program, f"The program {program!r}")
+            return
+        if self.is_limited and is_path(program):  # a name that no pattern can have
+            raise SourceError(f"The program {program!r} is searched in PATH: write its path, such as './{program}'.")
+        self._require(program, f"The program {program!r}")
 
     def require_code(self) -> None:
         """Raise SourceError unless code that is a text may be run."""
@@ -105,7 +127,10 @@ class Trust:
         """Raise SourceError unless requests may be sent to the server of this URL: its scheme, host and port."""
         if self.is_limited:
             origin = _to_origin(url)
-            self._require(origin, f"The server {origin!r}")
+            patterns = self._names_for(origin)
+            if _ADDRESS.fullmatch(_host(origin)):
+                patterns = [pattern for pattern in patterns if not _host(pattern).startswith("*")]
+            self._require(origin, f"The server {origin!r}", patterns)
 
     def require_any_server(self) -> None:
         """Raise SourceError unless requests may be redirected to any server."""
@@ -156,8 +181,9 @@ class Trust:
         """Return the environment as a document sees it: looking up a variable requires that it is trusted."""
         return _Environment(env, self) if self.is_limited else env
 
-    def _require(self, name: str, thing: str) -> None:
-        if self.is_limited and not any(name == one or fnmatch.fnmatchcase(name, one) for one in self._names_for(name)):
+    def _require(self, name: str, thing: str, patterns: Sequence[str] | None = None) -> None:
+        patterns = self._names_for(name) if patterns is None else patterns
+        if self.is_limited and not any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns):
             raise _refusal(thing, name)
 
     def _names_for(self, name: str) -> list[str]:
@@ -165,7 +191,63 @@ class Trust:
         return [pattern for pattern in self._names if _kind(pattern) == _kind(name)]
 
     def _trusts(self, resolved: Path) -> bool:
-        return any(resolved.is_relative_to(path) or _matches(path.parts, resolved.parts) for path in self._paths)
+        return any(pattern.matches(resolved) for pattern in self._paths)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PathPattern:
+    """A file or a folder, or a pattern of files below a folder."""
+
+    base: Path
+    """The part without a wildcard, where it leads to."""
+    rest: tuple[str, ...]
+    """The parts from the first wildcard on. They are read as they are written: a link `*` leads nowhere."""
+
+    @classmethod
+    def parse(cls, text: str) -> _PathPattern:
+        parts = Path(os.path.expanduser(text)).parts  # noqa: PTH111  # Path's raises
+        count = next((index for index, part in enumerate(parts) if _WILDCARDS & set(part)), len(parts))
+        place = Path(*parts[:count])
+        base = _resolve(place, f"The pattern {text!r} of trust=")
+        if not place.is_absolute() and (link := _find_link_out(place)) is not None:
+            raise SourceError(
+                f"The pattern {text!r} of trust= leads out of its folder, because {str(link)!r} is a link: write "
+                f"{str(base)!r} to trust that."
+            )
+        return cls(base=base, rest=parts[count:])
+
+    def matches(self, resolved: Path) -> bool:
+        literal = self.base.joinpath(*self.rest)
+        if resolved == literal or (literal.suffix != ".py" and resolved.is_relative_to(literal)):
+            return True
+        return resolved.is_relative_to(self.base) and _matches(self.rest, resolved.relative_to(self.base).parts)
+
+
+def _find_files(name: str, folders: Collection[Path]) -> Iterator[Path]:
+    """Yield the files in these folders that the import of a module runs. Only packages without a file are imported."""
+    spec: ModuleSpec | None = None
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        spec = _find_spec(".".join(parts[:count]), spec)
+        if spec is None:
+            return
+        if spec.origin is None or not spec.has_location:
+            continue
+        file = Path(spec.origin)
+        depth = count - (spec.submodule_search_locations is None)
+        if len(file.parents) > depth and file.parents[depth] in folders:
+            yield file
+
+
+def _find_spec(name: str, parent: ModuleSpec | None) -> ModuleSpec | None:
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__spec__", None)
+    if parent is None:
+        return importlib.util.find_spec(name)
+    if parent.origin is None:  # a namespace package, which contains no code
+        importlib.import_module(parent.name)
+    locations = parent.submodule_search_locations
+    return None if locations is None else PathFinder.find_spec(name, list(locations))
 
 
 class _Environment(Mapping[str, str]):
@@ -214,6 +296,19 @@ def _to_origin(url: str, *, pattern: bool = False) -> str:
         raise SourceError(f"{shown} is none: write a scheme, a host and perhaps a port, such as 'https://api.example'.")
     scheme, host, port = match["scheme"].lower(), match["host"].lower(), match["port"]
     return f"{scheme}://{host}" + (f":{port}" if port and port != _DEFAULT_PORTS.get(scheme) else "")
+
+
+def _find_link_out(path: Path) -> Path | None:
+    """Return the part of a relative path that is a link and leads out of the folder that it is in."""
+    for part in (path, *path.parents):
+        if part.is_symlink() and not part.resolve().is_relative_to(part.parent.resolve()):
+            return part
+    return None
+
+
+def _host(origin: str) -> str:
+    match = _ORIGIN.match(origin)
+    return "" if match is None else match["host"]
 
 
 def _refusal(thing: str, pattern: str) -> SourceError:

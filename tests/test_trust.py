@@ -245,3 +245,19 @@ def test_an_environment_shows_only_trusted_variables():
     for look_up in (lambda: env["B"], lambda: env.get("B"), lambda: "B" in env, lambda: env.get("NONE")):
         with pytest.raises(SourceError, match="is not trusted"):
             look_up()
+
+
+def test_a_home_folder_may_be_behind_a_link(tmp_path, monkeypatch):
+    (tmp_path / "disk/tools").mkdir(parents=True)
+    (tmp_path / "homes").mkdir()
+    (tmp_path / "homes/ann").symlink_to("../disk")
+    monkeypatch.setenv("HOME", str(tmp_path / "homes/ann"))
+    Trust(["~/tools/"]).require_file(tmp_path / "disk/tools/shed.py")
+
+
+def test_a_star_at_the_start_of_a_host_is_a_name_and_no_address():
+    for pattern, url in (("http://*", "http://api.example"), ("http://10.0.0.*", "http://10.0.0.7")):
+        Trust([pattern]).require_server(url)
+    for url in ("http://localhost", "http://10.0.0.7", "http://[::1]", "http://0x7f000001", "http://127.1."):
+        with pytest.raises(SourceError, match="is not trusted"):
+            Trust(["http://*"]).require_server(url)

@@ -77,6 +77,7 @@ def _read_function(definition: DefinitionFile, options: ReadOptions) -> Contents
         file = str(beside)
     elif file.endswith(".py"):
         options = replace(options, folder=definition.file.parent)
+    options = options.for_documents_in(definition.file.resolve().parent)
     tool_options = definition.tool_options()
     if "binds" in definition.data:
         tool_options["binds"] = definition.data["binds"]
@@ -100,7 +101,7 @@ def _read_server(definition: DefinitionFile, options: ReadOptions) -> Contents:
             raise definition.error(key, "the server says what its tools take and return: remove this key")
     entry = _to_entry(definition, options)
     if definition.is_enabled:
-        entry.require_trust(options.trust, Path.cwd())
+        entry = entry.trusted(options.trust, Path.cwd())
     import_options: dict[str, Any] = {key: definition.data[key] for key in _IMPORT_OPTIONS if key in definition.data}
     if definition.timeout is not None:
         import_options["timeout"] = definition.timeout

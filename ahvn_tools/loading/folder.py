@@ -43,7 +43,7 @@ def read(location: str, options: ReadOptions) -> Contents:
     options = options.for_documents_in(folder.resolve())
     collected = _Collected()
     for file in _Search(location).find(folder):
-        shown = str(Path(location) / file.relative_to(folder))
+        shown = os.path.join(location, file.relative_to(folder))  # noqa: PTH118  # in "." a name may begin with "~"
         with skipping(shown, collected.errors.append):
             collected.add(_read_file(file, shown, options), shown)
     if collected.is_empty and not options.allow_missing:

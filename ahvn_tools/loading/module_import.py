@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from traceback import extract_tb
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Final
 
 from ahvn_tools.after_fork import reset_after_fork
@@ -22,6 +22,7 @@ from ahvn_tools.execution.pickling import pickle_by_value
 from ahvn_tools.loading.kinds import unknown_kind
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
+from ahvn_tools.trust import SOURCE_FOLDERS
 
 _PACKAGE: Final = Path(__file__).parents[1]
 
@@ -63,8 +64,8 @@ def import_module(name: str, options: ReadOptions) -> ModuleType:
 
     The folder is searched only if all files in it are trusted, not because the name of the module is.
     """
-    options.trust.require_module(name)
     folder = options.folder.resolve()
+    options.trust.require_module(name, folder)
     is_searched = options.trust.trusts_file(folder)
     with _importing(name, folder), _search_last(folder) if is_searched else contextlib.nullcontext():
         try:
@@ -123,6 +124,7 @@ def _search_early(folder: Path) -> Iterator[None]:
         yield
         return
     installed = (index for index, entry in enumerate(sys.path) if entry.endswith(("site-packages", "dist-packages")))
+    SOURCE_FOLDERS.add(folder)
     sys.path.insert(next(installed, len(sys.path)), str(folder))
     try:
         yield
@@ -135,6 +137,7 @@ def _search_early(folder: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _search_last(folder: Path) -> Iterator[None]:
     if str(folder) not in sys.path:
+        SOURCE_FOLDERS.add(folder)
         sys.path.append(str(folder))
     yield
 
@@ -150,16 +153,36 @@ def _find_packages(file: Path) -> list[Path]:
 
 
 def _import_from(root: Path, file: Path) -> ModuleType:
-    """Import a file under its own name if that name leads to it, else under another one."""
+    """Import a file, after the packages around it, under its own name if that name leads to it, else under another one.
+
+    Each is loaded from its own path, because Python prefers a folder or an extension module of the same name.
+    """
     relative = file.relative_to(root).with_suffix("")
     parts = relative.parent.parts if relative.name == "__init__" else relative.parts
     is_package = len(parts) > 1 or relative.name == "__init__"
     top = root / parts[0] / "__init__.py" if is_package else file
-    if _leads_to(parts[0], top):
-        return importlib.import_module(".".join(parts))
-    name = f"{_PREFIX}{_to_identifier(parts[0])}_{hashlib.sha256(os.fsencode(top)).hexdigest()[:8]}"
+    name, is_own = parts[0], _leads_to(parts[0], top)
+    if not is_own:
+        name = f"{_PREFIX}{_to_identifier(parts[0])}_{hashlib.sha256(os.fsencode(top)).hexdigest()[:8]}"
     module = _load(name, top, is_package=is_package)
-    return importlib.import_module(".".join([name, *parts[1:]])) if len(parts) > 1 else module
+    if not is_own:
+        pickle_by_value(module)  # no other process can import that name
+    for count in range(2, len(parts) + 1):
+        package, inner = module, root.joinpath(*parts[:count])
+        name = f"{name}.{parts[count - 1]}"
+        is_package = count < len(parts) or relative.name == "__init__"
+        module = _load(name, inner / "__init__.py" if is_package else file, is_package=is_package)
+        setattr(package, parts[count - 1], module)
+    return module
+
+
+class _TextLoader(SourceFileLoader):
+    """Compiles the text of a file: the bytecode beside it may be that of another text."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002  # the signature of a loader
+        """Return the code of the file."""
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
 
 
 def _leads_to(name: str, file: Path) -> bool:
@@ -174,22 +197,25 @@ def _leads_to(name: str, file: Path) -> bool:
 
 
 def _load(name: str, file: Path, *, is_package: bool) -> ModuleType:
-    """Import a file under a name that no other process can import: its functions are pickled by value."""
+    """Import a file under a name. Raises SourceError if another file has the name already."""
     if name in sys.modules:
-        return sys.modules[name]
-    spec = ModuleSpec(name, SourceFileLoader(name, str(file)), origin=str(file), is_package=is_package)
+        module = sys.modules[name]
+        if Path(getattr(module, "__file__", None) or "").resolve() != file.resolve():
+            raise SourceError(f"Another file has the name {name!r}: rename {file.name}.", file=str(file))
+        return module
+    loader = _TextLoader(name, str(file))
+    spec = ModuleSpec(name, loader, origin=str(file), is_package=is_package)
     spec.has_location = True
     if is_package:
         spec.submodule_search_locations = [str(file.parent)]
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # pydantic and pickle look up there what a module defines
     try:
-        SourceFileLoader(name, str(file)).exec_module(module)
+        loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise
-    pickle_by_value(module)
-    return module
+    return sys.modules.get(name, module)  # a module may replace itself
 
 
 def _to_identifier(name: str) -> str:

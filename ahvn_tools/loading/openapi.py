@@ -99,6 +99,8 @@ class _Source:
             path = (folder / name).resolve()
             if not path.is_relative_to(folder):
                 raise SourceError(f"{self.label} refers to {name!r}, which is outside of its folder.")
+            if not path.is_file():  # a pipe may never end
+                raise SourceError(f"{self.label} refers to {name!r}, which is no file.")
             text = read_text(path)
             self._budget.spend_parts()
             self._budget.spend(chars=len(text))
@@ -144,7 +146,7 @@ class _Source:
 
 
 def _is_url(location: object) -> bool:
-    return str(location).startswith(("http://", "https://"))
+    return str(location).lower().startswith(("http://", "https://"))
 
 
 def _parse(text: str, location: str, budget: Budget) -> Any:

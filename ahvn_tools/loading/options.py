@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.sources.budget import Budget
@@ -16,6 +16,10 @@ from ahvn_tools.trust import Trust
 
 if TYPE_CHECKING:  # slow, and few sources need it
     from concurrent.futures import Executor
+
+
+MAX_BYTES: Final = 64_000_000
+"""How large a file may be that is read for a document under `trust`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -50,9 +54,18 @@ class ReadOptions:
         return to_path(location, self.folder)
 
     def require_readable(self, location: str) -> None:
-        """Raise SourceError for a file or folder that the document which names it may not read."""
-        if self.own_folder is not None and exists(location, self.folder):
-            self.trust.require_readable(self.resolve(location), self.own_folder, location)
+        """Raise SourceError for a file or folder that the document which names it may not read.
+
+        Pipes and devices are none: reading one may never end.
+        """
+        if self.own_folder is None or not exists(location, self.folder):
+            return
+        path = self.resolve(location)
+        self.trust.require_readable(path, self.own_folder, location)
+        if not (path.is_file() or path.is_dir()):
+            raise SourceError(f"{location!r} is no file and no folder: name one.", file=location)
+        if self.trust.is_limited and path.stat().st_size > MAX_BYTES:
+            raise SourceError(f"{location!r} is too large: at most {MAX_BYTES:,} bytes are read.", file=location)
 
     def to_output(self, location: str) -> Path:
         """Return the path of a file that is written for a document. Raises SourceError unless it is trusted."""
@@ -103,7 +116,7 @@ def exists(location: str, folder: Path) -> bool:
 def to_path(location: str, folder: Path) -> Path:
     """Return the path of a location that is relative to a folder, or begins with `~`. Raises SourceError."""
     try:
-        path = folder / _expand_user(location)
+        path = folder / os.path.expanduser(location)  # noqa: PTH111  # `./~` is a folder for it, and not for Path's
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return path
@@ -112,10 +125,3 @@ def to_path(location: str, folder: Path) -> Path:
         shown = reprlib.repr(location)
         raise SourceError(f"{shown} is no path: {reason}. Code is a text with more than one line.") from None
     return path
-
-
-def _expand_user(location: str) -> Path:
-    try:
-        return Path(location).expanduser()
-    except RuntimeError:  # there is no such user
-        return Path(location)

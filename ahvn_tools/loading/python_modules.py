@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+import inspect
+import sys
+from pathlib import Path
+from types import MethodWrapperType, ModuleType
 from typing import Any
 
 from ahvn_tools.errors import SourceError, near_misses
@@ -32,8 +35,42 @@ def read(location: str, options: ReadOptions) -> Contents:
 
 
 def read_member(file: str, name: str, options: ReadOptions) -> Any:
-    """Return the object that a `FILE:NAME` refers to. Raises SourceError."""
-    return find_attribute(file, _import(file, options), name)
+    """Return the object that a `FILE:NAME` refers to. Raises SourceError.
+
+    For a document it must be of that file or module: trust in it is none in what it has imported, such as `os.system`.
+    """
+    module = _import(file, options)
+    if options.own_folder is not None:
+        parts = name.split(".")
+        for count in range(1, len(parts) + 1):
+            _require_own(find_attribute(file, module, ".".join(parts[:count])), module, options)
+    return find_attribute(file, module, name)
+
+
+def _require_own(value: Any, module: ModuleType, options: ReadOptions) -> None:
+    """Raise SourceError for a function, class or module that is no part of a module, and not trusted itself."""
+    owner = _find_owner(value)
+    if owner is None or f"{owner}.".startswith(f"{module.__name__}.") or _is_part(value, owner, module):
+        return
+    file = getattr(sys.modules.get(owner), "__file__", None)
+    if file is None or not options.trust.trusts_file(Path(file)):
+        options.trust.require_module(owner, options.folder.resolve())
+
+
+def _is_part(value: Any, owner: str, module: ModuleType) -> bool:
+    """Return whether something is written in a C module of which `module` is the public name, such as `operator`."""
+    names = sys.stdlib_module_names
+    is_standard = module.__name__ in names and owner in names and not isinstance(value, ModuleType)
+    return is_standard or owner == f"_{module.__name__}"
+
+
+def _find_owner(value: Any) -> str | None:
+    """Return the name of the module that defines a function or a class; None for other objects."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if not (inspect.isroutine(value) or isinstance(value, type | MethodWrapperType)):
+        return None
+    return str(getattr(value, "__module__", None) or "builtins")
 
 
 def split_location(location: str) -> tuple[str, str | None]:

@@ -70,8 +70,7 @@ def _read_config(
         raise SourceError(f"{shown}: {error}{hint}", file=shown) from error
     if not entries:
         raise SourceError(f"{shown} has no server that is not disabled.", file=shown)
-    for entry in entries.values():
-        entry.require_trust(options.trust, started_in)
+    entries = {name: entry.trusted(options.trust, started_in) for name, entry in entries.items()}
     name = next(iter(entries)) if len(entries) == 1 else "tools"
     return Contents(name=name, servers=(ServerSource(server=entries),))
 

@@ -11,6 +11,7 @@ from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.errors import SourceError, ToolkitError, ToolSpecError
 from ahvn_tools.loading import reader
 from ahvn_tools.loading.contents import Contents
+from ahvn_tools.loading.environment import VARIABLE
 from ahvn_tools.loading.kinds import classify
 from ahvn_tools.loading.python_modules import split_location
 from ahvn_tools.manifest import http_options, source_model, tool_options
@@ -117,8 +118,11 @@ class Builder:
                 validate_callable("An approver", "a function of the request", options["approver"])
         if approval.secret_key is not None:
             with build.at("approval", "secret_key"):
-                if ("approval", "secret_key") not in build.resolved.secret_paths:
-                    raise ToolSpecError("a key is no part of a file: write `${APPROVAL_KEY}`, and set that variable.")
+                variable = VARIABLE.fullmatch(build.document.data["approval"]["secret_key"])
+                if variable is None or variable["name"] is None or variable["default"] is not None:
+                    raise ToolSpecError(
+                        "a key is no part of a file, nor its default: write `${APPROVAL_KEY}`, and set that variable."
+                    )
                 SecretKey.create(approval.secret_key)  # it names the key, before the toolkit is made
                 options["secret_key"] = approval.secret_key
         if approval.store is not None:
@@ -168,7 +172,7 @@ class Builder:
         except SourceError as error:
             if error.line is None:  # no part of that file is wrong: it is missing, or it leads to itself
                 raise
-            raise NestedError(str(error), file=error.file, line=error.line) from None
+            raise NestedError(self.build.resolved.redact(str(error)), file=error.file, line=error.line) from None
         self.build.nested.append(nested)
         add_load_errors(kit, nested.load_errors)
         return Contents(name=nested.name, toolkit=nested)

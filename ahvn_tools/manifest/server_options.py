@@ -35,13 +35,12 @@ def to_server_source(build: Build, index: int, source: source_model.ServerSource
             with build.at("sources", index, key):
                 options[key] = _to_limits(kind, values)
     is_file = isinstance(source.server, str) and source.server.endswith(".json")
-    folder = None if is_file else build.document.folder
     is_secret = (
         isinstance(source.server, str) and not is_file and build.resolved.contains_secret(("sources", index, "server"))
     )
     servers = tuple(
         ServerSource(
-            server=in_folder(server.server, folder),
+            server=in_folder(server.server, build.document.folder),
             name=source.name or (server.name if not is_secret else f"server_{index + 1}"),
             options={**server.options, **options},
         )
@@ -71,21 +70,9 @@ def _entry_name(entry: Mapping[str, Any]) -> str:
     return Path(command).stem if isinstance(command, str) and command else host or "server"
 
 
-def in_folder(server: Any, folder: Path | None) -> Any:
-    """Return a server whose process starts in a folder; other servers unchanged."""
-    if folder is None:
-        return server
-    if isinstance(server, list):
-        return {"": ServerEntry(command=tuple(server), cwd=str(folder))}
-    if isinstance(server, Mapping):
-        return {name: _entry_in_folder(entry, folder) for name, entry in server.items()}
-    return server
-
-
-def _entry_in_folder(entry: Any, folder: Path) -> Any:
-    if not isinstance(entry, ServerEntry) or not entry.command:
-        return entry
-    return replace(entry, cwd=str(folder if entry.cwd is None else folder / entry.cwd))
+def in_folder(server: Any, folder: Path) -> Any:
+    """Return the server of a command, which starts in a folder; other servers unchanged."""
+    return {"": ServerEntry(command=tuple(server), cwd=str(folder))} if isinstance(server, list) else server
 
 
 def _to_limits(kind: type[Any], values: Mapping[str, float]) -> Any:

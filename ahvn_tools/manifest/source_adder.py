@@ -134,8 +134,7 @@ class SourceAdder:
         if source.presets:
             options["preset"] = self.build.resolved.seal(source.presets, (*self._path, "presets"))
         options["tools"] = self._tools_for_audience(options.pop("audience", None), options)
-        is_command = isinstance(server.server, list)
-        target = in_folder(server.server, self.build.document.folder if is_command else None)
+        target = in_folder(server.server, self.build.document.folder)
         with skipping(server.file, lambda error: add_load_errors(self.kit, [error])):
             self.kit.add_mcp(target, name=self._server_name(server), **options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ log = logging.getLogger(__name__)
 
 DEFAULT_FOLDERS: Final = ("configs/tool_sets", "configs/tool-sets")
 """Where toolset files are, relative to a manifest or a folder of tools; both are read."""
+
+MAX_MESSAGES: Final = 20
+"""How many unknown names of a toolset are compared with those of tools, which takes time."""
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
 
@@ -55,8 +59,9 @@ def read_files(files: Iterable[Path], options: ReadOptions) -> tuple[list[FoundF
     errors: list[SourceError] = []
     for file in files:
         shown = file.relative_to(options.folder).as_posix() if file.is_relative_to(options.folder) else str(file)
+        own = options if options.own_folder is not None else options.for_documents_in(file.parent.resolve())
         try:
-            options.require_readable(shown)
+            own.require_readable(os.path.join(".", shown))  # noqa: PTH118  # a name may begin with "~"
             content, document = read_mapping(file, shown, "a toolset is a mapping with `name` and `tools`")
             toolset = to_model(content, ToolsetFile, document)
             if toolset.enabled and (first := found.get(toolset.name)) is not None:
@@ -87,8 +92,11 @@ def add_toolset_files(toolkit: Toolkit, files: Iterable[Path], options: ReadOpti
 
 
 def unknown_tools(toolkit: Toolkit, names: Iterable[str]) -> Iterator[str]:
-    """Yield a message for each name that no tool has."""
-    known = {tool.name: None for tool in toolkit}
-    for name in names:
-        if name not in known:
-            yield f"there is no tool {name!r}. {near_misses(name, known)}"
+    """Yield a message for each name that no tool has, and one for all of them from the 20th on."""
+    known = [tool.name for tool in toolkit]
+    taken = set(known)
+    unknown = [name for name in dict.fromkeys(names) if name not in taken]
+    for name in unknown[:MAX_MESSAGES]:
+        yield f"there is no tool {name!r}. {near_misses(name, known)}"
+    if len(unknown) > MAX_MESSAGES:
+        yield f"there are no tools of {len(unknown) - MAX_MESSAGES:,} more of its names."

@@ -23,9 +23,9 @@ _VALUE_KEYS: Final = frozenset(
 
 _SHOWN_KEYS: Final = frozenset(
     {
-        "annotations", "arguments", "audience", "binds", "core", "describe", "description", "exclude", "group",
-        "groups", "include", "key", "name", "notes", "prefix", "profile", "rename", "tags", "title", "tool_sets",
-        "toolset", "toolsets",
+        "agents", "annotations", "arguments", "audience", "binds", "core", "describe", "description", "exclude",
+        "group", "groups", "include", "key", "name", "notes", "prefix", "profile", "rename", "tags", "title",
+        "tool_sets", "toolset", "toolsets",
     }
 )  # fmt: skip
 """Keys of what models, hosts and errors show."""

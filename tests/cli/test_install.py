@@ -355,6 +355,16 @@ def test_sources_mean_the_same_in_another_folder(home, capsys):
     assert entry["env"] == {"PYTHONPATH": str(project)}
 
 
+def test_trust_means_the_same_in_another_folder(home, capsys):
+    patterns = ["https://api.example", "tools.py", "${TEA_*}", "<code>", "acme.*"]
+    trust = [word for pattern in patterns for word in ("--trust", pattern)]
+    assert main(["install", "tools.py", "--client", "cursor", "--print", *trust]) == 0
+    entry = json.loads(capsys.readouterr().out)["mcpServers"]["my-notes"]
+    expected = ["https://api.example", f"{home.parent}/project/tools.py", *patterns[2:]]
+    assert entry["args"][4::2] == ["--trust"] * 5
+    assert entry["args"][5::2] == expected
+
+
 def test_uninstalling_what_is_not_there_changes_nothing(home, capsys):
     assert main(["uninstall", "notes", "--client", "cursor"]) == 1
     assert "has no server 'notes'." in capsys.readouterr().err

@@ -118,7 +118,7 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("middleware: log", snapshot("kit.yaml:1: middleware: a list is expected, not a text.")),
     ("approval: {approver: notes}", snapshot("kit.yaml:1: approval.approver: 'notes' is no import path: write `module:name` or `FILE.py:name`.")),
     ("approval: {approver: 'notes:askk'}", snapshot("kit.yaml:1: approval.approver: notes has no 'askk'. Did you mean 'ask'?")),
-    ("approval: {secret_key: 0123456789abcdef0123}", snapshot("kit.yaml:1: approval.secret_key: a key is no part of a file: write `${APPROVAL_KEY}`, and set that variable.")),
+    ("approval: {secret_key: 0123456789abcdef0123}", snapshot("kit.yaml:1: approval.secret_key: a key is no part of a file, nor its default: write `${APPROVAL_KEY}`, and set that variable.")),
     ("approval: {secret_key: '${KEY}'}", snapshot("kit.yaml:1: approval.secret_key: A secret_key is a text or bytes of at least 16 bytes; create one with secrets.token_hex(32) and keep it where your passwords are.")),
     ("approval: {expiry: 0}", snapshot("kit.yaml:1: approval.expiry: must be greater than 0.")),
     ("search: {cor: [find]}", snapshot("kit.yaml:1: search.cor: there is no such key. Did you mean 'core'?")),

@@ -98,8 +98,8 @@ def test_files_of_a_folder_that_are_not_trusted_are_skipped(load_text: Load, evi
     ("text", "trust"),
     [
         ("sources: [notes.py]", ["notes.py"]),
-        ("sources: [notes]", ["notes"]),
-        ("sources: [notes]", ["note*"]),
+        ("sources: [notes]", ["notes", "notes.py"]),
+        ("sources: [notes]", ["note*", "."]),
         ("sources: [{path: notes.py}]", ["."]),
         ("sources: [{code: 'def f(): return 1'}]", ["<code>"]),
         ("sources: [notes.py]\nmiddleware: ['notes:shout', log]\napproval: {approver: 'notes:ask'}", ["notes", "*.py"]),

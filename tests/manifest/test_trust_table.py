@@ -131,6 +131,7 @@ ROWS: dict[str, list[Case]] = {
         Case("tests.manifest.shelf", ("tests.manifest.shelf",)),
         manifest("sources: [{module: tests.manifest.shelf}]", "tests.manifest.shelf"),
         Case("canary_tools", ("canary_tools", ".")),
+        manifest("sources: [{module: canary_tools}]", "canary_tools", "."),
         from_dict(lambda: ToolSpec.from_function(json.dumps, name="a", input_schema={"type": "object"}), "json"),
     ],
     "code that is a text": [
@@ -142,6 +143,7 @@ ROWS: dict[str, list[Case]] = {
         manifest("approval: {approver: 'canary_tools.py:find'}", *PYTHON),
         manifest("middleware: ['canary_tools.py:middleware']", *PYTHON),
         manifest("approval: {approver: 'operator:truth'}", "operator"),
+        manifest("middleware: ['json:codecs.encode']", "json", "codecs"),
     ],
     "the program of an MCP server": [
         Case("touch canary", ("touch",)),
@@ -174,6 +176,7 @@ ROWS: dict[str, list[Case]] = {
         Case("tool.yaml", ("{server}", "${CANARY}"), {"tool.yaml": "kind: mcp\nurl: {server}/${CANARY}"}),
         from_dict(http_tool(auth_method="api_key", api_key="${CANARY}"), "https://api.example", "${CANARY}"),
     ],
+    "`${userHome}` in an mcp.json": [mcp_json({"url": "{server}/${userHome}"}, "{server}", "${HOME}")],
     "a variable that is set for a program: `env`": [
         mcp_json({**TOUCH_SERVER, "env": {"LD_PRELOAD": "x"}}, "touch", "${LD_PRELOAD}"),
         manifest("sources: [{server: [touch, canary], env: {PATH: .}}]", "touch", "${PATH}"),
@@ -190,9 +193,13 @@ ROWS: dict[str, list[Case]] = {
         Case("tool.yaml", ("{server}", "https://p.example"), {"tool.yaml": TOOL + "proxy: https://p.example:443"}),
         from_dict(http_tool(), "https://api.example"),
     ],
+    "`proxy: environment`": [
+        Case("tool.yaml", ("{server}", "${HTTP_PROXY}"), {"tool.yaml": TOOL + "proxy: environment"}),
+        from_dict(http_tool(proxy="environment"), "https://api.example", "${HTTPS_PROXY}"),
+    ],
     "`follow_redirects: true`": [
         Case(
-            "tool.yaml", ("https://*", "http://*"), {"tool.yaml": TOOL + "follow_redirects: true"}
+            "tool.yaml", ("{server}", "https://*", "http://*"), {"tool.yaml": TOOL + "follow_redirects: true"}
         ),
         from_dict(http_tool(follow_redirects=True), "https://*", "http://*"),
     ],

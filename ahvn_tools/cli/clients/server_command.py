@@ -100,7 +100,7 @@ def _to_arguments(options: SourceOptions) -> list[str]:
 def _to_absolute_trust(pattern: str) -> str:
     from ahvn_tools.trust import is_path  # as above: not for completion
 
-    return _resolve(pattern) if is_path(pattern) else pattern
+    return pattern if "://" in pattern or not is_path(pattern) else _resolve(pattern)
 
 
 _ABSOLUTE = {"trust": _to_absolute_trust, "root": _resolve}

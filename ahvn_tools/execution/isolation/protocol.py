@@ -87,10 +87,14 @@ def get_sys_path() -> list[str]:
 
 
 def get_import_options() -> list[str]:
-    """Return the options with which an interpreter imports nothing from folders that this one does not trust."""
+    """Return the options with which an interpreter imports nothing from folders that this one does not trust.
+
+    Bytecode of another text, which says that it is not to be compared with it, is not run either.
+    """
+    options = ["--check-hash-based-pycs", "always"]
     if sys.flags.isolated:
-        return ["-I"]
-    return ["-P", "-E"] if sys.flags.ignore_environment else ["-P"]
+        return [*options, "-I"]
+    return [*options, "-P", "-E"] if sys.flags.ignore_environment else [*options, "-P"]
 
 
 class Frame(NamedTuple):

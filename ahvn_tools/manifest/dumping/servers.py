@@ -91,7 +91,7 @@ def _to_target(server: Any, folder: Path) -> Any:
 
 
 def _refuse_credentials(url: str) -> None:
-    if not url.startswith(("http://", "https://")):
+    if not url.lower().startswith(("http://", "https://")):
         return
     parts = urlsplit(url)
     names = [name for name, _ in parse_qsl(parts.query) if any(word in name.lower() for word in _SECRET_WORDS)]

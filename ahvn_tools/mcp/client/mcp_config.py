@@ -6,15 +6,19 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.trust import Trust
 
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
+MAX_BYTES: Final = 64_000_000
+"""How large an mcp.json may be."""
+
+_STRING = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'  # one that does not end is read once
+_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TRAILING_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_LINE = re.compile(
     r"""\s*(?:export\s+)?(?P<name>\w+)\s*=\s*(?:(?P<quote>["'])(?P<quoted>.*)(?P=quote)|(?P<bare>.*?))\s*"""
@@ -40,28 +44,35 @@ class ServerEntry:
     log_file: Any = None
     """The file that the stderr of the server is written to: its path, or an open one."""
 
-    def require_trust(self, trust: Trust, folder: Path) -> None:
-        """Raise SourceError unless the program may be started, with these variables, or the URL be requested.
+    def trusted(self, trust: Trust, folder: Path) -> ServerEntry:
+        """Return the entry with the folder in which its process starts: its `cwd` in `folder`, or `folder` itself.
 
-        `folder` is where the process starts without a `cwd`.
+        Raises SourceError unless the program may be started there, with these variables, or the URL be requested.
         """
-        if self.command:
-            trust.require_program(self.command[0], folder / (self.cwd or ""))
-        for name in self.env:
-            trust.require_variable(name)
         if self.url is not None:
             trust.require_server(self.url)
+        for name in self.env:
+            trust.require_variable(name)
+        if not self.command:
+            return self
+        start = folder / (self.cwd or "")
+        trust.require_program(self.command[0], start)
+        return replace(self, cwd=str(start))
 
 
 def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
     """Return the content of an mcp.json and the folder that it is for. It may have comments and trailing commas."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError(f"{str(path)!r} cannot be read: {type(error).__name__}.") from error
+    if len(data) > MAX_BYTES:
+        raise DefinitionError(f"{str(path)!r} is too large: at most {MAX_BYTES:,} bytes are read.")
     try:
         config = json.loads(without_comments(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DefinitionError(f"{str(path)!r} is not JSON: {error}.") from error
     if not isinstance(config, Mapping):
         raise DefinitionError(f"{str(path)!r} does not contain a JSON object.")
@@ -182,6 +193,8 @@ class _EntryParser:
         return _VARIABLE.sub(lambda match: self._resolve_variable(match[1]), text)
 
     def _resolve_variable(self, variable: str) -> str:
+        if variable == "userHome":
+            self._trust.require_variable("HOME")
         if variable in self._known:
             return self._known[variable]
         if variable.startswith("input:"):

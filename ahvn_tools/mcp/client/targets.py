@@ -88,7 +88,7 @@ def _find_secrets(entry: ServerEntry, auth: Any, env: Mapping[str, str], marked:
 def _find_sources(server: Any, env: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, Any]:
     """Return a ServerEntry, or the server or client object, by the name of the server; "" where it has none."""
     config, folder = server, Path.cwd()
-    if isinstance(server, str) and server.startswith(("http://", "https://")):
+    if isinstance(server, str) and server.lower().startswith(("http://", "https://")):
         return {"": ServerEntry(url=server)}
     if isinstance(server, str | Path):
         if not str(server).endswith(".json"):
@@ -169,6 +169,8 @@ def _command_name(words: Sequence[str]) -> str:
 
 
 def _url_target(url: str, entry: ServerEntry, name: str) -> Target:
+    scheme, mark, rest = url.partition("://")
+    url = f"{scheme.lower()}{mark}{rest}"  # FastMCP 4 knows no other
     _check_credentials(url, entry.auth, entry.headers)
     verify = entry.verify
     is_sse = entry.transport == "sse" or (entry.transport is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
@@ -214,7 +216,7 @@ def _check_credentials(url: str, auth: Any, headers: Mapping[str, str]) -> None:
     if not (auth is None or isinstance(auth, str) or hasattr(auth, "auth_flow")):
         raise DefinitionError(f'`auth` is a token, headers, "oauth" or an httpx2.Auth, not a {type(auth).__name__}.')
     for name, value in {**headers, "Authorization": auth}.items() if isinstance(auth, str) else headers.items():
-        if not is_valid_header(name, value):
+        if not is_valid_header(name, value) or name.lower() == "host":  # it would be another server's
             raise DefinitionError(f"{name!r} for {_host(url)!r} cannot be sent as a header.")
 
 

@@ -77,10 +77,13 @@ class HTTPBody:
         """Raise SourceError unless requests, credentials and certificates may be those that the definition names."""
         options = self.options
         tokens = [item.token_url for item in self.request.security if isinstance(item, ClientCredentials)]
-        proxy = None if options.proxy == "environment" else options.proxy
-        for url in (self.request.base_url, *tokens, proxy):
-            if url:
-                trust.require_server(url)
+        urls = [url for url in (self.request.base_url, *tokens) if url]
+        for url in urls:
+            trust.require_server(url)
+            if options.proxy == "environment":
+                trust.require_variable(f"{urlsplit(url).scheme.upper()}_PROXY")
+        if options.proxy not in (None, "environment"):
+            trust.require_server(options.proxy)
         if options.follow_redirects is True:
             trust.require_any_server()
         own = urlsplit(self.request.base_url).hostname or ""
