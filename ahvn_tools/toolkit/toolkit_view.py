@@ -141,8 +141,8 @@ class ToolkitView(ToolkitCalls):
                 "session({'id': …})."
             )
         own_roots = None if roots is None else to_roots(roots)
-        session_state = SessionState(validate_state({} if state is None else state), session_id)
-        if values:
+        session_state = SessionState(values if state is None else validate_state(state), session_id)
+        if state is not None and values:
             session_state.mutable_state().update(values)
         return self._with_view(self._view.session(session_state, roots=own_roots))
 
