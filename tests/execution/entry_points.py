@@ -196,17 +196,21 @@ def combinations(**axes: Mapping[str, Any] | Iterable[Any]) -> pytest.MarkDecora
 def until(claim: Callable[[], bool]) -> bool:
     """Wait until a claim is true; return whether it became true in time."""
     end = time.monotonic() + WAIT
-    while not claim() and time.monotonic() < end:
+    while not claim():
+        if time.monotonic() >= end:
+            return False
         time.sleep(0.005)
-    return claim()
+    return True
 
 
 async def auntil(claim: Callable[[], bool]) -> bool:
     """Do the same as `until` without blocking the event loop."""
     end = time.monotonic() + WAIT
-    while not claim() and time.monotonic() < end:  # noqa: ASYNC110  # a claim has no event
+    while not claim():  # a claim has no event
+        if time.monotonic() >= end:
+            return False
         await asyncio.sleep(0.005)
-    return claim()
+    return True
 
 
 def process(code: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
