@@ -28,8 +28,9 @@ def write_bytes(path: str | os.PathLike[str], content: bytes, *, new_mode: int |
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
+            if hasattr(os, "fchmod"):  # by its path, something else may have its name by now
+                os.fchmod(file.fileno(), _get_mode(target, new_mode))
             os.fsync(file.fileno())
-        Path(name).chmod(_get_mode(target, new_mode))
         Path(name).replace(target)
     except BaseException:
         with contextlib.suppress(OSError):

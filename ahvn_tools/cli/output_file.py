@@ -16,7 +16,7 @@ from ahvn_tools.builtins.files.atomic_write import sweep, write_file
 from ahvn_tools.builtins.files.folder_lock import LOCK_SECONDS, locked_folder
 from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.errors import ToolError
-from ahvn_tools.regular_file import open_regular, require_regular
+from ahvn_tools.regular_file import read_regular, require_regular
 
 
 class OutputFile:
@@ -50,11 +50,9 @@ class OutputFile:
     def read(self) -> bytes | None:
         """Return the content; None if there is no file. Raises OSError, also for what is no regular file."""
         try:
-            descriptor = open_regular(self._at(self.path.name), os.O_RDONLY, folder=self._folder)
+            return read_regular(self._at(self.path.name), folder=self._folder)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
 
     def write(self, content: bytes, *, replaces: bool, new_mode: int = 0o666) -> None:
         """Write the file. Raises CommandError, also if there is one and it must not be replaced."""

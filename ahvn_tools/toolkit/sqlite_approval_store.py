@@ -18,6 +18,11 @@ from ahvn_tools.toolkit.approval_store import KEPT_SECONDS, Requests
 LOCK_SECONDS: Final = 30.0
 """How long one process waits for another that writes to the file."""
 
+_TABLE: Final = (
+    "CREATE TABLE approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "
+    "attempts INTEGER NOT NULL DEFAULT 0, is_decided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
+)
+
 
 class SQLiteApprovalStore:
     """Remembers the requests that any process with this file has decided. The file must be on a local disk."""
@@ -31,10 +36,12 @@ class SQLiteApprovalStore:
         with self._errors():
             os.close(open_regular(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with self._transaction(in_wal_mode=True) as connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "
-                    "attempts INTEGER NOT NULL DEFAULT 0, is_decided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
-                )
+                query = "SELECT sql FROM sqlite_master WHERE tbl_name = 'approvals' COLLATE NOCASE"
+                known = [row for row in connection.execute(query) if row != (None,)]
+                if not known:
+                    connection.execute(_TABLE)
+                elif known != [(_TABLE,)]:  # such as a trigger, which runs with each decision
+                    raise sqlite3.DatabaseError("its table 'approvals' is that of another program")
 
     def decide(self, requests: Requests) -> bool:
         """Mark all of these requests as decided, unless one already is."""
@@ -95,8 +102,8 @@ def _set_wal_mode(connection: sqlite3.Connection) -> None:
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:

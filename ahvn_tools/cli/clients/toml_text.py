@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
 
-_HEADER: Final = re.compile(r"^\s*\[\[?\s*(?P<keys>[^\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_HEADER: Final = re.compile(r"^\s*\[\[?(?P<keys>[^\]]+)\]\]?\s*(?:#.*)?$")
 _KEY: Final = re.compile(r"""\s*(?:"([^"\\]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*(?:\.|$)""")
 
 
