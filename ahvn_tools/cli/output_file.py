@@ -70,13 +70,16 @@ class OutputFile:
                 _create(self.path, content)
 
     def copy(self) -> Path | None:
-        """Copy the file to the first free name of `mcp.json.bak`, `mcp.json.bak2` and so on; None if there is none."""
+        """Copy the file to the first free name of `mcp.json.bak`, `mcp.json.bak2` and so on; None if there is none.
+
+        Only its owner can read the copy: the file may be private to a group that the copy does not have.
+        """
         with _errors(self.path):
             content = self.read()
             old = require_regular(self._at(self.path.name), folder=self._folder)
         if content is None or old is None:
             return None
-        return self.write_beside(content, _number(f"{self.path.name}.bak"), mode=stat.S_IMODE(old.st_mode) & 0o777)
+        return self.write_beside(content, _number(f"{self.path.name}.bak"), mode=stat.S_IMODE(old.st_mode) & 0o700)
 
     def write_beside(self, content: bytes, names: Iterable[str], *, mode: int = 0o666) -> Path:
         """Write a new file in the folder, under the first name that is free, and return its path."""

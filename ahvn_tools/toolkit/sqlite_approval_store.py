@@ -73,7 +73,8 @@ class SQLiteApprovalStore:
     @contextlib.contextmanager
     def _transaction(self, *, in_wal_mode: bool = False) -> Generator[sqlite3.Connection]:
         """Open a connection for one short transaction: none is shared by threads, or by a forked child."""
-        connection = sqlite3.connect(self.path, timeout=LOCK_SECONDS, isolation_level=None)
+        database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
+        connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
         try:
             if in_wal_mode:
                 _set_wal_mode(connection)

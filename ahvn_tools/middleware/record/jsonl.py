@@ -163,7 +163,9 @@ def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:
     text = text.strip()
     try:
         line = json.loads(text)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        line = None
+    except ValueError:
         if text.startswith(_LINE_START) or _LINE_START.startswith(text):
             return None
         line = None
