@@ -677,7 +677,9 @@ ATTACKS = [
     Attack("10 GB as recording", huge(replay), raises(ToolSpecError, "more than"), is_slow=True),
     Attack("10 GB to record to", huge(record), raises(ToolSpecError, "more than"), is_slow=True),
     *(
-        Attack(f"a race for {name}", raced(lambda write=write: write("out"), target), equals(True), is_slow=True)
+        Attack(
+            f"a race for {name}, {target}", raced(lambda write=write: write("out"), target), equals(True), is_slow=True
+        )
         for name, write in WRITERS.items()
         if name not in {"new", "stderr"}
         for target in (".bashrc", "new")

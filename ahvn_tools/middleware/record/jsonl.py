@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
@@ -98,7 +98,7 @@ def read(file: Path) -> Iterator[JsonObject]:
         raise ToolSpecError(f"Cannot replay {str(file)!r}: {error.strerror}. Record it first.") from error
 
 
-def _iterate_lines(lines: io.BufferedReader) -> Iterator[bytes]:
+def _iterate_lines(lines: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines of a file. Raises OSError for one that is too long for the memory."""
     while text := lines.readline(MAX_BYTES + 1):
         if len(text) > MAX_BYTES:
@@ -173,7 +173,8 @@ def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:
         raise ToolSpecError(f"{str(file)!r} was recorded by another version of the package. Record it again.")
     if not _has_types(line, _LINE_TYPES) or not all(map(_is_result, [line["result"], *line["chunks"]])):
         raise ToolSpecError(f"Line {number} of {str(file)!r} is not a recorded call. Use a file written by `record`.")
-    return line
+    recorded: JsonObject = line
+    return recorded
 
 
 def _is_result(parts: Any) -> bool:
