@@ -75,7 +75,7 @@ def read(path: str | os.PathLike[str]) -> list[ToolDefinition]:
     except FileNotFoundError:
         raise _error(path, "there is no such file", fix="Write it with `ahvn-tools pin`.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise _error(path, f"it cannot be read ({type(error).__name__})") from error
+        raise _error(path, f"it cannot be read ({getattr(error, 'strerror', None) or type(error).__name__})") from error
     try:
         data = json.loads(text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError) as error:
