@@ -19,7 +19,7 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.changes import compare as compare_wire_tools
-from ahvn_tools.regular_file import open_regular
+from ahvn_tools.regular_file import read_regular
 
 VERSION: Final = 1
 """Another version may calculate the fingerprints differently."""
@@ -63,7 +63,7 @@ def is_lock_file(path: str | os.PathLike[str]) -> bool:
     if file.suffix != ".json" or not file.is_file():
         return False
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(read_regular(os.path.realpath(file)).decode())
         return isinstance(data, dict) and "version" in data and isinstance(data.get("tools"), dict)
     return False
 
@@ -71,12 +71,11 @@ def is_lock_file(path: str | os.PathLike[str]) -> bool:
 def read(path: str | os.PathLike[str]) -> list[ToolDefinition]:
     """Return the definitions in a lock file. Raises SourceError for a file that `write` did not write as it is."""
     try:
-        with os.fdopen(open_regular(os.path.realpath(path), os.O_RDONLY), encoding="utf-8") as file:
-            text = file.read()
+        text = read_regular(os.path.realpath(path)).decode()
     except FileNotFoundError:
         raise _error(path, "there is no such file", fix="Write it with `ahvn-tools pin`.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise _error(path, f"it cannot be read ({type(error).__name__})") from error
+        raise _error(path, f"it cannot be read ({getattr(error, 'strerror', None) or type(error).__name__})") from error
     try:
         data = json.loads(text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError) as error:

@@ -1,15 +1,33 @@
-"""Opening regular files: no link, pipe or device that a repository may have put at their place."""
+"""Opening and reading regular files: no link, pipe or device that a repository may have put at their place."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from typing import Final
+from typing import IO, Final
 
 _FLAGS: Final[int] = sum(
     getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "NOCTTY", "CLOEXEC", "BINARY")
 )
+
+
+MAX_BYTES: Final = 128_000_000
+"""What is read of one file at most: a planted file may be larger than the memory."""
+
+
+def read_regular(path: str | os.PathLike[str], *, folder: int | None = None) -> bytes:
+    """Return the content of a file, opened as `open_regular` does. Raises OSError, also for more than `MAX_BYTES`."""
+    with os.fdopen(open_regular(path, os.O_RDONLY, folder=folder), "rb") as file:
+        return read_bounded(file)
+
+
+def read_bounded(file: IO[bytes]) -> bytes:
+    """Return the content of an open file. Raises OSError for more than `MAX_BYTES`."""
+    content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"It has more than {MAX_BYTES:,} bytes")
+    return content
 
 
 def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o666, *, folder: int | None = None) -> int:

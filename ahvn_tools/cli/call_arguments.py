@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from ahvn_tools.cli.errors import UsageError
 from ahvn_tools.cli.value_reader import ValueReader, parse_json, require_json
 from ahvn_tools.errors import near_misses
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.regular_file import read_bounded
 
 STDIN = "-"
 
@@ -120,7 +122,10 @@ def _read_object(text: str, *, is_stdin: bool) -> JsonObject:
 
 def _read_file(name: str, file: str) -> str:
     try:
-        return sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
+        if file == STDIN:
+            return sys.stdin.read()
+        with Path(file).open("rb") as opened:
+            return io.TextIOWrapper(io.BytesIO(read_bounded(opened)), encoding="utf-8").read()
     except UnicodeDecodeError:
         raise UsageError(f"The file for {name!r} is no UTF-8 text.") from None
     except OSError as error:

@@ -82,6 +82,8 @@ def install(
     target = CLIENTS[client]
     options = options or SourceOptions()
     command = build_command(list(map(str, sources)), options, python=python, uvx=uvx, packages=with_ or ())
+    for argument in filter(target.replaces, command.arguments):
+        raise UsageError(f"{target.title} would replace the part of {argument!r} after '$'. Rename it.")
     variables = read_variables(target, env or (), env_file)
     if no_check:
         if not sources or name is None:

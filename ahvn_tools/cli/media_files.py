@@ -1,7 +1,7 @@
 """The images, audio and files of a result, as new files in one folder.
 
-Neither a tool nor a server chooses the name of a file: it is made of the tool's name, a number, and the extension of a
-known media type.
+Neither a tool nor a server chooses the name of a file: it is `result-`, the tool's name, a number, and the extension of
+a known media type. So no file is one that a program looks for, such as `package.json` or pytest's `test_….txt`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def write_file(block: Any, folder: Path, tool: str) -> Path:
         raise CommandError(f"The tool returned a {block.type} that is no base64 text: it was not written.") from None
     media_type = getattr(block, "mime_type", None) or getattr(getattr(block, "resource", None), "mime_type", None)
     extension = EXTENSIONS.get((media_type or "").partition(";")[0].strip().lower(), ".bin")
-    stem = _UNSAFE.sub("_", tool)[:_MAX_NAME_CHARS]
+    stem = f"result-{_UNSAFE.sub('_', tool)[:_MAX_NAME_CHARS]}"
     names = (f"{stem}{'' if number == 1 else f'-{number}'}{extension}" for number in itertools.count(1))
     with OutputFile.open(folder / f"{stem}{extension}") as file:
         return folder / file.write_beside(data, names).name

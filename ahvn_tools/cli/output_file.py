@@ -16,7 +16,7 @@ from ahvn_tools.builtins.files.atomic_write import sweep, write_file
 from ahvn_tools.builtins.files.folder_lock import LOCK_SECONDS, locked_folder
 from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.errors import ToolError
-from ahvn_tools.regular_file import open_regular, require_regular
+from ahvn_tools.regular_file import read_regular, require_regular
 
 
 class OutputFile:
@@ -50,11 +50,9 @@ class OutputFile:
     def read(self) -> bytes | None:
         """Return the content; None if there is no file. Raises OSError, also for what is no regular file."""
         try:
-            descriptor = open_regular(self._at(self.path.name), os.O_RDONLY, folder=self._folder)
+            return read_regular(self._at(self.path.name), folder=self._folder)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
 
     def write(self, content: bytes, *, replaces: bool, new_mode: int = 0o666) -> None:
         """Write the file. Raises CommandError, also if there is one and it must not be replaced."""
@@ -72,13 +70,16 @@ class OutputFile:
                 _create(self.path, content)
 
     def copy(self) -> Path | None:
-        """Copy the file to the first free name of `mcp.json.bak`, `mcp.json.bak2` and so on; None if there is none."""
+        """Copy the file to the first free name of `mcp.json.bak`, `mcp.json.bak2` and so on; None if there is none.
+
+        Only its owner can read the copy: the file may be private to a group that the copy does not have.
+        """
         with _errors(self.path):
             content = self.read()
             old = require_regular(self._at(self.path.name), folder=self._folder)
         if content is None or old is None:
             return None
-        return self.write_beside(content, _number(f"{self.path.name}.bak"), mode=stat.S_IMODE(old.st_mode) & 0o777)
+        return self.write_beside(content, _number(f"{self.path.name}.bak"), mode=stat.S_IMODE(old.st_mode) & 0o700)
 
     def write_beside(self, content: bytes, names: Iterable[str], *, mode: int = 0o666) -> Path:
         """Write a new file in the folder, under the first name that is free, and return its path."""

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ahvn_tools.cli.errors import UsageError
+from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.regular_file import read_bounded
 
 
 def read_state(file: Path) -> JsonObject:
     """Return the mapping in a file. Raises UsageError, without any part of its content."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        with file.open("rb") as opened:
+            text = read_bounded(opened).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise UsageError(f"The state file {str(file)!r} cannot be read: {reason}.") from None
@@ -32,11 +35,10 @@ def _parse_json(file: Path, text: str) -> Any:
 
 
 def _parse_yaml(file: Path, text: str) -> Any:
-    import yaml  # slow, and few calls need it
+    from ahvn_tools.loading.yaml_file import read_yaml  # slow, and few calls need it
 
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  # both are safe
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
+        return read_yaml(text).value
+    except SourceError as error:
+        line = f", line {error.line}" if error.line is not None else ""
         raise UsageError(f"The state file {str(file)!r} is no YAML{line}.") from None

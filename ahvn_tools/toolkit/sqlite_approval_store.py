@@ -18,6 +18,15 @@ from ahvn_tools.toolkit.approval_store import KEPT_SECONDS, MIN_KEPT, Requests
 LOCK_SECONDS: Final = 30.0
 """How long one process waits for another that writes to the file."""
 
+_SCHEMA: Final = (
+    (
+        "CREATE TABLE approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "
+        "attempts INTEGER NOT NULL DEFAULT 0, is_decided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
+    ),
+    "CREATE INDEX expiries ON approvals (expires_at)",
+    "CREATE TABLE forgotten (until INTEGER NOT NULL)",
+)
+
 
 class SQLiteApprovalStore:
     """Remembers the requests that any process with this file has decided. The file must be on a local disk."""
@@ -31,12 +40,13 @@ class SQLiteApprovalStore:
         with self._errors():
             os.close(open_regular(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with self._transaction(in_wal_mode=True) as connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "
-                    "attempts INTEGER NOT NULL DEFAULT 0, is_decided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
-                )
-                connection.execute("CREATE INDEX IF NOT EXISTS expiries ON approvals (expires_at)")
-                connection.execute("CREATE TABLE IF NOT EXISTS forgotten (until INTEGER NOT NULL)")
+                query = "SELECT sql FROM sqlite_master WHERE tbl_name IN ('approvals', 'forgotten') COLLATE NOCASE"
+                known = {sql for (sql,) in connection.execute(query) if sql is not None}
+                if known - {*_SCHEMA}:  # such as a trigger, which runs with each decision
+                    raise sqlite3.DatabaseError("its table 'approvals' or 'forgotten' is that of another program")
+                for statement in _SCHEMA:
+                    if statement not in known:
+                        connection.execute(statement)
 
     def decide(self, requests: Requests) -> bool:
         """Mark all of these requests as decided, unless one already is or may have been."""
@@ -75,7 +85,8 @@ class SQLiteApprovalStore:
     @contextlib.contextmanager
     def _transaction(self, *, in_wal_mode: bool = False) -> Generator[sqlite3.Connection]:
         """Open a connection for one short transaction: none is shared by threads, or by a forked child."""
-        connection = sqlite3.connect(self.path, timeout=LOCK_SECONDS, isolation_level=None)
+        database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
+        connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
         try:
             if in_wal_mode:
                 _set_wal_mode(connection)
@@ -123,8 +134,8 @@ def _set_wal_mode(connection: sqlite3.Connection) -> None:
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:

@@ -263,21 +263,21 @@ def test_the_approver_of_a_toolkit_keeps_its_decision(tmp_path, capsys):
 
 
 def test_files_are_written_under_names_that_no_tool_chooses(call, desk):
-    (desk / "pictures.png").write_text("old")
-    (desk / "pictures-2.png").symlink_to(desk / "nowhere")
+    (desk / "result-pictures.png").write_text("old")
+    (desk / "result-pictures-2.png").symlink_to(desk / "nowhere")
     status, out, _ = call("pictures")
-    names = ["pictures-3.png", "pictures-4.png", "pictures.bin", "pictures-2.bin"]
+    names = ["result-pictures-3.png", "result-pictures-4.png", "result-pictures.bin", "result-pictures-2.bin"]
     assert (status, out.splitlines()) == (0, ["two pictures", *names])
     assert [(desk / name).read_bytes() for name in names] == [b"first", b"second", b"sound", b"evil"]
-    assert (desk / "pictures.png").read_text() == "old"
+    assert (desk / "result-pictures.png").read_text() == "old"
     assert not (desk / "nowhere").exists()
     assert not list(desk.parent.glob("evil*"))
 
 
 def test_files_can_be_written_to_another_folder(call, desk):
     (desk / "out").mkdir()
-    assert call("pictures", "--output-dir", "out")[1].splitlines()[1] == str(Path("out", "pictures.png"))
-    assert (desk / "out" / "pictures.png").read_bytes() == b"first"
+    assert call("pictures", "--output-dir", "out")[1].splitlines()[1] == str(Path("out", "result-pictures.png"))
+    assert (desk / "out" / "result-pictures.png").read_bytes() == b"first"
 
 
 # other sources

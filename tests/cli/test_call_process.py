@@ -129,7 +129,7 @@ def test_the_server_of_a_call_ends_with_it(desk):
     ran = run("call", source, "add", "a=1", cwd=desk)
     assert (ran.returncode, ran.stdout) == (0, "3\n")
     ran = run("call", source, "picture", cwd=desk)
-    assert (ran.stdout, (desk / "picture.png").read_bytes()) == ("far\npicture.png\n", b"first")
+    assert (ran.stdout, (desk / "result-picture.png").read_bytes()) == ("far\nresult-picture.png\n", b"first")
     ran = run("call", source, "add", "a=x", cwd=desk)
     assert (ran.returncode, ran.stderr) == (2, "error: 'a' should be an integer.\n")
     assert run("call", source, "wait", "--timeout", "0.5", cwd=desk).returncode == 124

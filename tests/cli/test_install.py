@@ -98,7 +98,7 @@ def test_the_entry_is_in_the_file_of_the_client(home, client):
     assert install("--client", client, "--env", "NOTES_USER=ann", "--audience", "owner") == 0
     file = home / USER_FILES[client]
     source = str(home.parent / "project" / "tools.py")
-    arguments = ["-m", "ahvn_tools", "serve", source, "--audience", "owner"]
+    arguments = ["-P", "-m", "ahvn_tools", "serve", source, "--audience", "owner"]
     assert read_entry(file, client) == (sys.executable, arguments, {"NOTES_USER": "ann"})
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -156,7 +156,7 @@ def test_an_entry_is_printed_and_nothing_is_written(home, capsys, monkeypatch):
     assert text == snapshot("""\
 [mcp_servers.n]
 command = "PYTHON"
-args = ["-m", "ahvn_tools", "serve", "/project/tools.py"]
+args = ["-P", "-m", "ahvn_tools", "serve", "/project/tools.py"]
 env_vars = ["TOKEN"]
 """)
     assert list(home.iterdir()) == []
@@ -351,7 +351,7 @@ def test_sources_mean_the_same_in_another_folder(home, capsys):
     assert main(["install", "tools.py:kit", "shed", "--client", "cursor", "--print"]) == 0
     entry = json.loads(capsys.readouterr().out)["mcpServers"]["my-notes"]
     project = home.parent / "project"
-    assert entry["args"][3:] == [f"{project}/tools.py:kit", "shed"]
+    assert entry["args"][4:] == [f"{project}/tools.py:kit", "shed"]
     assert entry["env"] == {"PYTHONPATH": str(project)}
 
 

@@ -313,12 +313,12 @@ def test_nothing_but_a_regular_file_is_written(victim, name, place):
 @pytest.mark.usefixtures("each_system")
 def test_new_files_and_images_are_not_written_through_a_link(victim, capsys):
     Path("out").symlink_to(victim.parent)
-    Path("draw.png").symlink_to(victim)
+    Path("result-draw.png").symlink_to(victim)
     assert main(["new", "tool", "-o", "out"]) == 1
     assert "a link leads out of" in capsys.readouterr().err
     assert main(["call", "tools.py", "draw", "--output-dir", "out"]) == 1
     assert main(["call", "tools.py", "draw"]) == 0
-    assert Path("draw-2.png").read_bytes() == b"ABC"
+    assert Path("result-draw-2.png").read_bytes() == b"ABC"
     assert main(["new", "toolkit", "-o", "deep/er"]) == 0
     assert names_in("deep/er") == ["notes.py", "test_notes.py", "toolkit.yaml"]
     assert names_in(victim.parent) == []

@@ -9,13 +9,13 @@ import secrets
 import time
 from typing import Final
 
+from ahvn_tools.atomic_file import keep_owner_and_mode
 from ahvn_tools.builtins.files.file_status import FileStatus
 from ahvn_tools.builtins.files.kernel import rename_exclusive
 
 _TEMPORARY_NAME: Final = re.compile(r"\.ahvn-[0-9a-f]{16}\.tmp")
 _SWEEP_SECONDS: Final = 60.0
 _SWEPT_FOLDERS_MAX: Final = 1000
-_KEPT_MODE: Final = 0o777  # without setuid and setgid: the content is no longer that of the file that had them
 
 _swept: dict[tuple[int, int, int], float] = {}
 """When this process has removed leftovers from a folder: process id, device and inode → monotonic time."""
@@ -76,18 +76,6 @@ def _fill(descriptor: int, content: bytes, old: os.stat_result | None) -> os.sta
         file.write(content)
         file.flush()
         if old is not None:
-            _keep_owner(descriptor, old)
-            os.fchmod(descriptor, old.st_mode & _KEPT_MODE)
+            keep_owner_and_mode(descriptor, old)
         os.fsync(descriptor)
         return os.fstat(descriptor)
-
-
-def _keep_owner(descriptor: int, old: os.stat_result) -> None:
-    """Give the file the owner and group of the old one, as far as the system permits it."""
-    new = os.fstat(descriptor)
-    if new.st_gid != old.st_gid:
-        with contextlib.suppress(PermissionError):
-            os.fchown(descriptor, -1, old.st_gid)
-    if new.st_uid != old.st_uid:
-        with contextlib.suppress(PermissionError):
-            os.fchown(descriptor, old.st_uid, -1)

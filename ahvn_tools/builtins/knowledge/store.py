@@ -108,7 +108,10 @@ class TextStore:
     @contextlib.contextmanager
     def connect(self, context: ToolContext | None = None, *, may_write: bool = True) -> Iterator[sqlite3.Connection]:
         """Open a connection and a transaction for one piece of work; it is committed at the end of the block."""
-        with contextlib.closing(sqlite3.connect(self.path, timeout=0, isolation_level=None)) as connection:
+        database = (
+            f"{self.path.absolute().as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
+        )
+        with contextlib.closing(sqlite3.connect(database, timeout=0, isolation_level=None, uri=True)) as connection:
             self._begin(connection, context, may_write=may_write)
             if context is not None:
                 connection.set_progress_handler(lambda: context.cancelled, _INSTRUCTIONS_PER_CHECK)

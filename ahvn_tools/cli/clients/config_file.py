@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -61,7 +60,7 @@ class ConfigFile:
 
     def set_entry(self, path: Sequence[str], entry: JsonObject) -> Path | None:
         """Write the file with an entry, and return the copy of the old file, if there was one."""
-        expected = copy.deepcopy(self._data)
+        expected = self._parse(self._text)
         parent = expected
         for key in path[:-1]:
             parent = parent.setdefault(key, {})
@@ -72,7 +71,7 @@ class ConfigFile:
 
     def remove_entry(self, path: Sequence[str]) -> Path | None:
         """Write the file without an entry, and return the copy of the old file."""
-        expected = copy.deepcopy(self._data)
+        expected = self._parse(self._text)
         parent = expected
         for key in path[:-1]:
             parent = parent[key]

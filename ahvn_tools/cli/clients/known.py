@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ Scope = Literal["project", "user"]
 ClientName = Literal[
     "claude-code", "claude-desktop", "codex", "cursor", "gemini-cli", "goose", "vscode", "windsurf", "zed"
 ]
+
+_REFERENCE: Final = re.compile(r"\$[{A-Za-z_]")
+"""What a client with references may replace: `${NAME}`, `${env:NAME}`, `${command:…}`, and `$NAME` of Gemini CLI."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,10 @@ class Client:
     """Whether an entry can name variables that the client passes on."""
     has_env_file: bool = False
     """Whether an entry can name a file with variables."""
+
+    def replaces(self, text: str) -> bool:
+        """Return whether the client may replace a part of a text by something else, such as a variable of its own."""
+        return self.reference is not None and _REFERENCE.search(text) is not None
 
     def get_file(self, scope: Scope | None) -> Path:
         """Return the file of a scope: by default that of the user. Raises UsageError for a scope that it lacks."""

@@ -47,8 +47,9 @@ def build_command(
         )
     if packages:
         raise UsageError("--with is for --uvx: another interpreter has its packages installed.")
+    # -P: the client may start it in a repository of others, whose files must not take the place of modules
     program = sys.executable if python is None else _find_program(python)
-    return ServerCommand(program=program, arguments=["-m", "ahvn_tools", *arguments], env=env)
+    return ServerCommand(program=program, arguments=["-P", "-m", "ahvn_tools", *arguments], env=env)
 
 
 def to_absolute(source: str) -> str:

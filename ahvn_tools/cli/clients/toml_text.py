@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
 
-_HEADER: Final = re.compile(r"^\s*\[\[?\s*(?P<keys>[^\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_HEADER: Final = re.compile(r"^\s*\[\[?(?P<keys>[^\]]+)\]\]?\s*(?:#.*)?$")
 _KEY: Final = re.compile(r"""\s*(?:"([^"\\]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*(?:\.|$)""")
 
 
@@ -24,13 +24,21 @@ def set_entry(text: str, path: Sequence[str], entry: JsonObject, *, comments: bo
     data: Any = parse(text, comments=comments)
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
-    kept = remove_entry(text, path, comments=comments) if data is not None else text
+    kept = _without_table(text, path) if data is not None else text
     space = "\n\n" if kept.strip() else ""
     return f"{kept.rstrip()}{space}{_dump(path, entry)}"
 
 
 def remove_entry(text: str, path: Sequence[str], *, comments: bool) -> str:  # noqa: ARG001  # as above
-    """Return the text without the table at a path, and without the tables in it. Raises ValueError if there is none."""
+    """Return the text without the table at a path, and without the tables in it. Raises ValueError if there is none.
+
+    The table that contained it stays, also if it is empty now.
+    """
+    kept = _without_table(text, path)
+    return kept if path[0] in tomllib.loads(kept) else f"{kept}[{_dump_key(path[0])}]\n"
+
+
+def _without_table(text: str, path: Sequence[str]) -> str:
     kept, is_inside, has_found = [], False, False
     for line in text.splitlines(keepends=True):
         if (header := _HEADER.match(line)) and not line.lstrip().startswith("#"):

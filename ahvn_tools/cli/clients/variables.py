@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from ahvn_tools.cli.clients.known import Client
 from ahvn_tools.cli.errors import UsageError
+from ahvn_tools.regular_file import read_bounded
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -34,7 +36,8 @@ def read_variables(client: Client, items: Sequence[str], env_file: Path | None) 
         raise UsageError(f"There is no file {str(env_file)!r}.")
     is_read = file is not None and client.has_env_file
     known = {} if file is None else _read_file(file)
-    values, passed = ({} if is_read else dict(known)), []
+    copied = {} if is_read else dict(known)
+    values, passed = dict(copied), []
     for item in items:
         name, separator, value = item.partition("=")
         if not _NAME.fullmatch(name):
@@ -47,11 +50,28 @@ def read_variables(client: Client, items: Sequence[str], env_file: Path | None) 
             passed.append(name)
         else:
             raise UsageError(f"{client.title} does not pass on variables of its own: write --env {name}=VALUE.")
+    for name, value in copied.items():
+        if values[name] == value and client.replaces(value):
+            raise UsageError(
+                f"The value of {name!r} in {str(env_file)!r} has a '$' that {client.title} reads as a reference to a "
+                f"variable of its own. Use --env {name}, and set the variable for {client.title}."
+            )
     path = str(file.resolve()) if file is not None and is_read else None
     return Variables(values=values, passed=passed, file=path, known=known)
 
 
 def _read_file(file: Path) -> dict[str, str]:
+    """Return the variables in a file. Raises UsageError, without any part of their values."""
     from dotenv import dotenv_values
 
-    return {name: value or "" for name, value in dotenv_values(file, interpolate=False, encoding="utf-8-sig").items()}
+    try:
+        with file.open("rb") as opened:
+            text = read_bounded(opened).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise UsageError(f"The file {str(file)!r} cannot be read: {reason}.") from None
+    values = {name: value or "" for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items()}
+    for name, value in values.items():
+        if not _NAME.fullmatch(name) or "\0" in value:
+            raise UsageError(f"The file {str(file)!r} has no variable of an environment: {name!r}. Correct that line.")
+    return values

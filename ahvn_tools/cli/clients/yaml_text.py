@@ -8,15 +8,17 @@ from typing import Any
 
 import yaml
 
+from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.loading.yaml_file import read_yaml
 
 
 def parse(text: str, *, comments: bool) -> Any:  # noqa: ARG001  # as the other siblings
-    """Return the value of a text. Raises ValueError."""
+    """Return the value of a text. Raises ValueError, also for aliases that repeat too much."""
     try:
-        return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(str(error).partition("\n")[0]) from None
+        return read_yaml(text, "the file").value or {}
+    except SourceError as error:
+        raise ValueError(str(error).rstrip(".")) from None
 
 
 def set_entry(text: str, path: Sequence[str], entry: JsonObject, *, comments: bool) -> str:

@@ -108,11 +108,17 @@ def _make_capability_error(data: Any) -> Exception:
     return MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, message, {"requiredCapabilities": {name: {} for name in names}})
 
 
+class StderrFileError(OSError):
+    """The file that the host has named for the stderr of a server cannot be written."""
+
+
 def describe_connect_error(error: BaseException, status: int | None) -> str:
     """Return why there is no connection, without any value of the host or of a user."""
     root = _get_root_cause(error)
     if status:
         return f"the server answered HTTP {status}"
+    if isinstance(root, StderrFileError):
+        return f"the file for its stderr cannot be written: {root.strerror}"
     if isinstance(root, FileNotFoundError | NotADirectoryError):
         return "its program or folder does not exist"
     if isinstance(root, PermissionError):

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
-import stat
 from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.invisible import escape
+from ahvn_tools.mcp.client.errors import StderrFileError
+from ahvn_tools.regular_file import open_regular
 from ahvn_tools.secret_texts import SecretTexts
 
 log = logging.getLogger(__name__)
@@ -26,17 +27,19 @@ OLD_SUFFIX = ".1"  # of the previous file
 class StderrWriter:
     """Writes what a server has written to its stderr. It may block, so it is used in threads.
 
-    A regular file is renamed when it reaches `max_bytes`, so the last output of a server is never lost. Any other
-    destination gets `max_bytes`, and no more.
+    A file is renamed when it reaches `max_bytes`, so the last output of a server is never lost. A stream gets
+    `max_bytes`, and no more.
     """
 
     def __init__(self, destination: Path | TextIO | None, max_bytes: int) -> None:
-        """Open the destination: a file to append to, or by default the stderr of this process. Raises OSError."""
+        """Open the destination: a regular file to append to, or by default the stderr of this process.
+
+        Raises OSError, also for a link: what a repository has put at the path must not say which file is written.
+        """
         self._max_bytes = max_bytes
         self._written_bytes = 0
         self._file = _open(destination)
-        is_regular = isinstance(destination, Path) and stat.S_ISREG(destination.lstat().st_mode)
-        self._path = destination if isinstance(destination, Path) and is_regular else None
+        self._path = destination if isinstance(destination, Path) else None
 
     @property
     def is_file(self) -> bool:
@@ -87,7 +90,12 @@ class StderrWriter:
 
 def _open(destination: Path | TextIO | None) -> FileIO:
     if isinstance(destination, Path):
-        return FileIO(destination, "a")
+        try:
+            return FileIO(open_regular(destination, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a")
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StderrFileError(error.errno, error.strerror) from None
     try:
         return FileIO(os.dup(2 if destination is None else destination.fileno()), "a")
     except OSError:

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from ahvn_tools import atomic_file
 from ahvn_tools.errors import LimitExceededError, ToolkitError
 from ahvn_tools.mcp.trust.wire import to_wire
-from ahvn_tools.regular_file import open_regular
+from ahvn_tools.regular_file import read_regular
 
 FILE_VERSION: Final = 1
 
@@ -108,8 +108,7 @@ class Pins:
 
     def _read(self) -> dict[str, ToolPins]:
         try:
-            with os.fdopen(open_regular(self.path, os.O_RDONLY), encoding="utf-8") as file:
-                data = json.load(file)
+            data = json.loads(read_regular(self.path).decode())
         except FileNotFoundError:
             if not self._must_exist:
                 return {}

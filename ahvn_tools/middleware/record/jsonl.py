@@ -7,19 +7,21 @@ values are `<parameter>`; the digest is the HMAC of the exact arguments, or null
 from __future__ import annotations
 
 import copy
+import errno
+import io
 import json
 import logging
 import os
 from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.regular_file import open_regular
+from ahvn_tools.regular_file import MAX_BYTES, open_regular
 from ahvn_tools.results import ToolResult, without_raw_value
 
 logger = logging.getLogger("ahvn_tools.middleware.record")
@@ -30,15 +32,33 @@ VERSION: Final = 2
 _LINE_START = b'{"recording":'
 """The beginning of every line, which identifies a line whose writer was killed."""
 
-_LINE_KEYS = {"tool", "fingerprint", "arguments", "digest", "result", "chunks"}
+_LINE_TYPES: Final[dict[str, Any]] = {
+    "recording": int,
+    "tool": str,
+    "fingerprint": str,
+    "arguments": dict,
+    "digest": str | None,
+    "result": dict,
+    "chunks": list,
+}
+_RESULT_TYPES: Final[dict[str, Any]] = {
+    "value": object,
+    "is_content": bool,
+    "structured_content": dict,
+    "error": dict,
+    "meta": dict,
+    "is_interrupted": bool,
+    "is_unwrapped": bool,
+    "blocks": list,
+}
 
 
 def prepare(file: Path) -> None:
     """Create the file if it is missing. Raises ToolSpecError if it is not writable or not a recording."""
     try:
-        with _open_to_append(file) as lines:
+        with io.BufferedReader(_open_to_append(file)) as lines:
             lines.seek(0)
-            first = lines.readline()
+            first = next(_iterate_lines(lines), b"")
     except OSError as error:
         fix = "Choose a writable regular file in an existing folder."
         raise ToolSpecError(f"Cannot record to {str(file)!r}: {error.strerror}. {fix}") from error
@@ -68,7 +88,7 @@ def read(file: Path) -> Iterator[JsonObject]:
     """
     try:
         with os.fdopen(open_regular(os.path.realpath(file), os.O_RDONLY), "rb") as lines:
-            for number, text in enumerate(lines, 1):
+            for number, text in enumerate(_iterate_lines(lines), 1):
                 line = _parse_line(file, number, text)
                 if line is not None:
                     yield line
@@ -76,6 +96,14 @@ def read(file: Path) -> Iterator[JsonObject]:
                     logger.warning("Line %d of %r is incomplete: its call is not replayed.", number, file.name)
     except OSError as error:
         raise ToolSpecError(f"Cannot replay {str(file)!r}: {error.strerror}. Record it first.") from error
+
+
+def _iterate_lines(lines: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file. Raises OSError for one that is too long for the memory."""
+    while text := lines.readline(MAX_BYTES + 1):
+        if len(text) > MAX_BYTES:
+            raise OSError(errno.EFBIG, f"It has a line of more than {MAX_BYTES:,} bytes")
+        yield text
 
 
 def _open_to_append(file: Path) -> FileIO:
@@ -156,12 +184,37 @@ def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:
     text = text.strip()
     try:
         line = json.loads(text)
+    except RecursionError:
+        line = None
     except ValueError:
         if text.startswith(_LINE_START) or _LINE_START.startswith(text):
             return None
         line = None
-    if not isinstance(line, dict) or not line.keys() >= _LINE_KEYS:
-        raise ToolSpecError(f"Line {number} of {str(file)!r} is not a recorded call. Use a file written by `record`.")
-    if line.get("recording") != VERSION:
+    if isinstance(line, dict) and line.keys() >= _LINE_TYPES.keys() and line["recording"] != VERSION:
         raise ToolSpecError(f"{str(file)!r} was recorded by another version of the package. Record it again.")
-    return line
+    if not _has_types(line, _LINE_TYPES) or not all(map(_is_result, [line["result"], *line["chunks"]])):
+        raise ToolSpecError(f"Line {number} of {str(file)!r} is not a recorded call. Use a file written by `record`.")
+    recorded: JsonObject = line
+    return recorded
+
+
+def _is_result(parts: Any) -> bool:
+    """Return whether `load_result` can load a part of a line."""
+    if not isinstance(parts, dict) or not _has_types(parts, {name: _RESULT_TYPES.get(name, ()) for name in parts}):
+        return False
+    if "error" in parts and not _has_types(parts["error"], {"code": str, "message": str}):
+        return False
+    try:
+        load_result(parts, id="")
+    except (ValueError, RecursionError):  # blocks that are no content of MCP
+        return False
+    return True
+
+
+def _has_types(value: Any, types: dict[str, Any]) -> bool:
+    """Return whether a value is an object with these members and no other, each of its type."""
+    return (
+        isinstance(value, dict)
+        and value.keys() == types.keys()
+        and all(isinstance(value[name], kind) for name, kind in types.items())
+    )

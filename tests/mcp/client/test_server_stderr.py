@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastmcp.client.transports import StdioTransport
 
 from ahvn_tools import Toolkit
 from ahvn_tools.errors import ToolConnectionError
@@ -27,10 +30,11 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_stderr, "FLOOD_PAUSE", 0)
 
 
-def flood(stderr: Path | None) -> None:
+def flood(stderr: Path | None, server: Any = None) -> None:
     """Call a tool that writes 20 MB to the stderr of its server, and close the connection."""
     kit = Toolkit("kit")
-    kit.add_mcp(command("stderr_flood"), name="flood", stderr=stderr, limits=Limits(stderr_bytes=LIMIT), timeout=100)
+    limits = Limits(stderr_bytes=LIMIT)
+    kit.add_mcp(server or command("stderr_flood"), name="flood", stderr=stderr, limits=limits, timeout=100)
     try:
         assert kit.call("bad") == "after the flood"
         assert kit.call("echo", {"text": "well"}) == "well"
@@ -66,17 +70,21 @@ def test_file_of_an_earlier_process_counts(tmp_path: Path) -> None:
     assert (tmp_path / "errors.1").stat().st_size == LIMIT + 1
 
 
-def test_link_to_a_file_is_not_renamed_and_gets_no_more_than_the_limit(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("link", "It is a link"), ("link to nowhere", "It is a link"), ("pipe", "It is no regular file")],
+)
+def test_only_a_regular_file_gets_the_stderr_of_a_server(tmp_path: Path, kind: str, reason: str) -> None:
     path, target = tmp_path / "errors", tmp_path / "target"
-    target.touch()
-    path.symlink_to(target)
-    flood(path)
-    assert path.is_symlink()
-    assert target.stat().st_size == LIMIT
-    assert len(list(tmp_path.iterdir())) == 2
-    assert [text.partition("; ")[2] for text in warnings_of(caplog)] == ["the rest is dropped."]
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+    if kind == "link":
+        target.write_text("mine")
+    with pytest.raises(ToolConnectionError, match=f"the file for its stderr cannot be written: {reason}"):
+        Toolkit("kit").add_mcp(command("echo"), name="x", stderr=path)
+    assert not target.exists() or target.read_text() == "mine"
 
 
 OWN_STDERR = """
@@ -99,7 +107,9 @@ def test_own_stderr_gets_no_more_than_the_limit() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_server_answers_although_its_stderr_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
-    flood(Path("/dev/full"))
+    program, *arguments = command("stderr_flood")
+    with Path("/dev/full").open("w") as full:
+        flood(None, StdioTransport(program, arguments, log_file=full))
     assert [text.partition(" cannot ")[0] for text in warnings_of(caplog)] == ["The stderr of the MCP server 'flood'"]
 
 
