@@ -58,7 +58,7 @@ class Trust:
 
         - `"tools/"`, `"./x.db"`, `"x.py"`, `"tools/*.py"`: files, and all in a folder, to be run, read and written
         - `"acme.tools"`, `"acme.*"`, `"npx"`: installed modules, and programs by their names
-        - `"${API_KEY}"`: an environment variable, to be read, and to be set for a program
+        - `"${API_KEY}"` or `"env:API_KEY"`: an environment variable, to be read, and to be set for a program
         - `"https://api.example"`: a server that requests may be sent to
         - `"<code>"`, `"<builtins:shell>"`, `"<approve:never>"` …: features
 
@@ -87,6 +87,8 @@ class Trust:
             self._names.append(text)
         elif "://" in text:
             self._names.append(_to_origin(text, pattern=True))
+        elif text.startswith("env:"):  # for shells and configurations, which replace `${…}`
+            self._names.append(f"${{{text.removeprefix('env:')}}}")
         elif text.startswith("${") or not (isinstance(pattern, os.PathLike) or is_path(text)):
             self._names.append(text)
         else:

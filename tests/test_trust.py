@@ -117,6 +117,9 @@ def test_a_pattern_that_is_no_text_is_refused(pattern):
         ("${ACME_*}", "ACME_KEY", True),
         ("API_KEY", "API_KEY", False),
         ("${ACME_*}", "AWS_KEY", False),
+        ("env:API_KEY", "API_KEY", True),
+        ("env:ACME_*", "ACME_KEY", True),
+        ("env:ACME_*", "AWS_KEY", False),
     ],
 )
 def test_environment_variables_are_trusted_as_sources_write_them(pattern, name, is_trusted):

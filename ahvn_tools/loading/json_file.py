@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.errors import SourceError
+from ahvn_tools.regular_file import open_regular
 from ahvn_tools.sources.budget import Budget
 
 MAX_BYTES: Final = 64_000_000
@@ -21,7 +23,7 @@ def read_text(file: Path, shown: str | None = None) -> str:
     """Return the text of a file that is not too large. Raises SourceError; `shown` is how it names the file."""
     shown = str(file) if shown is None else shown
     try:
-        with file.open("rb") as stream:
+        with os.fdopen(open_regular(os.path.realpath(file), os.O_RDONLY), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
         text = data.decode("utf-8-sig")
     except OSError as error:

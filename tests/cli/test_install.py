@@ -360,9 +360,9 @@ def test_trust_means_the_same_in_another_folder(home, capsys):
     trust = [word for pattern in patterns for word in ("--trust", pattern)]
     assert main(["install", "tools.py", "--client", "cursor", "--print", *trust]) == 0
     entry = json.loads(capsys.readouterr().out)["mcpServers"]["my-notes"]
-    expected = ["https://api.example", f"{home.parent}/project/tools.py", *patterns[2:]]
-    assert entry["args"][4::2] == ["--trust"] * 5
-    assert entry["args"][5::2] == expected
+    expected = ["https://api.example", f"{home.parent}/project/tools.py", "env:TEA_*", *patterns[3:]]
+    assert entry["args"][5::2] == ["--trust"] * 5
+    assert entry["args"][6::2] == expected
 
 
 def test_uninstalling_what_is_not_there_changes_nothing(home, capsys):

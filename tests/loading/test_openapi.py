@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import socket
 from pathlib import Path
 
@@ -239,3 +240,10 @@ def test_a_manifest_has_the_errors_of_its_documents(tmp_path):
     kit = load(str(tmp_path / "tools.yaml"))
     assert [tool.name for tool in kit] == ["other"]
     assert ["GET /things is skipped" in str(error) for error in kit.load_errors] == [True]
+
+
+def test_a_pipe_in_place_of_a_document_is_refused_and_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("api.json")
+    with pytest.raises(SourceError, match=r"api\.json cannot be read: It is no regular file"):
+        load("openapi:api.json")

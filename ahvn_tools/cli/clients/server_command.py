@@ -94,15 +94,18 @@ def _to_arguments(options: SourceOptions) -> list[str]:
     for name in _OPTIONS:
         value = getattr(options, name)
         for item in [value] if isinstance(value, str) else value or ():
-            arguments += [f"--{name}", _ABSOLUTE.get(name, str)(item)]
+            arguments += [f"--{name}", _LASTING.get(name, str)(item)]
     return arguments
 
 
-def _to_absolute_trust(pattern: str) -> str:
+def _to_lasting_trust(pattern: str) -> str:
+    """Return a pattern of trust that means the same in any folder, and in which a client replaces nothing."""
     from ahvn_tools.trust import is_path  # as above: not for completion
 
+    if pattern.startswith("${") and pattern.endswith("}"):
+        return f"env:{pattern[2:-1]}"
     return pattern if "://" in pattern or not is_path(pattern) else _resolve(pattern)
 
 
-_ABSOLUTE = {"trust": _to_absolute_trust, "root": _resolve}
+_LASTING = {"trust": _to_lasting_trust, "root": _resolve}
 """The options with paths, and what makes them absolute."""
