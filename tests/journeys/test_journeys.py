@@ -53,4 +53,5 @@ def test_a_program_works(program, tmp_path):
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
-    assert "Traceback" not in finished.stderr
+    own_errors = finished.stderr.partition("[IPKernelApp]")[0]  # ipykernel 7 may fail while its kernel is shut down
+    assert "Traceback" not in own_errors

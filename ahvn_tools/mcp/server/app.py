@@ -154,7 +154,7 @@ class ServedToolsServer(FastMCP):
                 with temporary_log_level(log_level):
                     async with self._lifespan_manager(), stdio_server(**streams) as (reader, writer):
                         options = self._mcp_server.create_initialization_options()
-                        await self._mcp_server.run(reader, self.running_calls.wrap_stream(writer), options)
+                        await self._mcp_server.run(*self.running_calls.wrap_streams(reader, writer), options)
             finally:
                 self._message_reader = None
                 reset_transport(token)
@@ -162,6 +162,7 @@ class ServedToolsServer(FastMCP):
     async def _read_lines(self, reader: MessageReader) -> AsyncIterator[str]:
         """Yield the lines of the client. When it closes its end, mcp answers nothing that still runs."""
         async for line in reader:
+            self.running_calls.note_line()
             yield line
         await self.running_calls.stop(DISCONNECT_GRACE_SECONDS)
 

@@ -101,7 +101,7 @@ def test_own_stderr_gets_no_more_than_the_limit() -> None:
         [sys.executable, "-c", OWN_STDERR], env=ENVIRONMENT, capture_output=True, timeout=100, check=True
     )
     noise, warning = ended.stderr.count(b"noise"), ended.stderr.count(b"the rest is dropped")
-    assert noise == LIMIT // len(b"\x1b[31mnoise ")
+    assert noise == LIMIT // len(rb"\x1b[31mnoise ")
     assert warning == 1
 
 

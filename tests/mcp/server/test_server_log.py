@@ -87,9 +87,17 @@ async def test_an_unknown_level_is_an_error(transport):
         await asyncio.wait_for(aserve(Toolkit("kit"), transport, log_level="loud"), LONGEST)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("arguments", "is_logged"), [([], True), (["--log-level", "error"], False)])
-def test_the_command_logs_calls_on_stderr(tmp_path, arguments, is_logged):
+@pytest.mark.parametrize(
+    ("arguments", "is_logged", "is_file"),
+    [
+        ([], True, True),
+        pytest.param([], True, False, marks=pytest.mark.exhaustive),
+        pytest.param(["--log-level", "error"], False, False, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_the_command_answers_a_call_before_the_end_of_input_and_logs_it_on_stderr(
+    tmp_path, arguments, is_logged, is_file
+):
     file = tmp_path / "shed.py"
     file.write_text(
         "from ahvn_tools import Toolkit\nfrom ahvn_tools.middleware import log\n\n"
@@ -101,13 +109,22 @@ def test_the_command_logs_calls_on_stderr(tmp_path, arguments, is_logged):
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "greet", "_meta": meta}}
-    served = subprocess.run(
-        [sys.executable, "-m", "ahvn_tools", "serve", str(file), *arguments],
-        input=json.dumps(call) + "\n",
+    messages = tmp_path / "messages"
+    messages.write_text(json.dumps(call) + "\n")
+    with messages.open() as opened:
+        source = {"stdin": opened} if is_file else {"input": messages.read_text()}
+        served = _run([sys.executable, "-m", "ahvn_tools", "serve", str(file), *arguments], **source)
+    assert json.loads(served.stdout)["result"]["structuredContent"] == {"result": "hello"}
+    assert ("ahvn_tools.calls: greet {} -> ok in " in served.stderr) == is_logged
+
+
+def _run(command, **source):
+    return subprocess.run(
+        command,
+        **source,
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=LONGEST,
         check=False,
     )
-    assert ("ahvn_tools.calls: greet {} -> " in served.stderr) == is_logged
