@@ -154,6 +154,7 @@ def run_program(program, *arguments):
     """Run a program in the current folder."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, *arguments]
     environment = {**os.environ, **ENVIRONMENT}
+    environment = {name: value for name, value in environment.items() if not name.startswith("COV")}  # it writes a file
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False)
 
 

@@ -59,6 +59,7 @@ class TestCalls(ExecutorContract):
     """Calls of tools."""
 
 
+@pytest.mark.exhaustive
 class TestFunctions:
     """Functions that are submitted."""
 
@@ -142,6 +143,7 @@ class TestFunctions:
         assert pool.process_pool.count()[0] <= 2
 
 
+@pytest.mark.exhaustive
 class TestLimits:
     """How many calls run at once, and until when."""
 

@@ -176,6 +176,7 @@ def test_annotations_say_whether_it_may_write(sqlite_file: Path) -> None:
         assert database.toolspec("db_info").definition.annotations["readOnlyHint"] is True
 
 
+@pytest.mark.exhaustive
 def test_database_without_a_path_lives_until_it_is_closed(run_query) -> None:
     database = Database("sqlite://", read_only=False, approve="never")
     assert not run_query(database, "CREATE TABLE t (n)").is_error
@@ -202,6 +203,7 @@ def test_forked_child_has_a_database_of_its_own(run_query) -> None:
     assert not run_query(database, "SELECT * FROM t").is_error
 
 
+@pytest.mark.exhaustive
 async def test_many_calls_from_async_code(sqlite_file: Path) -> None:
     import asyncio
 
@@ -212,6 +214,7 @@ async def test_many_calls_from_async_code(sqlite_file: Path) -> None:
     assert [text.splitlines()[2] for text in texts] == [str(n) for n in range(12)]
 
 
+@pytest.mark.exhaustive
 def test_writers_wait_for_each_other(sqlite_file: Path, run_query) -> None:
     database = Database(sqlite_file, read_only=False, approve="never", timeout=100)
     with ThreadPoolExecutor(8) as pool:

@@ -43,6 +43,7 @@ def test_middle_rows_are_omitted(sqlite_file: Path, run_query) -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 6])
 @pytest.mark.parametrize("max_rows", [1, 2, 5])
+@pytest.mark.exhaustive
 def test_first_and_last_rows_are_complete(sqlite_file: Path, run_query, count: int, max_rows: int) -> None:
     rows = run_query(Database(sqlite_file, max_rows=max_rows), numbers(count)).structured_content["rows"]
     expected = [[n] for n in range(1, count + 1)]

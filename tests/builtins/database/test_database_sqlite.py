@@ -210,6 +210,7 @@ def test_change_that_was_killed_is_undone(sqlite_file: Path, run_query) -> None:
     assert sqlite_file.read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_change_of_another_program_that_was_killed_is_undone_by_a_writer(sqlite_file: Path, run_query) -> None:
     code = (
         f"import os, sqlite3; c = sqlite3.connect({str(sqlite_file)!r}, isolation_level=None); "
@@ -287,6 +288,7 @@ def test_locked_file_is_waited_for(sqlite_file: Path, run_query) -> None:
 @pytest.mark.parametrize(
     "name", ["a?mode=rwc&x=1.db", "with space.db", "100%41.db", "#hash.db", "ünï.db", "quote'\".db"]
 )
+@pytest.mark.exhaustive
 def test_any_name_of_a_file_works(tmp_path: Path, run_query, name: str) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / name)) as connection, connection:
         connection.execute("CREATE TABLE t AS SELECT 7 AS n")
@@ -319,6 +321,7 @@ def test_db_info_lists_what_cannot_be_read(sqlite_file: Path, *, read_only: bool
     assert "teas (table, 2 rows): id, name, price" in text
 
 
+@pytest.mark.exhaustive
 def test_an_r_tree_can_be_read_and_not_written(sqlite_file: Path) -> None:
     with contextlib.closing(sqlite3.connect(sqlite_file)) as connection, connection:
         try:

@@ -106,6 +106,7 @@ def test_own_stderr_gets_no_more_than_the_limit() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.exhaustive
 def test_server_answers_although_its_stderr_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
     program, *arguments = command("stderr_flood")
     with Path("/dev/full").open("w") as full:
