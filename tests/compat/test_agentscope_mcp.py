@@ -446,6 +446,7 @@ class TestLifecycle:
         done = subprocess.run(program, capture_output=True, timeout=60, check=False)
         assert done.stdout == b"True\n"  # stderr is what Python says about the task
 
+    @pytest.mark.exhaustive
     async def test_a_connect_that_is_cancelled_leaves_nothing(self, tmp_path):
         mark = tmp_path / "pid"
         client = stdio_client("raw", "slow_list", str(mark))

@@ -47,6 +47,7 @@ def test_each_user_reads_only_their_own_notes(tmp_path):
     assert re.search(r"^a wrong token: .*HTTP 401", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 def test_a_missing_database_is_reported_in_one_line(tmp_path):
     done = run("knowledge_base_http.py", str(tmp_path / "none.db"))
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)

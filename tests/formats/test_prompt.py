@@ -396,6 +396,7 @@ PIECES = [
         pytest.param("{'name': 'f', 'parameters': {'a': ['", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_hostile_text_is_read_or_refused_in_time(before):
     for piece in PIECES:
         for after in ("", '"]}}'):

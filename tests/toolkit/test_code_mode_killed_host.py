@@ -118,6 +118,7 @@ def calls_of(folder: Path) -> list[str]:
     return (folder / "calls").read_text().splitlines()
 
 
+@pytest.mark.exhaustive
 def test_a_program_whose_host_was_killed_is_continued_by_another_process_once(tmp_path: Path) -> None:
     kill_host(start_host(tmp_path, "start"), has_started=(tmp_path / "run.json").exists)
     assert calls_of(tmp_path) == ["first", "second"]

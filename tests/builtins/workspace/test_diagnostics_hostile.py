@@ -100,6 +100,7 @@ def folder_of_programs(folder: Path, names: tuple[str, ...]) -> str:
 @pytest.mark.parametrize(
     "sandbox", [pytest.param("bubblewrap", marks=[needs_bubblewrap, pytest.mark.exhaustive]), "none"]
 )
+@pytest.mark.exhaustive
 def test_nothing_of_a_hostile_project_is_executed(sandbox: str, tmp_path: Path) -> None:
     root, canary = tmp_path / "root", tmp_path / "canary"
     make_hostile(root, canary)

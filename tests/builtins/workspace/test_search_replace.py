@@ -280,6 +280,7 @@ def test_a_large_file_of_equal_lines_is_edited_soon(desk, block):
         pytest.param("x\n=======\ny\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n" * 20_000, id="many blocks"),
     ],
 )
+@pytest.mark.exhaustive
 def test_hostile_blocks_are_refused_soon(desk, block, search):
     content = "\n" * 600_000
     desk.write("a.txt", content)
