@@ -92,7 +92,7 @@ class Channel:
             self._waiting.clear()
 
     def serve(self, connection: Connection) -> None:
-        """Deliver what the worker sends, until one of the two ends the channel; then close the connection."""
+        """Deliver what the worker sends, until one of the two ends the channel."""
         try:
             with self._lock:
                 if self._is_closed:
@@ -104,7 +104,6 @@ class Channel:
             self._receive_all(connection)
         finally:
             self.close()
-            connection.close()
         self._on_end()
 
     def _receive_all(self, connection: Connection) -> None:
@@ -185,7 +184,7 @@ class ChannelListener:
                 if channel is not None:
                     channel.serve(connection)
         finally:
-            self._connections.discard(connection)
+            self._connections.discard(connection)  # first: a forked child closes those that are open
             connection.close()
 
 
