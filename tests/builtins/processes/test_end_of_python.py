@@ -15,6 +15,8 @@ from ahvn_tools.builtins.processes.private_folder import remove_abandoned_folder
 from tests.builtins.processes.both_ways import usable_confinement
 from tests.builtins.processes.left_over import survivors, wait_until_none_survives
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture(params=["none", pytest.param("bubblewrap", marks=pytest.mark.exhaustive)])
 def confinement(request: pytest.FixtureRequest) -> Confinement:

@@ -19,6 +19,8 @@ from ahvn_tools.execution import threads
 from tests.code_mode.monty.conftest import workers
 from tests.execution.entry_points import auntil, program, until
 
+pytestmark = pytest.mark.exhaustive
+
 CLOSED = "its sandbox was closed"
 
 SCRIPT = """
@@ -190,7 +192,6 @@ def test_a_program_can_be_cancelled_in_every_state(sandbox: MontySandbox) -> Non
     assert len(workers()) <= 4 + 4  # of programs and of checks
 
 
-@pytest.mark.exhaustive
 def test_an_event_loop_that_is_closed_in_the_middle_leaves_no_process(sandbox: MontySandbox) -> None:
     host = Host(sandbox)
     for _ in range(6):  # more than the sandbox runs at once
@@ -249,7 +250,6 @@ def test_a_waiting_program_keeps_its_process_and_others_wait_for_a_limited_time(
     asyncio.run(main())
 
 
-@pytest.mark.exhaustive
 def test_a_burst_of_programs_leaves_few_processes() -> None:
     sandbox = MontySandbox(max_processes=20)
     host = Host(sandbox)

@@ -18,6 +18,8 @@ from ahvn_tools.errors import PickleError
 from tests.code_mode.monty.conftest import workers
 from tests.execution.entry_points import program
 
+pytestmark = pytest.mark.exhaustive
+
 FORK = """
 import os, time
 from ahvn_tools import Toolkit
@@ -79,7 +81,6 @@ def test_a_forked_process_runs_programs_and_keeps_none_of_its_parent() -> None:
     assert (code, errors) == (0, "")
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_spawned_process_runs_programs(method: str) -> None:
     with multiprocessing.get_context(method).Pool(1) as pool:

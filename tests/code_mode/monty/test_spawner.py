@@ -19,6 +19,8 @@ from ahvn_tools.code_mode.monty.spawner import Spawner
 from tests.code_mode.monty.conftest import living, processes, spawners, workers
 from tests.execution.entry_points import program, until
 
+pytestmark = pytest.mark.exhaustive
+
 TOO_LONG = """
 import signal
 signal.signal(signal.SIGALRM, signal.SIG_IGN)
@@ -139,24 +141,20 @@ def test_a_result_that_is_too_slow_to_read_leaves_no_process(sandbox: MontySandb
     assert len(workers()) <= before
 
 
-@pytest.mark.exhaustive
 def test_time_limits_hold_in_a_host_that_ignores_and_blocks_signals() -> None:
     assert program(TOO_LONG)[:1] == (0,)
 
 
-@pytest.mark.exhaustive
 def test_a_host_that_ends_at_sigpipe_goes_on_when_its_processes_are_killed() -> None:
     assert program(BROKEN_PIPES)[::2] == (0, "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
-@pytest.mark.exhaustive
 def test_a_host_that_reaps_no_orphans_has_no_zombies() -> None:
     assert program(ORPHANS)[::2] == (0, "")
 
 
 @pytest.mark.parametrize("option", ["-I", "-E"])
-@pytest.mark.exhaustive
 def test_a_host_without_its_environment_has_processes_without_it(tmp_path: Path, option: str) -> None:
     for name in ("json.py", "sitecustomize.py"):
         (tmp_path / name).write_text("raise SystemExit('imported')")

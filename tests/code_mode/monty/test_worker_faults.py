@@ -21,6 +21,8 @@ from ahvn_tools.code_mode.monty import checker, worker
 from tests.code_mode.monty.conftest import send_signal, workers
 from tests.execution.entry_points import until
 
+pytestmark = pytest.mark.exhaustive
+
 ENDED = "its worker process ended"
 STUCK = "its worker process did not respond in time"
 
@@ -177,7 +179,6 @@ def test_a_program_is_not_run_when_its_check_runs_out_of_memory(
     assert host.calls == {}
 
 
-@pytest.mark.exhaustive
 def test_processes_that_are_killed_at_any_moment_repeat_no_call(sandbox: MontySandbox) -> None:
     host = Host(sandbox)
     ends = time.monotonic() + 20

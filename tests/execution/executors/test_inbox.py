@@ -22,6 +22,8 @@ from ahvn_tools.execution.isolation.body_call import WorkerLostError
 from ahvn_tools.executors import ProcessExecutor
 from tests.property_checks import EXAMPLES, run_examples
 
+pytestmark = pytest.mark.exhaustive
+
 KINDS = ["progress", "output", "chunk", "ask"]
 
 

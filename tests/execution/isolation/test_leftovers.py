@@ -31,7 +31,7 @@ from tests.execution.isolation.leaving import (
     sleep_long,
 )
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(120)]
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux a worker adopts orphans")
 
