@@ -46,6 +46,7 @@ RULES: Final[dict[str, Rule]] = {
     "no-executor": Rule(summary="a tool runs in an executor, and there is none", severity="error"),
     "unbound-parameter": Rule(summary="a parameter without a JSON form must be bound", severity="error"),
     "unreadable-result": Rule(summary="models cannot read the tool's raw results", severity="warning"),
+    "no-output-schema": Rule(summary="the tool's return annotation has no JSON Schema", severity="note"),
     "unlisted-tool": Rule(summary="no model can call the tool in code mode", severity="warning"),
     "unused-binding": Rule(summary="no tool has the bound parameter", severity="warning"),
     "empty-group": Rule(summary="a group has no tool", severity="warning"),

@@ -35,6 +35,7 @@ def find_all(view: StoreView) -> list[Finding]:
     return [
         *_find_unlogged(view),
         *_find_load_errors(view.store),
+        *_find_lost_output_schemas(entries),
         *[finding for imported in servers for finding in _find_refused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
     ]
@@ -181,6 +182,14 @@ def _find_unreadable_results(entries: Iterable[Entry]) -> Iterator[Finding]:
             problem = "models cannot read its raw results, whose type has no JSON form"
             fix = "Add it with render=…, a function that returns what models read, or use register_encoder."
             yield _tool_finding("unreadable-result", entry, problem, fix)
+
+
+def _find_lost_output_schemas(entries: Iterable[Entry]) -> Iterator[Finding]:
+    for entry in entries:
+        if entry.spec.compiled.template.output.has_lost_schema:
+            problem = "it has no output schema, because its return annotation has no JSON Schema or is not known"
+            fix = "Annotate a type that pydantic can describe, pass output_schema, or say -> Any."
+            yield _tool_finding("no-output-schema", entry, problem, fix, "note")
 
 
 def _find_unbound_parameters(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
